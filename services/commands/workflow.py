@@ -121,7 +121,7 @@ def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: b
     In files and pipes each line stands for itself, with the id of its request.
     """
     if console.is_terminal:
-        for row in timeline_rows(entries, _content if show_content else None):
+        for row in timeline_rows(entries, contents if show_content else None):
             console.print(row, soft_wrap=False)
         return
     begin = entries[0].at if entries else None
@@ -130,7 +130,7 @@ def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: b
         for entry in entries[fold.start : fold.start + fold.period]:
             console.print(line_of(entry, begin))
             if show_content:
-                for content in _content(entry):
+                for content in contents(entry):
                     console.print(Padding(content, (0, 0, 0, 4)))
         if fold.count > 1:
             last = line_of(entries[fold.end - 1], begin)
@@ -138,7 +138,8 @@ def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: b
             console.print(Text.assemble((f"  … the same {more} ", "dim"), last))
 
 
-def _content(entry: TimelineEntry) -> Iterable[Text]:
+def contents(entry: TimelineEntry) -> Iterable[Text]:
+    """What a model said, and the body of the event."""
     if entry.said:
         yield Text(entry.said, "italic")
     content = _content_of(entry)

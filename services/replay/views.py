@@ -15,6 +15,7 @@ from services.escaping import json_lines, plain_line
 from services.operators.dead_letters.groups import Group, Key
 from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
 from services.operators.dead_letters.row import DeadLetterRow, Funds
+from services.operators.records.within_limits import amount, local_time
 
 DEAD_AGAIN_SHOWN_MAX = 10
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)
@@ -152,7 +153,8 @@ def status_table(data: StatusData) -> Table:
 def funds_text(funds: Funds) -> str:
     """What was or may be spent; what has no limit says so."""
     tokens = "any number of" if funds.tokens is None else f"{funds.tokens:,}"
-    money = "no limit in money" if funds.micro_usd is None else f"${funds.micro_usd / 1e6:,.4f}"
+    micro_usd = funds.micro_usd
+    money = "no limit in money" if micro_usd is None else f"${amount(micro_usd) / 1e6:,.4f}"
     return f"{funds.attempts:,} attempts, {tokens} tokens, {money}"
 
 
@@ -182,7 +184,7 @@ def _text_or_dash(value: str | None) -> str:
 
 
 def _local(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%m-%d %H:%M}"
+    return f"{local_time(datetime.fromtimestamp(at_ms / 1000, UTC)):%m-%d %H:%M}"
 
 
 def _time(at_ms: int) -> str:

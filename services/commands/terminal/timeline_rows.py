@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from services.escaping import plain_line
+from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
 
@@ -40,8 +41,8 @@ def timeline_rows(
 
 def _headings(entry: TimelineEntry, before: TimelineEntry | None) -> Iterator[Text]:
     """What differs from the entry before, and is said of all that follow."""
-    date = f"{entry.at.astimezone():%Y-%m-%d}"
-    if before is None or date != f"{before.at.astimezone():%Y-%m-%d}":
+    date = f"{local_time(entry.at):%Y-%m-%d}"
+    if before is None or date != f"{local_time(before.at):%Y-%m-%d}":
         yield Text(date, "dim")
     if before is None or entry.request_id != before.request_id:
         yield Text(plain_line(entry.request_id or "-"), "bold")
@@ -55,7 +56,7 @@ def _row(entry: TimelineEntry, begin: datetime, kinds: int) -> Table:
     table.add_column(width=kinds, no_wrap=True)
     table.add_column(ratio=1, overflow="fold")
     table.add_row(
-        Text(f"{' ' * _INDENT}{entry.at.astimezone():%H:%M:%S.%f}"[:-3], "dim"),
+        Text(f"{' ' * _INDENT}{local_time(entry.at):%H:%M:%S.%f}"[:-3], "dim"),
         Text(f"+{seconds:.3f} s", "dim"),
         Text(entry.kind, STYLES.get(entry.kind, "")),
         Text.assemble(

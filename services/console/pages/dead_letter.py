@@ -1,7 +1,6 @@
 """One dead letter: its cause, request and answers, and the possible actions."""
 
 import base64
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,6 +118,6 @@ def _asked(body: DeadLetter) -> str | None:
 def _readable(raw: Raw) -> str:
     try:
         found = base64.b64decode(raw.base64 or "")
-    except binascii.Error:
+    except ValueError:  # other than base64, or outside of ASCII
         return ""
     return clip(found.decode(errors="replace"), TEXT_BYTES_MAX)

@@ -12,6 +12,7 @@ from services.console.access.tokens import Role
 from services.console.context import ConsoleContext
 from services.console.guard import SESSION
 from services.console.tasks.status_now import status_now
+from services.operators.records.within_limits import local_time
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE, ZONE_COOKIE = "answerbus_theme", "answerbus_zone"
@@ -45,7 +46,7 @@ def clock(at_ms: int, zone: ZoneInfo | None, *, exact: bool = False) -> Markup:
         at.isoformat(timespec="milliseconds"),
         f"{at:%Y-%m-%d %H:%M:%S}" + (f".{at_ms % 1000:03d}" if exact else ""),
     )
-    local = at.astimezone(zone) if zone else at
+    local = local_time(at, zone) if zone else at
     if not local.utcoffset():
         return found
     return found + Markup(' <small class="local">{}</small>').format(f"{local:%H:%M:%S %Z}")

@@ -44,5 +44,5 @@ def _budget(state: AccountState) -> Iterable[Gauge]:
     for name, (used, most) in rows.items():
         show = usd if name == "money" else "{:,}".format
         text = f"{show(used)} of {show(most)}" if most is not None else f"{show(used)}, no limit"
-        percent = None if most is None else min(100.0, 100 * used / most) if most else 100.0
+        percent = None if most is None else 100.0 if used >= most else 100 * used / most
         yield Gauge(name, text, percent)

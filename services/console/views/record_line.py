@@ -29,6 +29,7 @@ from services.operators.records.run_summary import (
 )
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
+from services.operators.records.within_limits import amount
 
 
 def what_of(record: RecordSummary) -> str:
@@ -90,7 +91,7 @@ def _attempt(event: AttemptSummary) -> Iterator[str]:
     yield from (*_model(event.model), _words(event.outcome), *_failure(event.failure))
     yield f"attempt {event.attempt}"
     if event.duration_ms is not None:
-        yield f"{event.duration_ms / 1000:.1f} s"
+        yield f"{amount(event.duration_ms) / 1000:.1f} s"
 
 
 def _label(name: SchemaName | None) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import assert_never
 from answerbus.call_outcome import CallOutcome
 from services.console.views.stretches import BarKind, Stretch
 from services.console.views.units import duration
+from services.operators.records.within_limits import moved
 from services.operators.runs.run_words import outcome_text
 from services.operators.runs.tree import CallNode, RunNode, StepNode
 
@@ -29,7 +30,7 @@ def run_stretches(run: RunNode, now: datetime) -> Iterator[Stretch]:
 
 def step_stretches(step: StepNode) -> Iterator[Stretch]:
     """The attempt whose answer it is."""
-    begin = step.at - (step.took_ms or 0) * _MS
+    begin = moved(step.at, -(step.took_ms or 0))
     which = f"attempt {step.attempt}" if step.is_asked else "proposals"
     yield _stretch("step", begin, step.at, f"step {step.n}, {which}")
 

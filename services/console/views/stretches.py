@@ -10,6 +10,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
 from services.console.views.units import duration
+from services.operators.records.within_limits import moved
 from services.operators.timeline.entry import TimelineEntry
 
 MS = timedelta(milliseconds=1)
@@ -41,7 +42,7 @@ def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
     for number, attempt in enumerate(attempts):
         if last is not None and attempt.started_at > last:
             found.append(_pause(last, attempt.started_at, attempts[:number]))
-        end = attempt.started_at + timedelta(milliseconds=attempt.duration_ms or 0)
+        end = moved(attempt.started_at, attempt.duration_ms or 0)
         found.append(Stretch(attempt.outcome, attempt.started_at, end, _call_words(attempt)))
         last = end
     running = next((entry for entry in own if entry.kind == "in_flight"), None)

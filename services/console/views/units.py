@@ -2,6 +2,8 @@
 
 from typing import Literal, assert_never
 
+from services.operators.records.within_limits import AMOUNT_MAX, amount
+
 Unit = Literal["count", "ms", "usd"]
 MICRO = 1_000_000
 _DIGITS_MAX = 6  # of a dollar: millionths are the smallest part
@@ -43,6 +45,7 @@ def usd(micro_usd: int | None) -> str:
         return "no limit"
     if micro_usd == 0:
         return "$0"
+    micro_usd = amount(micro_usd)
     if micro_usd >= MICRO:
         return f"${micro_usd / MICRO:,.2f}"
     text = f"${micro_usd / MICRO:.4f}"
@@ -70,6 +73,7 @@ def duration(ms: float | None) -> str:
     """A time span, with as much precision as matters."""
     if ms is None:
         return "–"
+    ms = min(ms, AMOUNT_MAX)
     if ms < _SECOND_MS:
         return f"{ms:.0f} ms"
     if ms < 10 * _SECOND_MS:

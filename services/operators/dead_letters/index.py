@@ -22,6 +22,7 @@ from services.operators.records.event_summary import (
 from services.operators.records.run_summary import RunEventSummary
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
+from services.operators.records.within_limits import amount
 
 TOPICS = (DEAD_LETTERS, RESULTS, REFUSALS)
 """What `take` needs to say what came of replays; ATTEMPTS, too, where models are wanted."""
@@ -153,11 +154,12 @@ class DeadLetterIndex:
             if len(self._tried) > RECENT_REQUESTS_MAX:
                 self._tried.popitem(last=False)
         cost = tried.cost or NOTHING
-        if event.attempt > cost.attempts:  # else it was read before
+        attempt = amount(event.attempt)
+        if attempt > cost.attempts:  # else it was read before
             tried.model = self._rows.interned(event.model.model)
             tokens = (cost.tokens or 0) + event.usage.tokens
             micro_usd = (cost.micro_usd or 0) + (event.usage.micro_usd or 0)
-            tried.cost = Funds(event.attempt, tokens, micro_usd)
+            tried.cost = Funds(attempt, tokens, micro_usd)
 
     def _end(self, request_id: str, outcome: ReplayOutcome) -> None:
         """A request has one terminal; a stray record that claims its id must not hide it."""

@@ -31,6 +31,7 @@ from services.operators.records.decoded import DecodedRecord
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RetryEnded
 from services.operators.records.tool_text import tool_text
+from services.operators.records.within_limits import amount, local_time
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {
@@ -53,7 +54,7 @@ _BAR_MAX = 12  # attempts that a bar can show
 def line_of(record: DecodedRecord) -> Text:
     """Time, kind, workflow, request, schema and what matters of that kind."""
     return Text.assemble(
-        (f"{record.at.astimezone():%H:%M:%S} ", "dim"),
+        (f"{local_time(record.at):%H:%M:%S} ", "dim"),
         (record.kind.ljust(_KIND_WIDTH), STYLES.get(record.kind, "")),
         (f" {plain_line(record.workflow_id or '-')}", "bold"),
         (f" {plain_line(record.subject or '-')} ", "dim"),
@@ -69,7 +70,7 @@ def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
     if usage.input_tokens is not None and usage.output_tokens is not None:
         parts.append(f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
     if usage.micro_usd is not None:
-        parts.append(f"${usage.micro_usd / 1_000_000:.4f}")
+        parts.append(f"${amount(usage.micro_usd) / 1_000_000:.4f}")
     parts.append(f"{(result.finished_at - result.requested_at).total_seconds():.1f} s")
     return ", ".join(parts)
 

@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr
 
 from answerbus.limits import ATTEMPTS_DEFAULT, REASON_BYTES_MAX
 from answerbus.schema_name import SchemaName
+from services.operators.records.within_limits import AMOUNT_MAX
 
 TEXT_CHARS_MAX = 1_024  # of an id or a name: strangers write requests, and summaries are kept
 
@@ -91,12 +92,23 @@ class ModelSummary(Part, frozen=True, gc=False):
             force_setattr(self, "model", self.model[:TEXT_CHARS_MAX])
 
 
+def _cut_amounts(part: Part, amounts: Sequence[int | None]) -> None:
+    """To what can be added up and shown; nearly always nothing is to be done."""
+    for number, name in zip(amounts, part.__struct_fields__, strict=True):
+        if number is not None and number > AMOUNT_MAX:
+            force_setattr(part, name, AMOUNT_MAX)
+
+
 class UsageSummary(Part, frozen=True, gc=False):
     """What a call cost, as far as its provider said it."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     micro_usd: Count | None = None
+
+    def __post_init__(self) -> None:
+        """As above."""
+        _cut_amounts(self, (self.input_tokens, self.output_tokens, self.micro_usd))
 
     @property
     def tokens(self) -> int:
@@ -111,6 +123,10 @@ class BudgetSummary(Part, frozen=True, gc=False):
     tokens: Count | None = None
     micro_usd: Count | None = None
 
+    def __post_init__(self) -> None:
+        """As above."""
+        _cut_amounts(self, (self.attempts, self.tokens, self.micro_usd))
+
 
 class SpentSummary(Part, frozen=True, gc=False):
     """What an account was charged."""
@@ -118,6 +134,10 @@ class SpentSummary(Part, frozen=True, gc=False):
     attempts: Count = 0
     tokens: Count = 0
     micro_usd: Count = 0
+
+    def __post_init__(self) -> None:
+        """As above."""
+        _cut_amounts(self, (self.attempts, self.tokens, self.micro_usd))
 
 
 class AccountStateSummary(Part, frozen=True, gc=False):

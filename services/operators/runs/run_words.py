@@ -13,6 +13,7 @@ from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from services.escaping import json_line, plain_line
 from services.operators.explain import cause_text
+from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 
 ARGS_CHARS_MAX = 200
@@ -57,7 +58,7 @@ def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
 
 def state_text(run: RunNode, zone: tzinfo | None = None) -> str:
     """How it stands, and since when."""
-    since = f" since {run.since.astimezone(zone):%Y-%m-%d %H:%M:%S}" if run.since else ""
+    since = f" since {local_time(run.since, zone):%Y-%m-%d %H:%M:%S}" if run.since else ""
     match run.state:
         case "working":
             return f"works on its next step{since}"
@@ -126,7 +127,7 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
 def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:
     """What a person decides on, for whom, until when, and how; ids are whole, to be copied."""
     since, until = (
-        f"{at.astimezone():%Y-%m-%d %H:%M:%S}" for at in (requested.at, requested.expires_at)
+        f"{local_time(at):%Y-%m-%d %H:%M:%S}" for at in (requested.at, requested.expires_at)
     )
     return (
         plain_line(f"{requested.tool} {cut(json_line(requested.args))}"),
@@ -186,7 +187,7 @@ def cut(text: str) -> str:
 
 
 def _took(ms: int) -> str:
-    return f"{ms / 1000:.1f} s" if ms >= MILLISECONDS_MAX else f"{ms} ms"
+    return f"{amount(ms) / 1000:.1f} s" if ms >= MILLISECONDS_MAX else f"{ms} ms"
 
 
 def _cost(spent: Spent) -> Iterator[str]:
@@ -194,7 +195,7 @@ def _cost(spent: Spent) -> Iterator[str]:
     if spent.tokens:
         yield _count(spent.tokens, "token")
     if spent.micro_usd:
-        yield f"${spent.micro_usd / _MICRO:.4f}"
+        yield f"${amount(spent.micro_usd) / _MICRO:.4f}"
 
 
 def _count(number: int, what: str) -> str:

@@ -7,6 +7,7 @@ from answerbus.budget import Spent, Usage
 from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.step import Step
+from services.operators.records.within_limits import amount
 
 
 def spent_by_attempt(
@@ -43,5 +44,5 @@ def total(parts: Iterable[Spent]) -> Spent:
 
 
 def _spent(usage: Usage, *, counted: bool = True) -> Spent:
-    tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-    return Spent(attempts=int(counted), tokens=tokens, micro_usd=usage.micro_usd or 0)
+    tokens = amount(usage.input_tokens or 0) + amount(usage.output_tokens or 0)
+    return Spent(attempts=int(counted), tokens=tokens, micro_usd=amount(usage.micro_usd or 0))

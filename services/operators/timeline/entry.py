@@ -34,6 +34,7 @@ from services.operators.records.event_line import next_text, result_text, retry_
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.tool_text import tool_text
+from services.operators.records.within_limits import amount
 
 LETTER_SUFFIX = ".dead-letter"
 STYLES: Mapping[str, str] = MappingProxyType(
@@ -160,7 +161,8 @@ def _asked(request: Request) -> str:
 
 def _attempt(attempt: Attempt) -> str:
     name = f"attempt {attempt.attempt}"
-    took = "" if attempt.duration_ms is None else f" after {attempt.duration_ms / 1000:.1f} s"
+    took_ms = attempt.duration_ms
+    took = "" if took_ms is None else f" after {amount(took_ms) / 1000:.1f} s"
     failure = attempt.failure
     why = f": {_without_words(failure_text(failure), failure)}" if failure else ""
     match attempt.outcome:

@@ -8,6 +8,7 @@ from rich.text import Text
 from answerbus.wire import format_timestamp
 from services.escaping import plain_line
 from services.operators.records.event_data import event_data
+from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 
 _KIND_WIDTH = max(map(len, STYLES))
@@ -36,7 +37,7 @@ def line_of(entry: TimelineEntry, begin: datetime | None = None) -> Text:
     place = entry.place
     since = "" if begin is None else f"+{(entry.at - begin).total_seconds():.3f} s".rjust(_SINCE)
     return Text.assemble(
-        (f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"{since} ", "dim"),
+        (f"{local_time(entry.at):%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"{since} ", "dim"),
         (entry.kind.ljust(_KIND_WIDTH), STYLES.get(entry.kind, "")),
         (f" {plain_line(entry.request_id or '-')} ", "bold"),
         entry.text.replace("\n", " "),

@@ -1,0 +1,81 @@
+"""Every page, while events hold the largest, earliest, latest and strangest values that decode."""
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import pytest
+
+from answerbus.event import workflow_of
+from answerbus.topics import TOPIC_OF_KIND
+from services.operators.records.stored import Stored
+from tests.unit.console.context import OPERATOR, Site, site
+from tests.unit.operators.extreme_examples import (
+    EXTREMES,
+    Extreme,
+    events_of,
+    extreme_records,
+)
+
+pytestmark = pytest.mark.wide
+
+PAGES = (
+    "/",
+    "/?range=24h",
+    "/?from=0001-01-01T00:00:00Z&to=9999-12-31T23:59:59Z",
+    "/profiles?range=24h",
+    "/lanes",
+    "/money?range=24h",
+    "/letters?status=any",
+    "/letters?status=any&by=profile&by=label:x&by=model",
+    "/letters?status=any&since=0001-01-01T00:00:00Z&until=9999-12-31T23:59:59Z",
+    "/letters/list?status=any",
+    "/letters/list?status=any&sort=spent",
+    "/letters/list?status=any&q=x",
+    "/runs",
+    "/tail",
+    "/tail?q=x",
+    "/contracts",
+    "/topics",
+    "/actions",
+    "/audit",
+)
+
+
+@pytest.mark.parametrize("extreme", EXTREMES.values(), ids=EXTREMES)
+async def test_every_page_opens(extreme: Extreme) -> None:
+    records = extreme_records(extreme)
+    async with site(*records) as here:
+        cookie = await here.log_in(OPERATOR)
+        pages = (*PAGES, *_pages_of_records(here, records))
+        answers = {page: await _status(here, page, cookie) for page in pages}
+
+    assert {page: status for page, status in answers.items() if status != 200} == {}
+
+
+def _pages_of_records(here: Site, records: Sequence[Stored]) -> list[str]:
+    """One for each dead letter and each workflow."""
+    letters = [letter.id for letter in here.context.feed.state.dead_letters]
+    assert letters
+    workflows = {workflow_of(event) for event in events_of(records)} - {None}
+    return [f"/letters/one?{urlencode({'id': name})}" for name in letters] + [
+        f"/workflow?{urlencode({'id': name})}" for name in sorted(filter(None, workflows))
+    ]
+
+
+async def _status(here: Site, page: str, cookie: str) -> int:
+    response = await here.get(page, cookie)
+    await response.read()
+    return response.status
+
+
+@pytest.mark.parametrize("extreme", EXTREMES.values(), ids=EXTREMES)
+def test_the_records_are_events_of_every_kind_with_such_values(extreme: Extreme) -> None:
+    records = extreme_records(extreme)
+    changed = sum(record.value not in _as_committed() for record in records)
+
+    assert {event.kind for event in events_of(records)} == set(TOPIC_OF_KIND)
+    assert changed > 20 or extreme.at_ms != Extreme().at_ms
+
+
+def _as_committed() -> set[bytes | None]:
+    return {record.value for record in extreme_records(Extreme())}
