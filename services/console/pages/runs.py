@@ -34,14 +34,14 @@ async def runs(request: web.Request) -> web.Response:
     context = request.app[CONTEXT]
     found = context.feed.state.open_runs.runs(int(context.now() * 1000))
     places = [place for run in found for place in run.awaiting.values()]
-    awaiting = await _asked(context, places[:APPROVALS_SHOWN_MAX])
+    awaiting = await _approvals_at(context, places[:APPROVALS_SHOWN_MAX])
     number, last = page_number(request, len(found), PAGE_RUNS)
     return page(
         request,
         "runs.html",
         notice=_NOTICES.get(request.query.get("notice", "")),
         awaiting=awaiting,
-        asked_count=len(awaiting) + len(places[APPROVALS_SHOWN_MAX:]),
+        approvals_count=len(awaiting) + len(places[APPROVALS_SHOWN_MAX:]),
         approvals_open=APPROVALS_OPEN,
         open_runs=found[number * PAGE_RUNS :][:PAGE_RUNS],
         count=len(found),
@@ -56,7 +56,7 @@ async def decide(request: web.Request) -> web.Response:
     context, form = request.app[CONTEXT], await form_of(request)
     decision, reason = _decision(form), _reason(form)
     place = context.feed.state.open_runs.place_of(form.get("call", ""))
-    requested = next(iter(await _asked(context, [place])), None) if place else None
+    requested = next(iter(await _approvals_at(context, [place])), None) if place else None
     if requested is None or requested.args_digest != form.get("digest"):
         text = "This call awaits no approval any more, or its arguments are others than you saw."
         return page(request, "message.html", 409, title="Nothing to decide", text=text)
@@ -93,7 +93,9 @@ async def cancel(request: web.Request) -> web.Response:
     return _back("cancelled")
 
 
-async def _asked(context: ConsoleContext, places: Sequence[Place]) -> tuple[ApprovalRequested, ...]:
+async def _approvals_at(
+    context: ConsoleContext, places: Sequence[Place]
+) -> tuple[ApprovalRequested, ...]:
     """What is asked at these places and can still be decided, read again from there."""
     events = [decode(stored.value) for stored in await context.picker.pick_all(places)]
     found = (event for event in events if isinstance(event, ApprovalRequested))

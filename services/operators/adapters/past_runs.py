@@ -35,7 +35,7 @@ class PastRuns:
         """What the run of a dead letter had done. Raises BusUnavailable."""
         name = letter.request_id or ""
         records = await self._picked(self.places.get(name, []))
-        places = [one for first in _prefixes(name) for one in self.below.get(first, [])]
+        places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
         return past_run(letter, records, self.deliveries, await self._picked(places))
 
     async def _picked(self, places: Sequence[Place]) -> list[Stored]:

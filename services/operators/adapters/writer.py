@@ -120,7 +120,8 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
     async with bus.running(producer):
         # Also the steps: a run of which one is missing would not be gone on with.
         counts = await bus.counts(DEAD_LETTERS, *await bus.present(STEPS))
-        await _decided(bus, [bus.place(at, one) for at, n in counts.items() for one in range(n)])
+        places = [bus.place(topic, n) for topic, count in counts.items() for n in range(count)]
+        await _decided(bus, places)
         yield Writer(bus, producer, layout)
 
 

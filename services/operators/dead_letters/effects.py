@@ -36,7 +36,7 @@ def _effects(
 ) -> Iterator[ResumedCall]:
     for call in calls:
         if _asks_child(call):
-            own = [one for one in below if _is_of_child(one, call)]
+            own = [other for other in below if _is_of_child(other, call)]
             yield from _effects(own, below, deliveries)
             if not own and call.args.get("agent") and _was_asked(call.outcome):
                 yield call

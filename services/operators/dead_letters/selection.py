@@ -54,7 +54,7 @@ class Selection:
             found = [letter for letter in found if read(letter) in fitting]
         if self.seen:
             ends = dict(self.seen)
-            found = [one for one in found if one.place.offset < ends.get(one.place.partition, 0)]
+            found = [row for row in found if row.place.offset < ends.get(row.place.partition, 0)]
         return _with_text(found, self.text.lower()) if self.text else found
 
 

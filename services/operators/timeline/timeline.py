@@ -64,9 +64,9 @@ def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[TimelineEntry
 
     Records of other workflows may be among those given; a record that is given twice counts once.
     """
-    held = {one.place: one for one in records if may_concern(workflow_id, one)}
-    found = [(one, decoded(one)) for one in held.values()]
-    own = [(one, record) for one, record in found if record.workflow_id == workflow_id]
+    held = {stored.place: stored for stored in records if may_concern(workflow_id, stored)}
+    found = [(stored, decoded(stored)) for stored in held.values()]
+    own = [(stored, record) for stored, record in found if record.workflow_id == workflow_id]
     events = [record for _, record in own]
     entries = [*_requests(own), *_calls_in_flight(events)]
     entries += [
@@ -157,20 +157,20 @@ def _calls_in_flight(own: Iterable[DecodedRecord]) -> Iterator[TimelineEntry]:
 def _in_order(entries: Iterable[TimelineEntry]) -> Iterator[TimelineEntry]:
     """By time, but what follows from something comes after it, as far as clocks may disagree."""
     groups: dict[str | None, list[TimelineEntry]] = defaultdict(list)
-    for one in entries:
-        groups[one.request_id].append(one)
+    for entry in entries:
+        groups[entry.request_id].append(entry)
     replayed_at: dict[str | None, datetime] = {}
     placed: list[tuple[datetime, int, TimelineEntry]] = []
     for request in sorted(groups, key=lambda name: _first_appended(groups[name])):
         latest = replayed_at.get(request)
-        for group in sorted(groups[request], key=_stage):
-            at = group.at
-            if group.kind not in _AGAIN:
-                at = latest = _not_before(group.at, latest)
-            placed.append((at, len(placed), group))
-            if isinstance(group.seen.event, Replayed):
-                replayed_at[group.seen.event.request_id] = at
-    return (one for _, _, one in sorted(placed, key=lambda entry: entry[:2]))
+        for entry in sorted(groups[request], key=_stage):
+            at = entry.at
+            if entry.kind not in _AGAIN:
+                at = latest = _not_before(entry.at, latest)
+            placed.append((at, len(placed), entry))
+            if isinstance(entry.seen.event, Replayed):
+                replayed_at[entry.seen.event.request_id] = at
+    return (entry for _, _, entry in sorted(placed, key=lambda place: place[:2]))
 
 
 def _not_before(at: datetime, cause: datetime | None) -> datetime:
@@ -179,10 +179,10 @@ def _not_before(at: datetime, cause: datetime | None) -> datetime:
 
 def _first_appended(group: Sequence[TimelineEntry]) -> tuple[int, datetime]:
     """Rounds of a replay one after the other, since one's end is the next one's cause."""
-    events = (one.seen.event for one in group)
+    events = (entry.seen.event for entry in group)
     replays = (event.replay for event in events if isinstance(event, Request))
     rounds = [replay.round for replay in replays if replay]
-    return max(rounds, default=0), min(one.at for one in group)
+    return max(rounds, default=0), min(entry.at for entry in group)
 
 
 def _stage(entry: TimelineEntry) -> tuple[float, int, datetime, int]:

@@ -28,7 +28,7 @@ class OtherGroups:
     def __init__(self, settings: KafkaSettings) -> None:
         self.names: tuple[str, ...] = ()
         self._settings = settings
-        self._innocent: set[str] = set()
+        self._without_workers: set[str] = set()
         self._asking = asyncio.Lock()  # lanes that open side by side share the brokers' patience
 
     async def members_of(self, group: str) -> int:
@@ -48,7 +48,7 @@ class OtherGroups:
         looks = 0
         while True:
             if looks % REMEMBERED_LOOKS == 0:
-                self._innocent = {self._settings.worker_group}
+                self._without_workers = {self._settings.worker_group}
             try:
                 await bounded(self._look(), START_TIMEOUT_S)
             except Exception as error:
@@ -59,9 +59,9 @@ class OtherGroups:
     async def _look(self) -> None:
         topic = topic_name(self._settings, REQUESTS)
         async with self._admin() as admin:
-            found = await groups_of_workers(admin, topic, known=self._innocent)
+            found = await groups_of_workers(admin, topic, known=self._without_workers)
         names = tuple(sorted(name for name, has_workers in found.items() if has_workers))
-        self._innocent |= {name for name, has_workers in found.items() if not has_workers}
+        self._without_workers |= {name for name, has_workers in found.items() if not has_workers}
         if names != self.names:
             self.names = names
             if names:
