@@ -1,13 +1,13 @@
 """Groups of letters, kept up to date as letters come, since pages ask often; pure."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from services.console.views.filters import DeadLetterFilters
 from services.operators.dead_letters.group_fold import GroupFold
-from services.operators.dead_letters.groups import Group, Key, first_groups, members
+from services.operators.dead_letters.groups import BY_DEFAULT, Group, Key, first_groups, members
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.event_summary import DeadLetterSummary
 from services.operators.records.summary import RecordSummary
@@ -15,8 +15,10 @@ from services.operators.records.summary import RecordSummary
 KEPT = 16  # ways of grouping
 FOLDS_KEPT = 3  # of those to which letters are added: each knows all accounts
 GROUPS_MAX = 100  # of each way
+STEP_LETTERS = 2_000  # counted in one go while pages wait: some milliseconds
 
 _Chosen = tuple[DeadLetterFilters, tuple[Key, ...]]
+DEFAULT: _Chosen = (DeadLetterFilters(), tuple(map(Key, BY_DEFAULT)))  # of an operator's page
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,17 @@ class GroupCache:
         if not isinstance(record.event, DeadLetterSummary):
             self._folds.clear()
 
+    def count_ahead(self) -> Iterator[None]:
+        """Count all letters for the page that is opened first, in steps; none comes meanwhile."""
+        filters, keys = DEFAULT
+        letters, kept = list(self._letters), _Kept(GroupFold(), len(self._letters))
+        for start in range(0, len(letters), STEP_LETTERS):
+            step = letters[start : start + STEP_LETTERS]
+            kept.fold.add(members(filters.selection.of(step), keys))
+            yield
+        if 0 < _grouped(kept.fold, "letters").total <= GROUPS_MAX:
+            self._keep(DEFAULT, kept)
+
     def of(self, filters: DeadLetterFilters, keys: Sequence[Key], order: str) -> Grouped:
         """The groups as they are now, in an order of ORDERS; no keys, no groups."""
         chosen = (filters, tuple(keys))
@@ -84,11 +97,15 @@ class GroupCache:
         if not found or len(found) > GROUPS_MAX or _needs_models(filters, keys):
             first = first_groups(found, order, GROUPS_MAX)
             return Grouped(len(admitted), first.total, first.groups)
-        kept = self._folds[chosen] = _Kept(GroupFold(), len(self._letters))
+        kept = _Kept(GroupFold(), len(self._letters))
         kept.fold.add(found)
+        self._keep(chosen, kept)
+        return _grouped(kept.fold, order)
+
+    def _keep(self, chosen: _Chosen, kept: _Kept) -> None:
+        self._folds[chosen] = kept
         if len(self._folds) > FOLDS_KEPT:
             self._folds.popitem(last=False)
-        return _grouped(kept.fold, order)
 
 
 def _needs_models(filters: DeadLetterFilters, keys: Sequence[Key]) -> bool:

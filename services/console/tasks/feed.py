@@ -100,6 +100,8 @@ class Feed:
             if time.monotonic() - measured > PROGRESS_S:
                 _settle()
                 progress.left, measured = await reader.left(), time.monotonic()
+        for _ in state.group_cache.count_ahead():
+            await asyncio.sleep(0)  # let the pages in
         _settle()
         progress.caught_up = True
         self.state, self.progress, self._reader = state, progress, reader

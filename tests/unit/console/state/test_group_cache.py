@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from services.console.state.group_cache import GROUPS_MAX, GroupCache
+from services.console.state.group_cache import DEFAULT, GROUPS_MAX, STEP_LETTERS, GroupCache
 from services.console.views.filters import DeadLetterFilters
 from services.operators.dead_letters.groups import ORDERS, Key, key_of
 from services.operators.dead_letters.index import DeadLetterIndex
@@ -84,6 +84,34 @@ def test_a_new_letter_is_added_and_the_others_are_not_counted_again() -> None:
 
     assert cache.of(DeadLetterFilters(), keys, "letters").count == 11
     assert letters.looked_at == 10
+
+
+def test_the_default_way_is_counted_ahead_in_steps() -> None:
+    letters = CountedIndex()
+    cache = GroupCache(letters)
+    for one in records(Random(7), 2 * STEP_LETTERS):
+        letters.take(summarize(one))
+
+    assert len(list(cache.count_ahead())) == 2
+    looked_at = letters.looked_at
+    found = cache.of(*DEFAULT, "letters")
+
+    assert letters.looked_at == looked_at
+    assert found == GroupCache(letters).of(*DEFAULT, "letters")
+    assert found.count > STEP_LETTERS
+
+
+def test_what_would_make_too_many_groups_is_not_kept() -> None:
+    letters = CountedIndex()
+    cache = GroupCache(letters)
+    for number in range(GROUPS_MAX + 1):
+        letters.take(
+            summarize(stored(letter_body(f"r-{number}", request={"profile": f"p-{number}"})))
+        )
+
+    list(cache.count_ahead())
+
+    assert cache.of(*DEFAULT, "letters") == GroupCache(letters).of(*DEFAULT, "letters")
 
 
 def test_a_group_for_each_letter_is_counted_again_each_time() -> None:

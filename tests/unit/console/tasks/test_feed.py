@@ -14,7 +14,7 @@ from services.console.tasks import feed as feed_module
 from services.console.tasks.feed import Feed
 from services.operators.adapters.reader import Reader
 from services.operators.records.stored import Stored
-from tests.unit.console.context import NOWHERE
+from tests.unit.console.context import NOWHERE, OPERATOR, site
 from tests.unit.operators.stored_examples import stored
 
 LETTER = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
@@ -81,3 +81,26 @@ async def test_letters_are_reached_only_in_the_picture_that_has_them(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_dead_letters_are_counted_before_the_topics_are_told_as_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @asynccontextmanager
+    async def reading(_: Bus, __: Collection[Topic], **___: object) -> AsyncIterator[Reader]:
+        yield Script([LETTER], breaks=False)
+
+    async with site() as here:
+        feed = here.context.feed
+        feed.progress.caught_up = False
+        monkeypatch.setattr(feed_module, "reading", reading)
+        running = asyncio.create_task(feed.run())
+        await feed.catch_up_with_dead_letters()
+        monkeypatch.setattr(feed.state.dead_letters.__class__, "__iter__", None)
+
+        response = await here.get("/letters", await here.log_in(OPERATOR))
+        text = await response.text()
+
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert "<b>1</b> dead letter" in text
