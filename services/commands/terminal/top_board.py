@@ -185,8 +185,8 @@ def _lanes(lanes: Sequence[LaneCell]) -> Text:
 
 
 def _letters(letters: Counter[str]) -> Text:
-    named = [f"{why_text(why)} {n:,}" for why, n in letters.most_common(WHYS_SHOWN)]
-    return Text.assemble((f"open dead letters {letters.total():,} ", "bold red"), ", ".join(named))
+    named = [f"{n:,} × {why_text(why)}" for why, n in letters.most_common(WHYS_SHOWN)]
+    return Text.assemble((f"open dead letters {letters.total():,}: ", "bold red"), ", ".join(named))
 
 
 def _without_paths(letters: Counter[str]) -> Counter[str]:

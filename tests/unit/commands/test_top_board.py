@@ -64,7 +64,7 @@ def test_the_board_names_contracts_profiles_lanes_and_letters() -> None:
         "default",
         "claude",
         "3:30 s",
-        "unknown profile 4",
+        "4 × unknown profile",
     ):
         assert message in text, text
 
@@ -114,7 +114,7 @@ def test_dead_letters_are_counted_by_why_with_paths_for_people_and_without_for_p
     console = Console(width=150, record=True, file=StringIO())
     console.print(board_of(facts))
 
-    message = "open dead letters 4 /actions/0/args is no JSON 3, /actions/1/args is no JSON 1"
+    message = "open dead letters 4: 3 × /actions/0/args is no JSON, 1 × /actions/1/args is no JSON"
     assert message in console.export_text()
     assert as_data(facts)["open_letters"] == {"invalid: json_text": 4}
 
