@@ -44,7 +44,7 @@ class TopicCounts:
         found, last = self._minutes[topic.name], end_ms // MINUTE_MS
         return tuple(found.get(n, TopicCount()) for n in range(last - minutes + 1, last + 1))
 
-    def mean_bytes(self, topic: Topic) -> float:
-        """Of a record."""
+    def mean_bytes(self, topic: Topic) -> float | None:
+        """Of a record; None while none was read."""
         total = self.total[topic.name]
-        return total.bytes / total.records if total.records else 0.0
+        return total.bytes / total.records if total.records else None

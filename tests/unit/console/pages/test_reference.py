@@ -43,7 +43,7 @@ async def test_topics_of_runs_and_tools_have_their_figures_once_they_are_counted
         )
         here.context.topic_poller.results = results
         text = await text_of(here, "/topics")
-        assert row_of(text, STEPS) == ["0", "12", "5,000", "0 B", "0 B"]
+        assert row_of(text, STEPS) == ["0", "12", "5,000", "–", "–"]
         assert row_of(text, TOOLS) == ["–", "12", "5,000", "–", "–"]
 
         counter = here.context.topic_counter
