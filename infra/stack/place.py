@@ -7,6 +7,8 @@ from pathlib import Path
 
 from infra.local_model.serving import CONTEXT_TOKENS, SLOTS
 
+CALL_S = 120.0  # of the model, on a machine that is slow or busy
+
 _SETTINGS = """\
 # Written by answerbus's own stack. What you change here stays: only the addresses of broker,
 # model and workers are kept up to date. Use it from another terminal:
@@ -28,7 +30,7 @@ base_url = "{model_url}"
 dialect = "llama_cpp"
 model = "{model}"
 temperature = 0
-timeout_s = 120                       # for machines that are slow or busy
+timeout_s = {call_s:<26}# for machines that are slow or busy
 max_in_flight = 2                     # the model server's slots
 max_output_tokens = {output_tokens}
 context_tokens = {context_tokens}                 # of one slot: runs shorten old results to fit
@@ -57,7 +59,7 @@ class Place:
     workers: int = 2
     output_tokens: int = 512
     show_schema: bool = True
-    drain_s: float = 30.0
+    drain_s: float = CALL_S
     steps_max: int = 6
     profiles: str = ""
 
@@ -84,6 +86,7 @@ class Place:
             output_tokens=self.output_tokens,
             context_tokens=CONTEXT_TOKENS // SLOTS,
             drain_s=self.drain_s,
+            call_s=CALL_S,
             steps_max=self.steps_max,
             show_schema=str(self.show_schema).lower(),
         )

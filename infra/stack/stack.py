@@ -11,11 +11,11 @@ from infra.local_model.serving import ALIAS
 from infra.ports import LOOPBACK
 from infra.stack import commands, settings_file
 from infra.stack.kept import Kept, find
-from infra.stack.place import Place
+from infra.stack.place import CALL_S, Place
 
 PARTITIONS = 12  # as many as `answerbus topics apply` makes unless an option says otherwise
 MODEL_STOP_LIMIT_S = 10.0
-WORKER_STOP_LIMIT_S = 40.0  # it finishes its calls in flight
+WORKER_STOP_LIMIT_S = CALL_S + 10.0  # it finishes its calls in flight
 TOOLS_STOP_LIMIT_S = 10.0
 TOOLS, TOOLSET = "tools", "answerbus.tools.echo:echo"
 
