@@ -15,6 +15,7 @@ from services.worker.core.run.tool_report import read_report
 from services.worker.lane.state.signals import SignalRecord
 
 PORTION_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
+PORTION_RECORDS_MAX = 50  # of any size: so many take some milliseconds, and then others have a turn
 
 
 @dataclass(slots=True)
@@ -25,13 +26,14 @@ class SignalPortions:
     _passed_by: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
     def of(self, place: TopicPartition, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-        """As many as are not too large; one by one up to where something failed before."""
+        """Of bounded number and size; one by one up to where something failed before."""
         alone_until = self._alone_until.get(place, 0)
         together: list[Record] = []
         size = 0
         for record in records:
             size += _size(record)
-            if together and (together[-1].offset < alone_until or size > PORTION_BYTES_MAX):
+            is_full = len(together) == PORTION_RECORDS_MAX or size > PORTION_BYTES_MAX
+            if together and (is_full or together[-1].offset < alone_until):
                 yield together
                 together, size = [], _size(record)
             together.append(record)
