@@ -1,7 +1,6 @@
 """No schema that a request may bring becomes a large wire schema, or takes long to compile."""
 
 import random
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from services.worker.core.schema.validator import SchemaValidator, compile_schem
 from services.worker.dialects.compiler.shapes.describe import DESCRIPTIONS_BYTES_MAX
 from services.worker.dialects.compiler.wire.emit import WIRE_SCHEMA_BYTES_MAX
 from services.worker.dialects.dispatch import DialectName
+from tests.cpu_time import cpu_time
 from tests.unit.worker.dialects.compiling import compiled
 
 SECONDS_MAX = 4.0  # of CPU on a busy core; without a bound the slowest of these take 45
@@ -92,17 +92,16 @@ def made_at_random(seed: int) -> dict[str, Any]:
 
 def is_bounded(dialect: DialectName, schema: Any) -> bool:
     """Whether it is compiled within all bounds, or refused as other complex schemas are."""
-    began = time.process_time()
-    made = compiled(dialect, schema)
-    seconds = time.process_time() - began
+    with cpu_time() as cpu:
+        made = compiled(dialect, schema)
     if isinstance(made, Unusable):
-        return seconds < SECONDS_MAX and isinstance(made.cause, UnsupportedSchema)
+        return cpu.is_below(SECONDS_MAX) and isinstance(made.cause, UnsupportedSchema)
     is_small = len(made.text.encode()) <= WIRE_SCHEMA_BYTES_MAX
     reported = len(made.instructions.encode())
     return (
         is_small
         and reported <= DESCRIPTIONS_BYTES_MAX + FRAMING_BYTES_MAX
-        and seconds < SECONDS_MAX
+        and cpu.is_below(SECONDS_MAX)
     )
 
 

@@ -19,7 +19,7 @@ from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.profile_problem import profile_problems
 from services.worker.plans import Backend
 from tests.providers.calls import StoppedClock
-from tests.providers.misbehaving import Drip, Hang, Script, answer, misbehaving
+from tests.providers.misbehaving import Drip, Hang, Script, When, answer, misbehaving
 
 BOUND_S = 45.0
 LIMIT_S = 10.0
@@ -34,9 +34,12 @@ CALLED_ALL_THE_SAME = {"500": answer({}, 500), "503": answer({}, 503), "429": an
 
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        http.HttpProvider.__init__, "__defaults__", (ExchangeLimits(preflight_timeout_s=0.5),)
-    )
+    wait_for(monkeypatch, 0.5)
+
+
+def wait_for(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    limits = ExchangeLimits(preflight_timeout_s=seconds)
+    monkeypatch.setattr(http.HttpProvider.__init__, "__defaults__", (limits,))
 
 
 def profile(base_url: str | None, **table: Any) -> Profile:
@@ -120,16 +123,18 @@ async def test_all_that_can_never_work_is_named_at_once_and_what_may_pass_is_not
     )
 
 
-async def test_profiles_are_checked_side_by_side() -> None:
-    """Eight silent ones cost the time of one."""
-    loop = asyncio.get_running_loop()
-    async with misbehaving([Hang()]) as server:
-        began = loop.time()
+async def test_profiles_are_checked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is answered when all of them have asked; one after the other, seven would time out."""
+    wait_for(monkeypatch, LIMIT_S)
+    all_asked = asyncio.Event()
+    async with misbehaving([When(all_asked), *LISTED]) as server, asyncio.TaskGroup() as tasks:
         profiles = {f"p-{n}": profile(server.base_url) for n in range(8)}
-        async with started(**profiles) as (found, _):
-            took_s = loop.time() - began
-            assert len(profile_problems(found, BOUND_S)) == 8
-    assert took_s < 4 * 0.5
+        start = tasks.create_task(backends.started(profiles, BackendContext(StoppedClock())))
+        await server.requests(len(profiles))
+        all_asked.set()
+        found, _ = await start
+        await backends.close(found)
+        assert profile_problems(found, BOUND_S) == {}
 
 
 async def test_a_server_that_comes_up_later_makes_the_profile_healthy_without_a_call() -> None:
