@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CODE = ("contracts/answerbus", "services", "infra")
-FILE_LINES_MAX = 250
-TEST_LINES_MAX = 420
+FILE_LINES_MAX = 400
+TEST_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
 CONTRACTS_MAY_IMPORT = {
