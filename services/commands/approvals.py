@@ -1,7 +1,7 @@
 """`answerbus approvals`: lists the tool calls that await approval, and records decisions."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Annotated, Literal, assert_never
 
 import typer
@@ -41,7 +41,7 @@ def list_approvals(
 ) -> None:
     """Show the calls that await approval, with their arguments, the oldest first."""
     settings = from_environment(config).kafka
-    waiting = asyncio.run(_load(settings, workflow)).waiting(now())
+    waiting = asyncio.run(_load(settings, workflow)).waiting(workflow, now())
     if as_json:
         typer.echo(json_lines([requested.model_dump(mode="json") for requested in waiting]))
         return
@@ -67,11 +67,8 @@ def _command(name: str, decision: Decision, summary: str) -> None:
         config: Config = None,
     ) -> None:
         settings, who = from_environment(config).kafka, operator(by)
-        requested = asyncio.run(_load(settings, workflow)).get(call, now())
-        if requested is None:
-            awaited = f"No call {plain_line(call)} awaits approval."
-            stderr().print(awaited, style="red", markup=False)
-            raise typer.Exit(EXIT_NOT_DONE)
+        approvals = asyncio.run(_load(settings, workflow))
+        requested = _the_one(call, approvals.named(call, workflow, now()))
         if not yes:
             _show(requested)
             word = "Approve" if decision == "approved" else "Deny"
@@ -81,6 +78,21 @@ def _command(name: str, decision: Decision, summary: str) -> None:
 
 _command("approve", "approved", "Let the call run, once, with the arguments it has now.")
 _command("deny", "denied", "Refuse the call; its run is told, and goes on.")
+
+
+def _the_one(call_id: str, found: Sequence[ApprovalRequested]) -> ApprovalRequested:
+    """The call that an id names; where it names calls of several workflows, none is chosen."""
+    if len(found) == 1:
+        return found[0]
+    message = (
+        f"{len(found)} calls have the id {call_id}: name one with --workflow."
+        if found
+        else f"No call {call_id} awaits approval."
+    )
+    stderr().print(plain_line(message), style="red", markup=False)
+    for one in found:
+        stderr().print(plain_line(f"  --workflow {one.workflow_id}: {one.tool}"), markup=False)
+    raise typer.Exit(EXIT_NOT_DONE)
 
 
 def _decide(

@@ -1,7 +1,7 @@
 """`answerbus cancel`: ends an open request, a run or not, or all requests of a workflow."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Annotated, assert_never
 
@@ -23,6 +23,7 @@ from services.replay.options import By, Reason, Yes, now, operator
 from services.settings import KafkaSettings, from_environment
 
 REQUEST_AGE_MAX = timedelta(seconds=RUN_TTL_S_MAX, hours=1)  # what is older is not open any more
+CANDIDATES_SHOWN_MAX = 20  # workflows
 
 RequestId = Annotated[str | None, typer.Argument(metavar="REQUEST", help="The id of a request.")]
 Workflow = Annotated[
@@ -49,11 +50,7 @@ def cancel(
     settings, who = from_environment(config).kafka, operator(by)
     if request is None and workflow is None:
         raise typer.BadParameter("Name a request, or a workflow with --workflow.")
-    found = workflow or asyncio.run(_workflow_of(bus_of(settings), request or ""))
-    if found is None:
-        message = f"No request {plain_line(request or '')} is kept: name its --workflow."
-        stderr().print(message, style="red", markup=False)
-        raise typer.Exit(EXIT_NOT_DONE)
+    found = workflow or _the_one(request or "", bus_of(settings))
     if not yes:
         confirm(f"Cancel {plain_line(_what(request, found))} as {plain_line(who)}?")
     applied = asyncio.run(_cancel(settings, request, found, who, reason))
@@ -99,9 +96,25 @@ def _what(request_id: str | None, workflow_id: str) -> str:
     return f"all open requests of the workflow {workflow_id}"
 
 
-async def _workflow_of(bus: Bus, request_id: str) -> str | None:
-    """Which workflow a request belongs to, as it was asked."""
-    key = request_id.encode()
+def _the_one(request_id: str, bus: Bus) -> str:
+    """The workflow that has a request of this id; where several have, none is chosen."""
+    found = asyncio.run(_workflows_of(bus, request_id))
+    if len(found) == 1:
+        return found[0]
+    message = (
+        f"{len(found):,} workflows have a request {request_id}: name one with --workflow."
+        if found
+        else f"No request {request_id} is kept: name its --workflow."
+    )
+    stderr().print(plain_line(message), style="red", markup=False)
+    for workflow_id in found[:CANDIDATES_SHOWN_MAX]:
+        stderr().print(plain_line(f"  --workflow {workflow_id}"), markup=False)
+    raise typer.Exit(EXIT_NOT_DONE)
+
+
+async def _workflows_of(bus: Bus, request_id: str) -> Sequence[str]:
+    """The workflows that have asked a request of this id, the first first."""
+    key, found = request_id.encode(), dict[str, None]()
     async with reading(bus, (REQUESTS,), since=now() - REQUEST_AGE_MAX) as reader:
         async for batch in reader.to_end():
             for stored in batch:
@@ -109,8 +122,8 @@ async def _workflow_of(bus: Bus, request_id: str) -> str | None:
                     continue
                 event = decoded(stored).event
                 if isinstance(event, Request) and event.request_id == request_id:
-                    return event.workflow_id
-    return None
+                    found[event.workflow_id] = None
+    return list(found)
 
 
 async def _cancel(

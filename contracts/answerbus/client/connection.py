@@ -21,6 +21,7 @@ from answerbus.event import Terminal
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import Layout
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
 
@@ -70,11 +71,11 @@ class Connection:
         """Publish, and wait for the first terminal from then on; raises NoAnswerYet."""
         terminals = await self._reader()
         partition = self._layout.owner(request.workflow_id)
-        async with terminals.awaiting(request.request_id, partition) as terminal:
+        async with terminals.awaiting(RequestKey.of(request), partition) as terminal:
             if tell is None:
                 await self.publish(request, trace)
                 return await _in_time(terminal, request, timeout_s)
-            async with retries_of(self._bus, request.request_id, partition) as retries:
+            async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
                 tell(await self.publish(request, trace))
                 waiting = with_retries(terminal, request.request_id, retries, tell)
                 return await _in_time(waiting, request, timeout_s)
@@ -84,7 +85,8 @@ class Connection:
         self._open()
         try:
             async with asyncio.timeout(timeout_s):
-                return await find_terminal(self._bus, request_id, self._layout.homes(workflow_id))
+                homes = self._layout.homes(workflow_id)
+                return await find_terminal(self._bus, RequestKey(workflow_id, request_id), homes)
         except TimeoutError:
             raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
 
@@ -94,7 +96,7 @@ class Connection:
         """See `Client.follow`."""
         self._open()
         homes = self._layout.homes(workflow_id)
-        return follow(self._bus, request_id, homes, after, since)
+        return follow(self._bus, RequestKey(workflow_id, request_id), homes, after, since)
 
     async def position(self, workflow_id: str) -> str:
         """See `Client.position`."""

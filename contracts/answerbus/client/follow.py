@@ -15,11 +15,12 @@ from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, pos
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
-from answerbus.client.terminals import terminal_of
+from answerbus.client.terminals import is_of_others, terminal_of
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import decode
 from answerbus.event import Terminal
+from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import STEPS
 
@@ -40,7 +41,7 @@ class Followed:
 
 async def follow(
     bus: Bus,
-    request_id: str,
+    request: RequestKey,
     partitions: Collection[int],
     after: str | None,
     since: datetime | None,
@@ -61,7 +62,7 @@ async def follow(
         consumer.assign(list(places))
         with bus.explained():
             offsets = await _start(consumer, places, given, since)
-        run = _Run(bus, consumer, request_id, places, offsets)
+        run = _Run(bus, consumer, request, places, offsets)
         async for followed in run.events():
             yield followed
 
@@ -106,11 +107,11 @@ class _Run:
         self,
         bus: Bus,
         consumer: RecordConsumer,
-        request_id: str,
+        request: RequestKey,
         places: Mapping[TopicPartition, tuple[str, int]],
         offsets: Offsets,
     ) -> None:
-        self._bus, self._consumer, self._request_id = bus, consumer, request_id
+        self._bus, self._consumer, self._request = bus, consumer, request
         self._places, self._offsets = places, offsets
         self._terminal: Terminal | None = None
 
@@ -136,9 +137,9 @@ class _Run:
         topic, number = self._places[place]
         if topic == STEPS.name:
             self._offsets[topic, number] = _after(record)
-            return step_event_of(record, self._request_id)
+            return step_event_of(record, self._request)
         if self._terminal is None:
-            self._terminal = end_of(record, self._request_id)
+            self._terminal = end_of(record, self._request)
             if self._terminal is None:
                 self._offsets[topic, number] = _after(record)
         return None
@@ -152,36 +153,35 @@ def _after(record: Record) -> int:
     return int(record.end if isinstance(record, Unreadable) else record.offset + 1)
 
 
-def end_of(record: Record, request_id: str) -> Terminal | None:
+def end_of(record: Record, request: RequestKey) -> Terminal | None:
     """The terminal of the request. A letter about another record under its id ends nothing."""
-    terminal = terminal_of(record, {request_id})
+    terminal = terminal_of(record, {request})
     if isinstance(terminal, DeadLetter) and isinstance(terminal.cause, ConflictingId):
         return None
     return terminal
 
 
-def step_event_of(record: Record, request_id: str) -> StepEvent | None:
+def step_event_of(record: Record, request: RequestKey) -> StepEvent | None:
     """What a record of the steps says of the run; None for those of others."""
-    if isinstance(record, Unreadable):
-        return None
-    about = next((value for name, value in record.headers if name == "ce_requestid"), None)
-    if about is not None and about != request_id.encode():
+    if isinstance(record, Unreadable) or is_of_others(record, {request}):
         return None
     event = decode(record.value, record.headers)
     match event:
         case Step() | ToolEnded() | ApprovalRequested():
-            return event if event.request_id == request_id else None
+            return event if RequestKey.of(event) == request else None
         case ControlApplied():
-            return event if _concerns(event, request_id) else None
+            return event if _concerns(event, request) else None
         case _:
             return None
 
 
-def _concerns(applied: ControlApplied, request_id: str) -> bool:
-    if request_id in applied.requests:
+def _concerns(applied: ControlApplied, request: RequestKey) -> bool:
+    if applied.workflow_id != request.workflow_id:
+        return False
+    if request.request_id in applied.requests:
         return True
     match applied.control:
         case Approval(call_id=call_id):
-            return call_id.startswith(f"{request_id}.call.")
+            return call_id.startswith(f"{request.request_id}.call.")
         case Cancel() as cancel:
-            return cancel.request_id == request_id
+            return cancel.request_id == request.request_id

@@ -11,9 +11,11 @@ from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.terminals import is_of_others
 from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.outcome import RetryRequest
+from answerbus.request_key import RequestKey
 from answerbus.topics import RETRIES
 
 WAITING_INTERVAL_S = 1.0
@@ -46,12 +48,12 @@ Tell: TypeAlias = Callable[[Progress], None]
 
 @asynccontextmanager
 async def retries_of(
-    bus: Bus, request_id: str, partition: int
+    bus: Bus, request: RequestKey, partition: int
 ) -> AsyncIterator["asyncio.Queue[RetryRequest]"]:
     """The retries of a request from this moment on; none where the topic may not be read."""
     found: asyncio.Queue[RetryRequest] = asyncio.Queue()
     ready = asyncio.Event()
-    task = asyncio.create_task(_read(bus, request_id, partition, found, ready))
+    task = asyncio.create_task(_read(bus, request, partition, found, ready))
     try:
         await ready.wait()
         yield found
@@ -89,7 +91,7 @@ async def with_retries(
 
 async def _read(
     bus: Bus,
-    request_id: str,
+    request: RequestKey,
     partition: int,
     found: "asyncio.Queue[RetryRequest]",
     ready: asyncio.Event,
@@ -106,16 +108,18 @@ async def _read(
                 while True:
                     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
                         for record in records:
-                            if retry := _retry_of(record, request_id):
+                            if retry := _retry_of(record, request):
                                 found.put_nowait(retry)
     except BusUnavailable as error:
-        _log.warning("retries of the request %s are not told: %s", request_id, error)
+        _log.warning("retries of the request %s are not reported: %s", request.request_id, error)
     finally:
         ready.set()
 
 
-def _retry_of(record: Record, request_id: str) -> RetryRequest | None:
-    if isinstance(record, Unreadable) or record.key != request_id.encode():
+def _retry_of(record: Record, request: RequestKey) -> RetryRequest | None:
+    if isinstance(record, Unreadable) or is_of_others(record, {request}):
         return None
     event = decode(record.value, record.headers)
-    return event if isinstance(event, RetryRequest) else None
+    if isinstance(event, RetryRequest) and RequestKey.of(event) == request:
+        return event
+    return None

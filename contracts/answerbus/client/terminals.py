@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager, suppress
 
-from aiokafka import TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
@@ -17,6 +17,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 
 TOPICS = (RESULTS, REFUSALS, DEAD_LETTERS)
@@ -33,7 +34,7 @@ class Terminals:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._waiting: defaultdict[str, list[asyncio.Future[Terminal]]] = defaultdict(list)
+        self._waiting: defaultdict[RequestKey, list[asyncio.Future[Terminal]]] = defaultdict(list)
         self._waiters: Counter[int] = Counter()
         self._open: set[int] = set()
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -61,11 +62,11 @@ class Terminals:
 
     @asynccontextmanager
     async def awaiting(
-        self, request_id: str, partition: int
+        self, request: RequestKey, partition: int
     ) -> AsyncIterator[asyncio.Future[Terminal]]:
         """A future for the first terminal of the request from this moment on."""
         future: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id].append(future)
+        self._waiting[request].append(future)
         self._waiters[partition] += 1
         try:
             await self._follow(partition)
@@ -73,9 +74,9 @@ class Terminals:
         finally:
             if not future.cancel() and not future.cancelled():
                 future.exception()  # looked at, so that asyncio does not report it as forgotten
-            self._waiting[request_id].remove(future)
-            if not self._waiting[request_id]:
-                del self._waiting[request_id]
+            self._waiting[request].remove(future)
+            if not self._waiting[request]:
+                del self._waiting[request]
             self._waiters[partition] -= 1
             if not self._waiters[partition]:
                 self._leave(partition)
@@ -115,8 +116,9 @@ class Terminals:
 
     def _hand_over(self, record: Record) -> None:
         terminal = terminal_of(record, self._waiting)
-        if terminal is not None and terminal.request_id is not None:
-            for future in self._waiting[terminal.request_id]:
+        request = request_of(terminal) if terminal is not None else None
+        if terminal is not None and request is not None:
+            for future in self._waiting[request]:
                 if not future.done():
                     future.set_result(terminal)
 
@@ -128,25 +130,38 @@ class Terminals:
                     future.set_exception(self._ended)
 
 
-def terminal_of(record: Record, request_ids: Container[str]) -> Terminal | None:
+def terminal_of(record: Record, requests: Container[RequestKey]) -> Terminal | None:
     """The terminal in a record, if it is that of one of these requests.
 
-    The header spares reading the bodies of others; a record without it is read. What cannot be
+    The headers spare reading the bodies of others; a record without them is read. What cannot be
     decoded is no terminal of anyone; the consumer has logged what cannot even be read.
     """
-    if isinstance(record, Unreadable):
+    if isinstance(record, Unreadable) or is_of_others(record, requests):
         return None
-    for name, value in record.headers:
-        if name == "ce_requestid":
-            if value is not None and value.decode(errors="replace") not in request_ids:
-                return None
-            break
     event = decode(record.value, record.headers)
     match event:
         case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
-            return event if event.request_id in request_ids else None
+            return event if request_of(event) in requests else None
         case Undecodable():
-            _log.warning("%s-%d@%d is no event", record.topic, record.partition, record.offset)
+            place = (record.topic, record.partition, record.offset)
+            _log.warning("%s-%d@%d is not a valid event", *place)
             return None
         case _:
             return None
+
+
+def request_of(terminal: Terminal) -> RequestKey | None:
+    """The request that a terminal names; a dead letter may name none, or no workflow."""
+    if terminal.request_id is None or terminal.workflow_id is None:
+        return None
+    return RequestKey(terminal.workflow_id, terminal.request_id)
+
+
+def is_of_others(record: ConsumerRecord, requests: Container[RequestKey]) -> bool:
+    """Whether the headers of a record name another request; False where they do not say."""
+    headers = dict(reversed(record.headers))  # the first of a name counts
+    workflow, request = headers.get("ce_subject"), headers.get("ce_requestid")
+    if workflow is None or request is None:
+        return False
+    named = RequestKey(workflow.decode(errors="replace"), request.decode(errors="replace"))
+    return named not in requests

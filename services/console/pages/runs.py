@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from answerbus.control import Approval, ApprovalRequested, Cancel
 from answerbus.envelope import decode
 from answerbus.limits import REASON_BYTES_MAX
+from answerbus.request_key import CallKey
 from answerbus.wire import clip
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form, form_of, known_names, page_number
@@ -55,7 +56,8 @@ async def decide(request: web.Request) -> web.Response:
     session = operator_of(request)
     context, form = request.app[CONTEXT], await form_of(request)
     decision, reason = _decision(form), _reason(form)
-    place = context.feed.state.open_runs.place_of(form.get("call", ""))
+    call = CallKey(form.get("workflow", ""), form.get("call", ""))
+    place = context.feed.state.open_runs.place_of(call)
     requested = next(iter(await _approvals_at(context, [place])), None) if place else None
     if requested is None or requested.args_digest != form.get("digest"):
         text = "This call awaits no approval any more, or its arguments are others than you saw."

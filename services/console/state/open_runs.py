@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from answerbus.request_key import CallKey, RequestKey
 from services.operators.records.event_parts import AgentPart
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -43,30 +44,33 @@ class OpenRuns:
     """Folded from summaries, of topics in any order; what one partition says is in its order."""
 
     def __init__(self) -> None:
-        self._open: dict[str, OpenRun] = {}
+        self._open: dict[RequestKey, OpenRun] = {}
         self._closed: dict[bytes, None] = {}
 
     def take(self, record: RecordSummary) -> None:
         """Learn from one record."""
         match record.event:
             case RequestSummary(agent=AgentPart() as agent) as event:
-                self._note(event.request_id, event.workflow_id, record.at_ms, agent)
+                self._note(RequestKey.of(event), record.at_ms, agent)
             case StepSummary(request_id=str(request_id)) as event:
-                run = self._note(request_id, event.workflow_id, record.at_ms, event.agent)
+                run = self._note(
+                    RequestKey(event.workflow_id, request_id), record.at_ms, event.agent
+                )
                 if run is not None:
                     run.step = max(run.step, event.n)
                     run.open_calls |= {
                         call.call_id for call in event.calls if call.state != "ended"
                     }
             case ApprovalRequestedSummary(request_id=str(request_id)) as event:
-                run = self._note(request_id, event.workflow_id, record.at_ms, None)
+                run = self._note(RequestKey(event.workflow_id, request_id), record.at_ms, None)
                 if run is not None:
                     run.awaiting[event.call_id] = record.place
             case ToolEndedSummary(request_id=str(request_id)) as event:
-                self._decided(request_id, event.call_id, record.at_ms, ended=True)
+                run_key = RequestKey(event.workflow_id, request_id)
+                self._decided(run_key, event.call_id, record.at_ms, ended=True)
             case ControlAppliedSummary(effect="approved" | "denied") as event:
-                call_id = event.control.call_id or ""
-                self._decided(call_id.rpartition(_CALL)[0], call_id, record.at_ms, ended=False)
+                call = CallKey(event.workflow_id, event.control.call_id or "")
+                self._decided(_run_of(call), call.call_id, record.at_ms, ended=False)
             case (AnswerSummary() | DeadLetterSummary()) as event:
                 self._end(event)
             case _:
@@ -75,46 +79,51 @@ class OpenRuns:
     def runs(self, now_ms: int) -> Sequence[OpenRun]:
         """Those that can still be open, the oldest first."""
         found = [run for run in self._open.values() if now_ms - run.last_ms < _AGE_MS_MAX]
-        return sorted(found, key=lambda run: (run.began_ms, run.request_id))
+        return sorted(found, key=lambda run: (run.began_ms, run.workflow_id, run.request_id))
 
-    def place_of(self, call_id: str) -> Place | None:
+    def place_of(self, call: CallKey) -> Place | None:
         """Where the approval of a call was asked for, if it awaits one."""
-        run = self._open.get(call_id.rpartition(_CALL)[0])
-        return run.awaiting.get(call_id) if run else None
+        run = self._open.get(_run_of(call))
+        return run.awaiting.get(call.call_id) if run else None
 
-    def _note(
-        self, request_id: str, workflow_id: str, at_ms: int, agent: AgentPart | None
-    ) -> OpenRun | None:
-        if _print(request_id) in self._closed:
+    def _note(self, key: RequestKey, at_ms: int, agent: AgentPart | None) -> OpenRun | None:
+        if _digest(key) in self._closed:
             return None
-        run = self._open.get(request_id)
+        run = self._open.get(key)
         if run is None:
-            run = self._open[request_id] = OpenRun(request_id, workflow_id, at_ms, at_ms)
+            run = self._open[key] = OpenRun(key.request_id, key.workflow_id, at_ms, at_ms)
         run.began_ms, run.last_ms = min(run.began_ms, at_ms), max(run.last_ms, at_ms)
         if agent is not None and (not run.agent or agent.version is not None):
             version = "" if agent.version is None else f" v{agent.version}"
             run.agent = f"{agent.name}{version}"
         return run
 
-    def _decided(self, request_id: str, call_id: str, at_ms: int, *, ended: bool) -> None:
-        if (run := self._open.get(request_id)) is not None:
+    def _decided(self, key: RequestKey, call_id: str, at_ms: int, *, ended: bool) -> None:
+        if (run := self._open.get(key)) is not None:
             run.last_ms = max(run.last_ms, at_ms)
             run.awaiting.pop(call_id, None)
             if ended:
                 run.open_calls.discard(call_id)
 
     def _end(self, event: AnswerSummary | DeadLetterSummary) -> None:
-        request_id, is_run = event.request_id, event.run is not None
+        is_run = event.run is not None
         if isinstance(event, DeadLetterSummary):
             if event.cause.kind == "conflicting_id":  # of another record under that id
                 return
             is_run = is_run or bool(event.request and event.request.agent)
-        if request_id is None or (self._open.pop(request_id, None) is None and not is_run):
+        if event.request_id is None or event.workflow_id is None:
             return
-        self._closed[_print(request_id)] = None
+        key = RequestKey(event.workflow_id, event.request_id)
+        if self._open.pop(key, None) is None and not is_run:
+            return
+        self._closed[_digest(key)] = None
         if len(self._closed) > CLOSED_KEPT:
             del self._closed[next(iter(self._closed))]
 
 
-def _print(request_id: str) -> bytes:
-    return hashlib.blake2b(request_id.encode(), digest_size=8).digest()
+def _run_of(call: CallKey) -> RequestKey:
+    return RequestKey(call.workflow_id, call.call_id.rpartition(_CALL)[0])
+
+
+def _digest(key: RequestKey) -> bytes:
+    return hashlib.blake2b(key.record_key().encode(), digest_size=8).digest()

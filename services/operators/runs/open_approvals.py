@@ -8,6 +8,7 @@ from answerbus.control import Approval, ApprovalRequested, ControlApplied
 from answerbus.envelope import Undecodable
 from answerbus.event import Event
 from answerbus.limits import RUN_TTL_S_MAX
+from answerbus.request_key import CallKey
 from answerbus.step import ToolEnded
 from services.operators.records.stored import RetryEnded, Stored
 
@@ -20,29 +21,34 @@ _SIGNS = (b'"approval_requested"', b'"tool_ended"', b'"control_applied"')
 class OpenApprovals:
     """Takes the records of the steps topic, those of each partition in their order."""
 
-    _asked: dict[str, ApprovalRequested] = field(default_factory=dict)
+    _asked: dict[CallKey, ApprovalRequested] = field(default_factory=dict)
 
     def take(self, event: Event | RetryEnded | Undecodable) -> None:
         """A call that ended, or was decided about, awaits nothing any more."""
         match event:
             case ApprovalRequested():
-                self._asked[event.call_id] = event
+                self._asked[CallKey(event.workflow_id, event.call_id)] = event
             case ToolEnded():
-                self._asked.pop(event.call_id, None)
+                self._asked.pop(CallKey(event.workflow_id, event.call_id), None)
             case ControlApplied(effect="approved" | "denied", control=Approval(call_id=call_id)):
-                self._asked.pop(call_id, None)
+                self._asked.pop(CallKey(event.workflow_id, call_id), None)
             case _:
                 pass
 
-    def get(self, call_id: str, now: datetime) -> ApprovalRequested | None:
-        """What is asked about a call, unless its time is over."""
-        requested = self._asked.get(call_id)
-        return requested if requested is not None and requested.expires_at > now else None
+    def named(
+        self, call_id: str, workflow_id: str | None, now: datetime
+    ) -> Sequence[ApprovalRequested]:
+        """The calls of that id that a person can decide now; workflows may share an id."""
+        return [one for one in self.waiting(workflow_id, now) if one.call_id == call_id]
 
-    def waiting(self, now: datetime) -> Sequence[ApprovalRequested]:
-        """All that a person can decide now, the oldest first."""
-        found = (requested for requested in self._asked.values() if requested.expires_at > now)
-        return sorted(found, key=lambda requested: (requested.at, requested.call_id))
+    def waiting(self, workflow_id: str | None, now: datetime) -> Sequence[ApprovalRequested]:
+        """All calls of a workflow, or of all, that a person can decide now, the oldest first."""
+        found = [
+            requested
+            for requested in self._asked.values()
+            if requested.expires_at > now and workflow_id in (None, requested.workflow_id)
+        ]
+        return sorted(found, key=lambda one: (one.at, one.workflow_id, one.call_id))
 
 
 def may_concern_approvals(stored: Stored) -> bool:

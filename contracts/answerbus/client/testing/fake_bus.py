@@ -33,6 +33,7 @@ from answerbus.limits import RAW_BYTES_MAX, RUN_ATTEMPTS_DEFAULT
 from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, Request
+from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS, TOPIC_OF_KIND
 
 PARTITION = 0
@@ -62,7 +63,7 @@ class FakeBus:
     outcomes: list[ConsumerRecord] = field(default_factory=list)
     controls: list[Approval | Cancel] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)  # by group: outcomes that are done with
-    _bodies: dict[str, JsonValue] = field(default_factory=dict)
+    _bodies: dict[RequestKey, JsonValue] = field(default_factory=dict)
     _accounts: dict[str, AccountState] = field(default_factory=dict)
 
     def take(self, record: Encoded, reply: Reply | None = None) -> AdmittedRequest:
@@ -81,9 +82,9 @@ class FakeBus:
         terminal = chosen(asked) if chosen else None
         self.requests.append(request)
         self._accounts.setdefault(account.id, account)  # the first request settles the limit
-        self._bodies.setdefault(request.request_id, received.body)
+        self._bodies.setdefault(RequestKey.of(request), received.body)
         if terminal is not None:
-            terminal = self._end(terminal)
+            terminal = self._end(terminal, RequestKey.of(request))
         return AdmittedRequest(published, terminal, is_prepared=chosen is not None)
 
     def put(self, topic: str, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
@@ -95,7 +96,7 @@ class FakeBus:
 
     def _known(self, received: ReceivedRequest, record: Encoded) -> Reply | None:
         """A copy of a request that is known is dropped; another body under its id is a conflict."""
-        known = self._bodies.get(received.request.request_id)
+        known = self._bodies.get(RequestKey.of(received.request))
         if known is None:
             return None
         return _nothing if known == received.body else _conflict(record)
@@ -129,13 +130,13 @@ class FakeBus:
             timestamp=self.now,
         )
 
-    def _end(self, terminal: Terminal) -> Terminal:
+    def _end(self, terminal: Terminal, asked: RequestKey) -> Terminal:
         """Publish it; gives it as a reader of the record has it."""
         record = encode(terminal)
         self.put(TOPIC_OF_KIND[terminal.kind].full_name(self.prefix), record.value, record.headers)
         if isinstance(terminal, Result | UnvalidatedResult | Refusal):
             self._accounts[terminal.account.id] = terminal.account
-        found = terminal_of(self.outcomes[-1], {str(terminal.request_id)})
+        found = terminal_of(self.outcomes[-1], {asked})
         if found is None:
             raise FakeClientError(f"The prepared outcome is not one of its request: {terminal!r}")
         return found

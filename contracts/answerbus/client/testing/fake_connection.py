@@ -19,6 +19,7 @@ from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.topics import STEPS
 from answerbus.trace import Trace
 
@@ -70,8 +71,9 @@ class FakeConnection(Connection):
         """See Connection."""
         self._check_open()
         await asyncio.sleep(0)
+        request = RequestKey(workflow_id, request_id)
         for record in self._fake.outcomes:
-            if (terminal := terminal_of(record, {request_id})) is not None:
+            if (terminal := terminal_of(record, {request})) is not None:
                 return terminal
         raise NoAnswerYet(request_id, workflow_id, timeout_s)
 
@@ -85,12 +87,12 @@ class FakeConnection(Connection):
         """See Connection."""
         self._check_open()
         await asyncio.sleep(0)
-        records = self._fake.outcomes
+        records, request = self._fake.outcomes, RequestKey(workflow_id, request_id)
         begin = 0 if after is None else offsets_of(after)[STEPS.name, PARTITION]
         for record in records[begin:]:
-            if (event := step_event_of(record, request_id)) is not None:
+            if (event := step_event_of(record, request)) is not None:
                 yield Followed(event, _position(record.offset + 1))
-        ends = (end_of(record, request_id) for record in records)
+        ends = (end_of(record, request) for record in records)
         terminal = next((end for end in ends if end is not None), None)
         if terminal is None:
             raise NoAnswerYet(request_id, workflow_id, None)

@@ -33,6 +33,7 @@ TOO_FEW = {STEPS: 100, ATTEMPTS_TOPIC: 10}
 SCRIPT_TEXT = "\"'><script>alert(1)</script>"
 CALL = "r-1.call.1.1"
 DIGEST = "sha256:" + "1" * 64
+OF_CALL = {"workflow": WORKFLOW, "call": CALL, "digest": DIGEST}
 
 
 def of(*events: Event) -> list[Stored]:
@@ -139,7 +140,7 @@ async def test_a_tree_that_is_too_large_says_that_its_costs_are_higher(
 
 @pytest.mark.parametrize("decision", ["approved", "denied"])
 async def test_an_operator_decides_in_their_own_name(decision: str) -> None:
-    form = {"call": CALL, "digest": DIGEST, "decision": decision, "reason": "phoned"}
+    form = {**OF_CALL, "decision": decision, "reason": "phoned"}
     async with site(*a_run()) as here:
         assert await post(here, "/runs/decide", form, NIGHT) == 303
         (control,) = written(here)
@@ -174,14 +175,14 @@ async def test_an_operator_cancels_a_run() -> None:
     ],
 )
 async def test_what_cannot_be_decided_is_not_written(changes: dict[str, str], status: int) -> None:
-    form = {"call": CALL, "digest": DIGEST, "decision": "approved", "reason": "yes", **changes}
+    form = {**OF_CALL, "decision": "approved", "reason": "yes", **changes}
     async with site(*a_run()) as here:
         assert await post(here, "/runs/decide", form) == status
         assert written(here) == []
 
 
 async def test_a_form_without_its_session_or_of_a_viewer_writes_nothing() -> None:
-    decide = {"call": CALL, "digest": DIGEST, "decision": "approved", "reason": "yes"}
+    decide = {**OF_CALL, "decision": "approved", "reason": "yes"}
     cancel = {"request": "r-1", "workflow": WORKFLOW, "reason": "yes"}
     async with site(*a_run()) as here:
         for path, form in (("/runs/decide", decide), ("/runs/cancel", cancel)):

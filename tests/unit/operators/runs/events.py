@@ -14,7 +14,7 @@ AGENT = {"name": "support", "version": 3, "digest": "sha256:" + "0" * 64}
 
 
 def event(example: str, **changes: Any) -> Event:
-    found = decode(json.dumps(body_of(example, workflow_id=WORKFLOW, **changes)).encode())
+    found = decode(json.dumps(body_of(example, **{"workflow_id": WORKFLOW, **changes})).encode())
     assert not isinstance(found, Undecodable), found
     return found
 
@@ -74,7 +74,8 @@ def approval_asked(call_id: str, **changes: Any) -> Event:
 
 
 def decided(call_id: str, decision: str = "approved", **changes: Any) -> Event:
-    control = body_of(f"approval/{decision}", call_id=call_id, workflow_id=WORKFLOW)
+    workflow = changes.get("workflow_id", WORKFLOW)
+    control = body_of(f"approval/{decision}", call_id=call_id, workflow_id=workflow)
     return event(f"control_applied/{decision}", control=control, **changes)
 
 

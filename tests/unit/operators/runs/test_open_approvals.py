@@ -5,7 +5,14 @@ from datetime import UTC, datetime, timedelta
 from answerbus.control import ApprovalRequested
 from answerbus.event import Event
 from services.operators.runs.open_approvals import OpenApprovals, may_concern_approvals
-from tests.unit.operators.runs.events import approval_asked, decided, ended, event, step
+from tests.unit.operators.runs.events import (
+    WORKFLOW,
+    approval_asked,
+    decided,
+    ended,
+    event,
+    step,
+)
 from tests.unit.operators.stored_examples import stored
 
 NOW = datetime(2026, 11, 21, 10, 1, tzinfo=UTC)
@@ -15,7 +22,7 @@ def waiting(*events: Event, now: datetime = NOW) -> list[str]:
     found = OpenApprovals()
     for one in events:
         found.take(one)
-    return [asked.call_id for asked in found.waiting(now)]
+    return [asked.call_id for asked in found.waiting(None, now)]
 
 
 def test_a_call_waits_until_it_is_decided_or_ends() -> None:
@@ -39,9 +46,9 @@ def test_a_call_whose_time_is_over_waits_no_more() -> None:
     found = OpenApprovals()
     found.take(asked)
 
-    assert found.get("r-0.call.1.0", NOW) == asked
-    assert found.get("r-0.call.1.0", asked.expires_at) is None
-    assert found.get("another", NOW) is None
+    assert found.named("r-0.call.1.0", None, NOW) == [asked]
+    assert found.named("r-0.call.1.0", None, asked.expires_at) == []
+    assert found.named("another", None, NOW) == []
     assert waiting(asked, now=asked.expires_at + timedelta(seconds=1)) == []
 
 
@@ -50,3 +57,21 @@ def test_what_cannot_concern_them_is_not_decoded() -> None:
         assert may_concern_approvals(stored(example))
     assert not may_concern_approvals(stored("step/calls"))
     assert waiting(step("r-1", 1)) == []
+
+
+def test_calls_of_two_workflows_with_one_id_are_two() -> None:
+    asked = approval_asked("r-0.call.1.0")
+    found = OpenApprovals()
+    namesake = approval_asked("r-0.call.1.0", workflow_id="stranger")
+    for one in (asked, namesake):
+        found.take(one)
+
+    named = found.named("r-0.call.1.0", None, NOW)
+    assert [one.workflow_id for one in named] == [WORKFLOW, "stranger"]
+    assert found.named("r-0.call.1.0", "stranger", NOW) == [namesake]
+
+
+def test_the_end_or_decision_of_a_namesake_changes_nothing() -> None:
+    asked = approval_asked("r-0.call.1.0")
+    for end in (decided, ended):
+        assert waiting(asked, end("r-0.call.1.0", workflow_id="stranger")) == ["r-0.call.1.0"]

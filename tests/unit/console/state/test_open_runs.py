@@ -1,0 +1,70 @@
+"""Open runs: by workflow and request, so that a namesake in another workflow changes nothing."""
+
+from answerbus.envelope import encode
+from answerbus.event import Event
+from answerbus.request_key import CallKey
+from answerbus.topics import TOPIC_OF_KIND
+from services.console.state.open_runs import OpenRuns
+from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
+from tests.unit.operators.runs.events import (
+    WORKFLOW,
+    approval_asked,
+    asked,
+    call,
+    decided,
+    ended,
+    result,
+    step,
+)
+from tests.unit.operators.stored_examples import NOON_MS
+
+CALL = "r-1.call.1.0"
+AGENT = {"name": "support"}
+RUN = {"steps": 1, "calls": 1, "spent": {"attempts": 1, "tokens": 0, "micro_usd": 0}}
+
+
+def fold(*events: Event) -> OpenRuns:
+    found = OpenRuns()
+    for offset, one in enumerate(events):
+        stored = Stored(TOPIC_OF_KIND[one.kind], 0, offset, NOON_MS, b"k", encode(one).value, ())
+        found.take(summarize(stored))
+    return found
+
+
+def a_waiting_run(workflow: str) -> list[Event]:
+    waits = call("r-1", 1, state="awaits_approval")
+    return [
+        asked("r-1", agent=AGENT, workflow_id=workflow),
+        step("r-1", 1, waits, workflow_id=workflow),
+        approval_asked(CALL, workflow_id=workflow),
+    ]
+
+
+def test_runs_of_two_workflows_with_one_id_are_two() -> None:
+    found = fold(*a_waiting_run(WORKFLOW), *a_waiting_run("stranger"))
+
+    assert [run.workflow_id for run in found.runs(NOON_MS)] == [WORKFLOW, "stranger"]
+    places = [found.place_of(CallKey(name, CALL)) for name in (WORKFLOW, "stranger")]
+    assert [place.offset for place in places if place] == [2, 5]
+
+
+def test_what_happens_to_a_namesake_changes_nothing() -> None:
+    """It ends, its call ends, and a person decides about it: the run still waits."""
+    for end in (
+        decided(CALL, workflow_id="stranger"),
+        ended(CALL, workflow_id="stranger"),
+        result("r-1", workflow_id="stranger"),
+    ):
+        found = fold(*a_waiting_run("stranger"), *a_waiting_run(WORKFLOW), end)
+
+        run = next(run for run in found.runs(NOON_MS) if run.workflow_id == WORKFLOW)
+        assert list(run.awaiting) == [CALL]
+        assert found.place_of(CallKey("stranger", CALL)) is None
+
+
+def test_a_run_that_ended_is_not_opened_again_by_what_is_read_late() -> None:
+    first, *rest = a_waiting_run(WORKFLOW)
+    found = fold(first, result("r-1"), *rest, *a_waiting_run("stranger"))
+
+    assert [run.workflow_id for run in found.runs(NOON_MS)] == ["stranger"]
