@@ -1,0 +1,1 @@
+"""The child process for work that is too costly for the event loop."""
