@@ -14,7 +14,7 @@ _BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
 
 # Folders of tests by what they need, so that a step does not import tests of other steps.
 WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
-WITH_BROKER = ("browser", "chaos", "demo", "e2e", "infra", "integration")
+WITH_BROKER = ("browser", "chaos", "demo", "e2e", "infra", "integration", "storms")
 
 
 def _tests(name: str, marks: str, *options: str) -> tuple[str, ...]:

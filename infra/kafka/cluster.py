@@ -16,6 +16,7 @@ MEMBER_HEAP_MB = 256  # three of them share a small machine
 START_LIMIT_S = 180.0  # three at once
 PLAINTEXT = "PLAINTEXT"
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
+_NO_PROXIES: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Cluster:
 
     The brokers are the quorum too. Data of each are in a folder of its own. Each has a plain
     listener, and one for each of the other security `protocols`; what these need stands in
-    `properties`.
+    `properties`. `advertised` are the ports that clients of a protocol are sent to where those are
+    not the brokers' own: one for each broker.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Cluster:
         size: int = SIZE,
         protocols: Sequence[str] = (),
         properties: Mapping[str, str] = _NO_CHANGES,
+        advertised: Mapping[str, Sequence[int]] = _NO_PROXIES,
     ) -> None:
         names = (PLAINTEXT, *protocols)
         free = free_ports((1 + len(names)) * size)
@@ -52,7 +55,14 @@ class Cluster:
             _Place(
                 folder / f"kafka-{number}",
                 listeners[number],
-                {**_properties(number, listeners[number], controllers), **properties},
+                {
+                    **_properties(number, listeners[number], controllers),
+                    "advertised.listeners": _addresses(
+                        listeners[number]
+                        | {name: ports[number] for name, ports in advertised.items()}
+                    ),
+                    **properties,
+                },
             )
             for number in range(size)
         ]
@@ -65,7 +75,11 @@ class Cluster:
 
     def servers_at(self, protocol: str) -> str:
         """The same, of the listeners for a security protocol."""
-        return ",".join(f"{LOOPBACK}:{place.ports[protocol]}" for place in self._places)
+        return ",".join(f"{LOOPBACK}:{port}" for port in self.ports_at(protocol))
+
+    def ports_at(self, protocol: str) -> list[int]:
+        """Those of the listeners for a security protocol, by broker."""
+        return [place.ports[protocol] for place in self._places]
 
     @property
     def size(self) -> int:
@@ -127,13 +141,11 @@ def _properties(
     """What a broker needs to know of the others, and how many copies there are of everything."""
     size = len(controllers)
     voters = (f"{node}@{LOOPBACK}:{at}" for node, at in enumerate(controllers, start=1))
-    own = ",".join(f"{protocol}://{LOOPBACK}:{port}" for protocol, port in ports.items())
     copies, in_sync = str(size), str(size // 2 + 1)
     return {
         "node.id": str(number + 1),
         "controller.quorum.voters": ",".join(voters),
-        "listeners": f"{own},CONTROLLER://{LOOPBACK}:{controllers[number]}",
-        "advertised.listeners": own,
+        "listeners": f"{_addresses(ports)},CONTROLLER://{LOOPBACK}:{controllers[number]}",
         "default.replication.factor": copies,
         "min.insync.replicas": in_sync,
         "offsets.topic.replication.factor": copies,
@@ -142,3 +154,7 @@ def _properties(
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": in_sync,
     }
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{protocol}://{LOOPBACK}:{port}" for protocol, port in ports.items())

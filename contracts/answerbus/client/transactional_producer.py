@@ -1,25 +1,127 @@
-"""aiokafka's transactional producer; it sends nothing more of a transaction that has failed."""
+"""aiokafka's transactional producer, without its two ways to commit half of a transaction."""
 
+import asyncio
+from abc import abstractmethod
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.producer.transaction_manager import TransactionState
+from aiokafka.client import ConnectionGroup, CoordinationType
+from aiokafka.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    InvalidProducerEpoch,
+    KafkaConnectionError,
+    KafkaError,
+    NodeNotReadyError,
+    NotCoordinatorError,
+    ProducerFenced,
+    RequestTimedOutError,
+    for_code,
+)
+from aiokafka.producer.transaction_manager import PidAndEpoch, TransactionState
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+)
+
+from answerbus.client.next_epoch import NextEpochRequest
 
 _FAILED = {TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR}
+_OF_TRANSACTIONS = (
+    AddPartitionsToTxnRequest,
+    ProduceRequest,
+    AddOffsetsToTxnRequest,
+    TxnOffsetCommitRequest,
+    EndTxnRequest,
+)
+_TRANSIENT = (
+    ConcurrentTransactions,  # the transaction before is being ended
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaConnectionError,
+    NodeNotReadyError,
+    NotCoordinatorError,
+    RequestTimedOutError,
+)
 
 
-class TransactionalProducer(AIOKafkaProducer):  # type: ignore[misc]  # aiokafka has no types
-    """Its transactions are whole, also where one topic of them may not be written.
+class RenewsEpoch:
+    """Begins no transaction in an epoch in which a request may still be on its way.
+
+    A request whose answer was not seen is sent again, and the first may arrive later, even much
+    later. Within its own transaction it changes nothing more; within the next one of the same
+    epoch a late EndTxn ends that one half-way. A broker refuses requests of a former epoch.
+    """
+
+    unanswered = False  # whether a request of this epoch was given up without an answer
+
+    async def begin_transaction(self) -> None:
+        """Renews the epoch first where it must. Raises ProducerFenced, as `renew_epoch` does."""
+        if self.unanswered:
+            await self.renew_epoch()
+            self.unanswered = False
+        await super().begin_transaction()  # type: ignore[misc]  # of the class it is mixed into
+
+    @abstractmethod
+    async def renew_epoch(self) -> None:
+        """Raises ProducerFenced if the transactional id has a new owner."""
+
+
+class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc]  # has no types
+    """Its transactions are whole, also where requests arrive late or a topic may not be written.
 
     Where the coordinator refuses one partition, for want of a right, it adds none. aiokafka sends
     the records for the others all the same, and a broker that has not yet written the marker of the
     transaction before takes them for a part of that one: they are committed, and the rest is not.
     """
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *, retry_backoff_ms: int = 100, **options: Any) -> None:
+        super().__init__(retry_backoff_ms=retry_backoff_ms, **options)
+        self._retry_s = retry_backoff_ms / 1000
         self._drain = self._message_accumulator.drain_by_nodes
         self._message_accumulator.drain_by_nodes = self._drained
+        self._ask = self.client.send
+        self.client.send = self._asked
+
+    async def renew_epoch(self) -> None:
+        """Nothing is being sent now: each request is answered, or was given up."""
+        manager = self._txn_manager
+        given = None
+        while given is None:
+            try:
+                given = await self._next_epoch(manager)
+            except _TRANSIENT:
+                await asyncio.sleep(self._retry_s)
+        manager._pid_and_epoch = given  # noqa: SLF001 - aiokafka sets it once, at start
+        manager._sequence_numbers.clear()  # noqa: SLF001 - each epoch counts from 0
+
+    async def _next_epoch(self, manager: Any) -> PidAndEpoch:
+        """Asked twice for the successor of one epoch, the broker gives the same again."""
+        id_ = manager.transactional_id
+        node = await self.client.coordinator_lookup(CoordinationType.TRANSACTION, id_)
+        request = NextEpochRequest(
+            id_,
+            manager.transaction_timeout_ms,
+            (manager.producer_id, manager.producer_epoch),
+        )
+        answer = await self._ask(node, request, group=ConnectionGroup.COORDINATION)
+        error = for_code(answer.error_code)
+        if error is InvalidProducerEpoch:
+            raise ProducerFenced
+        if answer.error_code:
+            raise error
+        return PidAndEpoch(answer.producer_id, answer.producer_epoch)
+
+    async def _asked(self, node_id: Any, request: Any, **options: Any) -> Any:
+        try:
+            return await self._ask(node_id, request, **options)
+        except KafkaError:
+            self.unanswered |= isinstance(request, _OF_TRANSACTIONS)
+            raise
 
     def _drained(self, *given: Any, **options: Any) -> Any:
         """What is to be sent now; of a transaction that has failed nothing, and its sends fail."""
