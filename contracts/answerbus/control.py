@@ -49,6 +49,12 @@ class Cancel(Wire):
     at: Timestamp
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
+_IF_SO = Field(exclude_if=_is_false)
+
 Control = Annotated[Approval | Cancel, Field(discriminator="kind")]
 
 ControlEffect = Literal["approved", "denied", "cancelled", "remembered", "nothing"]
@@ -57,7 +63,8 @@ ControlEffect = Literal["approved", "denied", "cancelled", "remembered", "nothin
 class ControlApplied(Wire):
     """What a control came to, once: `requests` are those that it changed.
 
-    `remembered`: the request was not read yet. `nothing`: it is closed, or was decided before.
+    `remembered`: the request was not read yet. `nothing`: it is closed, was decided before, or the
+    control stood on a topic that others than those who may decide can write: `is_misplaced`.
     """
 
     kind: Literal["control_applied"] = "control_applied"
@@ -66,4 +73,5 @@ class ControlApplied(Wire):
     control: Control
     effect: ControlEffect
     requests: Annotated[tuple[RequestId, ...], Field(max_length=limits.CANCELLED_AT_ONCE_MAX)]
+    is_misplaced: Annotated[bool, _IF_SO] = False
     at: Timestamp

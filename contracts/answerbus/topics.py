@@ -207,15 +207,25 @@ TOOLSETS = Topic(
 )
 TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSETS)
 
+APPROVALS = Topic(
+    "approvals",
+    ("approval",),
+    "workflow_id",
+    "delete",
+    30 * _DAY_MS,
+    writers=("operators",),
+    readers=("worker", "operators"),
+    summary="Decisions of operators; no application and no tool server may write them.",
+)
 CONTROLS = Topic(
     "controls",
-    ("approval", "cancel"),
+    ("cancel",),
     "workflow_id",
     "delete",
     30 * _DAY_MS,
     writers=("operators", "upstream"),
     readers=("worker", "operators"),
-    summary="What people say to open requests: approvals and cancellations.",
+    summary="Cancellations of open requests.",
 )
 RUNS = Topic(
     "runs",
@@ -240,10 +250,10 @@ STEPS = Topic(
     readers=("upstream", "audit", "operators"),
     summary="What runs do, step by step, and what came of controls; chained by hash per run.",
 )
-RUN_TOPICS = (TOOL_RESULTS, CONTROLS, RUNS, STEPS)
+RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS)
 """Those that a worker with agents needs, with as many partitions as the requests."""
 
-EVERY_TOPIC = (*TOPICS, TOOL_CALLS, TOOL_RESULTS, TOOLSETS, CONTROLS, RUNS, STEPS)
+EVERY_TOPIC = (*TOPICS, TOOL_CALLS, TOOL_RESULTS, TOOLSETS, APPROVALS, CONTROLS, RUNS, STEPS)
 
 # A `skipped` stands in either of the private topics, and is told of as the ledger's.
 TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in EVERY_TOPIC for kind in topic.events}

@@ -19,7 +19,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
-from answerbus.topics import CONTROLS, STEPS, TOPICS
+from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
 from services.command_line import AsJson, Config, bus_of, screen, stderr, stdout
 from services.commands.terminal.timeline_rows import timeline_rows
 from services.commands.terminal.workflow_bars import bars
@@ -90,7 +90,7 @@ def workflow(
 
 async def records_of(bus: Bus, workflow_id: str) -> list[Stored]:
     """What may concern the workflow, and where forwarded copies stood first."""
-    topics = (*TOPICS, *await bus.present(STEPS, CONTROLS))
+    topics = (*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
     async with reading(bus, topics, workflow_id=workflow_id) as reader:
         found = [
             stored

@@ -48,7 +48,7 @@ UNHEARD = Metric(
     "answerbus_results_unheard_total",
     "counter",
     (),
-    "Results of tools and controls that nothing waited for: late, double, forged or unreadable.",
+    "Results and controls that nothing waited for: late, double, forged, misplaced, unreadable.",
 )
 RUNS_ENDED = Metric(
     "answerbus_runs_ended_total",

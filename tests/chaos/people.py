@@ -1,4 +1,7 @@
-"""The people of a run: they approve or deny calls, and now and then look at the wrong arguments."""
+"""The people of a run: they approve or deny calls, and now and then look at the wrong arguments.
+
+Before they decide, an application may approve the call itself, on the topic that it can write.
+"""
 
 import json
 import random
@@ -13,6 +16,7 @@ Json = dict[str, Any]
 WRONG_SHARE = 0.2  # of the decisions: first one about other arguments
 DENIED_SHARE = 0.2
 TWICE_SHARE = 0.2
+SELF_APPROVED_SHARE = 0.2
 _BATCH = 500
 _NO_DIGEST = "sha256:" + "0" * 64
 
@@ -21,6 +25,7 @@ class People:
     """Reads what runs do, and answers what they ask."""
 
     def __init__(self, bootstrap: str, prefix: str, partitions: int) -> None:
+        self._approvals = f"{prefix}.approvals.v1"
         self._controls = f"{prefix}.controls.v1"
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self._consumer = Consumer(
@@ -63,7 +68,10 @@ class People:
         if chance.random() < WRONG_SHARE:
             wrong = {**fields, "decision": "approved", "args_digest": _NO_DIGEST}
             decisions.insert(0, wrong)
+        key = asked["workflow_id"].encode()
+        if chance.random() < SELF_APPROVED_SHARE:
+            own = {**fields, "decision": "approved"}
+            self._producer.produce(self._controls, json.dumps(own), key, partition)
         for one in decisions:
-            key = asked["workflow_id"].encode()
-            self._producer.produce(self._controls, json.dumps(one), key, partition)
+            self._producer.produce(self._approvals, json.dumps(one), key, partition)
         self.decided += 1

@@ -17,7 +17,7 @@ from answerbus.envelope import decode, encode
 from answerbus.event import Event
 from answerbus.partition import partition_of
 from answerbus.request import Context, Request, TextRef
-from answerbus.topics import CONTROLS, REQUESTS, RUN_TOPICS, STEPS, TOPIC_OF_KIND
+from answerbus.topics import APPROVALS, CONTROLS, REQUESTS, RUN_TOPICS, STEPS, TOPIC_OF_KIND
 from tests.integration.answering import NOW, result, write
 from tests.integration.bus import Bus, create_topics
 from tests.integration.command_line import Ended, answerbus
@@ -105,7 +105,7 @@ async def test_a_run_is_followed_approved_and_cancelled(bus: Bus) -> None:
         assert [it.event.kind for it in seen] == ["step", "approval_requested"]
 
         published = await client.approve(asked, by="ops@acme", reason="customer phoned")
-        (record,) = await bus.records(CONTROLS)
+        (record,) = await bus.records(APPROVALS)
         assert (record.partition, record.offset) == (published.partition, published.offset)
         assert record.partition == lane
         assert decode(record.value, record.headers) == published.control
@@ -140,7 +140,7 @@ async def playing_worker(bus: Bus) -> AsyncIterator[None]:
     consumer = AIOKafkaConsumer(bootstrap_servers=bus.bootstrap, auto_offset_reset="latest")
     producer = AIOKafkaProducer(bootstrap_servers=bus.bootstrap)
     async with consumer, producer:
-        topics = [bus.topic(topic) for topic in (REQUESTS, CONTROLS)]
+        topics = [bus.topic(topic) for topic in (REQUESTS, APPROVALS, CONTROLS)]
         places = [TopicPartition(name, p) for name in topics for p in range(bus.partitions)]
         consumer.assign(places)
         await consumer.seek_to_end(*places)

@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.partition import partition_of
 from answerbus.topics import (
+    APPROVALS,
     CONTROLS,
     DEAD_LETTERS,
     RESULTS,
@@ -181,7 +182,9 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
         place = partition_of("w-2", bus.partitions)
         wrong = {"call_id": asked["call_id"], "args_digest": "sha256:" + "0" * 64}
         approval = {"kind": "approval", "decision": "approved", **body}
-        await say(bus, bus.topic(CONTROLS), {**approval, **wrong}, place)
+        await say(bus, bus.topic(APPROVALS), {**approval, **wrong}, place)
+        own = {"call_id": asked["call_id"], "args_digest": asked["args_digest"]}
+        await say(bus, bus.topic(CONTROLS), {**approval, **own}, place)
         cancel = {"kind": "cancel", "scope": "request", "request_id": "paid", **body}
         await say(bus, bus.topic(CONTROLS), cancel, place)
         await bus.terminals(2)
@@ -190,8 +193,9 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
     (letter,) = await bus.everything(DEAD_LETTERS)
     assert letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
     steps = await bus.everything(STEPS)
-    effects = [event["effect"] for event in steps if event["kind"] == "control_applied"]
-    assert effects == ["nothing", "cancelled"]
+    applied = [event for event in steps if event["kind"] == "control_applied"]
+    effects = {(one["effect"], one.get("is_misplaced", False)) for one in applied}
+    assert effects == {("nothing", False), ("nothing", True), ("cancelled", False)}
     assert "paid.call.1.0" not in ran
     assert len(await bus.everything(RESULTS)) == 1
     open_records = {record.key: record.value for record in await bus.records(RUNS)}

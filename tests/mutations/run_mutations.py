@@ -93,6 +93,20 @@ def _thoughts_are_remembered() -> Iterator[None]:
         yield
 
 
+def _approval_on_any_topic() -> AbstractContextManager[object]:
+    """What applications may write approves calls."""
+    apply_signals = signals.apply_signals
+
+    def mutated(lane_state: LaneState, read: Any, now: Any) -> Any:
+        kinds = mock.patch.object(
+            signals, "TOPIC_OF_KIND", dict.fromkeys(("approval", "cancel"), read[0].topic)
+        )
+        with kinds:
+            return apply_signals(lane_state, read, now)
+
+    return mock.patch("services.worker.lane.lane.apply_signals", mutated)
+
+
 def _wakes_early() -> AbstractContextManager[object]:
     """A run goes on with the first of its calls that ends."""
 
@@ -106,6 +120,7 @@ RUN_MUTATIONS = (
     Mutation("a tool call goes out before its step is settled", _calls_before_the_step),
     Mutation("the position of results is written outside of their transaction", _position_alone),
     Mutation("an approval counts for other arguments, too", _approval_of_anything),
+    Mutation("an approval counts on any topic of controls", _approval_on_any_topic),
     Mutation(
         "the private records of a run are not ended with it",
         lambda: _without(lambda record: record.topic is RUNS and record.value is None),

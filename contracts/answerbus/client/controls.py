@@ -1,4 +1,4 @@
-"""Publishes controls for open requests, and waits for their effects."""
+"""Publishes controls for open requests, each on its topic, and waits for their effects."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, decode, encode
 from answerbus.partition import Layout
-from answerbus.topics import CONTROLS, STEPS
+from answerbus.topics import STEPS, TOPIC_OF_KIND
 
 _POLL_MS = 500
 _FETCH_WAIT_MS = 50
@@ -18,7 +18,7 @@ _FETCH_WAIT_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class PublishedControl:
-    """An approval or a cancellation, and where it stands in the controls topic; `at` is Kafka's."""
+    """An approval or a cancellation, and where it stands in its topic; `at` is Kafka's."""
 
     control: Approval | Cancel
     partition: int
@@ -30,9 +30,10 @@ async def publish_control(
     bus: Bus, producer: AIOKafkaProducer, layout: Layout, control: Approval | Cancel
 ) -> PublishedControl:
     """Write it where the lane of its workflow reads it; raises BusUnavailable."""
-    await bus.counts(CONTROLS)  # to write to a topic that is missing may create it
+    topic = TOPIC_OF_KIND[control.kind]
+    await bus.counts(topic)  # to write to a topic that is missing may create it
     record = encode(control, source=CLIENT_SOURCE)
-    place = bus.place(CONTROLS, layout.owner(control.workflow_id))
+    place = bus.place(topic, layout.owner(control.workflow_id))
     with bus.explained():
         sent = await producer.send_and_wait(
             place.topic, record.value, record.key, place.partition, headers=record.headers

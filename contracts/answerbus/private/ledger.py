@@ -200,8 +200,9 @@ class LaneRecord(Wire):
     `partitions` is the number that the deployment uses; the topics may have more. `earlier` are
     those that it used before, latest first. `moving_to`: a move to that number is not finished.
     `group` is the consumer group of that worker: those of one group share the partitions.
-    `suspects`, `suspect_record` and `watched` say what may be why workers ended. `results_at` and
-    `controls_at` are the next offsets to read of the topics of runs: what stands before is applied.
+    `suspects`, `suspect_record` and `watched` say what may be why workers ended. `results_at`,
+    `approvals_at` and `controls_at` are the next offsets to read of the topics of runs: what stands
+    before is applied.
     """
 
     kind: Literal["lane"] = "lane"
@@ -217,6 +218,7 @@ class LaneRecord(Wire):
     suspect_record: SuspectRecord | None = None
     watched: Watched | None = None
     results_at: Annotated[Count, _OF_RUNS] = 0
+    approvals_at: Annotated[Count, _OF_RUNS] = 0
     controls_at: Annotated[Count, _OF_RUNS] = 0
 
 

@@ -4,12 +4,12 @@ import hashlib
 from array import array
 from bisect import bisect_left
 
-from answerbus.topics import CONTROLS, STEPS, TOPICS
+from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
 from services.operators.records.stored import Place
 
 RUN_RECORDS = 16_384  # sorting so many takes some 10 ms, which is as long as a page may wait
 _PARTITION_BITS, _OFFSET_BITS = 16, 44  # and 4 for the topic
-_INDEXED = (*TOPICS, STEPS, CONTROLS)
+_INDEXED = (*TOPICS, STEPS, APPROVALS, CONTROLS)
 
 
 class WorkflowIndex:

@@ -11,7 +11,7 @@ from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.topics import CONTROLS, STEPS, TOPICS
+from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
 from services.operators.records.stored import Place, Stored
 
 PICK_TIMEOUT_S = 10.0
@@ -102,7 +102,7 @@ def _take(records: Sequence[Record], places: deque[Place], found: dict[Place, St
 @asynccontextmanager
 async def picking(bus: Bus) -> AsyncIterator[Picker]:
     """A picker. Raises BusUnavailable."""
-    counts = await bus.counts(*TOPICS, *await bus.present(STEPS, CONTROLS))
+    counts = await bus.counts(*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
         everything = [

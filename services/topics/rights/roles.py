@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from answerbus.topics import (
+    APPROVALS,
     ATTEMPTS,
     CONTROLS,
     DEAD_LETTERS,
@@ -160,10 +161,11 @@ def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:
 
 
 def _guiding(names: ResourceNames) -> Iterator[Right]:
-    """Of people: no tool server may have it, or it could approve its own calls."""
-    for topic in (STEPS, CONTROLS):
+    """Of operators: who asks, and who serves tools, could else approve calls of their own."""
+    for topic in (STEPS, APPROVALS, CONTROLS):
         yield _topic(topic, "Read", names, "shows runs", needed=False)
-    yield _topic(CONTROLS, "Write", names, "approves, denies and cancels", needed=False)
+    yield _topic(APPROVALS, "Write", names, "approves and denies tool calls", needed=False)
+    yield _topic(CONTROLS, "Write", names, "cancels requests", needed=False)
 
 
 def _auditor(names: ResourceNames) -> Iterator[Right]:

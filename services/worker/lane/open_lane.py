@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from answerbus.topics import TOOL_RESULTS, Topic
+from answerbus.topics import Topic
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.outbox import Outbox
@@ -64,10 +64,7 @@ class OpenLane:
 
     def position_in(self, topic: Topic) -> int:
         """The first offset of a topic that speaks to runs which is not applied yet."""
-        lane = self.lane_state.ledger.lane
-        if lane is None:
-            return 0
-        return lane.results_at if topic is TOOL_RESULTS else lane.controls_at
+        return self.lane_state.position_in(topic)
 
     def ending(self, waits: Waits, now: datetime) -> list[Ticket]:
         """Tickets that are to end now, as running: their deadline has passed, or by a person.

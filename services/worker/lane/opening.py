@@ -222,5 +222,6 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         at=now,
         earlier=before.earlier if before else (),
         results_at=before.results_at if before else 0,
+        approvals_at=before.approvals_at if before else 0,
         controls_at=before.controls_at if before else 0,
     )

@@ -16,7 +16,7 @@ from tests.chaos.audit.record import Record
 
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
 # Topics of agents, where a bus has any; those of calls are `tools.<toolset>`.
-RUN_TOPICS = ("tool-results", "toolsets", "controls", "runs", "steps")
+RUN_TOPICS = ("tool-results", "toolsets", "approvals", "controls", "runs", "steps")
 CALL_TOPICS = "tools."
 TERMINAL_KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
 

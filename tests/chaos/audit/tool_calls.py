@@ -9,6 +9,7 @@ from tests.chaos.audit.history import Event, History, Json, Violation
 from tests.chaos.audit.run_records import CHILD_TOOLS, RunRecords
 
 CLOCK_ERROR = timedelta(milliseconds=10)
+_APPROVALS = ".approvals.v1-"  # in the ids of places of the topic that operators alone may write
 ENDED_BY_TOOLS = ("ok", "error")  # outcomes that only a tool server can tell
 
 
@@ -92,13 +93,14 @@ def _after_its_end(runs: RunRecords, call_id: str, deliveries: list[Event]) -> I
 
 
 def _approved(runs: RunRecords, call_id: str, first: Event) -> Iterator[Violation]:
-    """An approval of these very arguments was applied before, by the worker's own times."""
+    """An operator's approval of these very arguments was applied before, by the worker's times."""
     moments = [
         moment(control.body["at"])
         for control in runs.controls
         if control.body["effect"] == "approved"
         and control.body["control"]["call_id"] == call_id
         and control.body["control"]["args_digest"] == first.body["args_digest"]
+        and _APPROVALS in control.body["event_id"]  # which names the place of the approval
     ]
     if not moments or moment(first.body["at"]) < min(moments):
         yield Violation("A5", call_id, "published without an approval of its arguments before")

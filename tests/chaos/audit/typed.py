@@ -15,12 +15,13 @@ KINDS = {
     "ledger": {"account", "closed", "closed_ids", "lane"},
     "tool-results": {"tool_result", "tool_progress"},
     "toolsets": {"toolset"},
-    "controls": {"approval", "cancel"},
+    "approvals": {"approval"},
+    "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
     "steps": {"step", "approval_requested", "tool_ended", "control_applied"},
 }
 OF_CALLS = {"tool_call", "tool_cancel"}
-WRITTEN_BY_OTHERS = ("requests", "controls")
+WRITTEN_BY_OTHERS = ("requests", "approvals", "controls")
 # Where a null value says something, and of which keys: an account or a lane never ends so.
 NULL_ENDS = {"retries": (b"",), "runs": (b"",), "ledger": (b"closed:", b"closed_ids:")}
 

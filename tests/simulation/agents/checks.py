@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from answerbus.topics import (
+    APPROVALS,
     ATTEMPTS,
     DEAD_LETTERS,
     LEDGER,
@@ -170,10 +171,12 @@ def _calls(reply: RunReport) -> Iterator[str]:
 
 
 def _approved(reply: RunReport) -> Iterator[str]:
-    """A5: no call of a tool that needs it before an approval of these arguments, used once."""
+    """A5: no call of a tool that needs it before an operator approved these arguments, once."""
     given: dict[tuple[str, str], list[Reported]] = defaultdict(list)
     for applied in reply.events["control_applied"]:
         if applied.body["effect"] == "approved":
+            if f".{APPROVALS.name}." not in applied.body["event_id"]:  # which names its place
+                yield f"A5 {applied.body['control']['call_id']} was approved by an application"
             control = applied.body["control"]
             given[control["call_id"], control["args_digest"]].append(applied)
     yield from (f"A5 {name} was approved twice" for name, found in given.items() if len(found) > 1)

@@ -1,15 +1,18 @@
-"""People: they approve, deny, look at other arguments, do it twice, do nothing, and cancel."""
+"""People: they approve, deny, look at other arguments, do it twice, do nothing, and cancel.
+
+An application approves calls on the topic that it can write.
+"""
 
 import random
 from dataclasses import dataclass
 
-from answerbus.topics import CONTROLS, STEPS
+from answerbus.topics import APPROVALS, CONTROLS, STEPS, Topic
 from services.digest import text_digest
 from tests.chaos.audit.canonical import owner
 from tests.simulation.agents.outsider import Outsider
 from tests.simulation.agents.setting import PREFIX, Json
 
-STEPS_NAME, CONTROLS_NAME = STEPS.full_name(PREFIX), CONTROLS.full_name(PREFIX)
+STEPS_NAME = STEPS.full_name(PREFIX)
 AT = "2026-11-21T10:00:00.000Z"
 REFLECTS_S = (0.1, 1.0, 6.0)
 CANCELS_CHILD = 0.06  # the share of children that a person cancels
@@ -37,6 +40,9 @@ class People(Outsider):
         chance = random.Random(f"{self.seed} {asked['call_id']}")
         fields = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
         after_s = chance.choice(REFLECTS_S)
+        if chance.random() < 0.3:
+            own = {"kind": "approval", "decision": "approved", **fields}
+            self._control(after_s / 4, own, CONTROLS)
         if chance.random() < 0.3:  # of arguments that are not those of the call
             other = {**fields, "args_digest": text_digest("others"), "decision": "approved"}
             self._control(after_s / 2, {"kind": "approval", **other})
@@ -53,9 +59,11 @@ class People(Outsider):
         event = {"kind": "cancel", "scope": "workflow", "workflow_id": workflow_id, **scope}
         self._control(after_s, event)
 
-    def _control(self, after_s: float, event: Json) -> None:
+    def _control(self, after_s: float, event: Json, topic: Topic | None = None) -> None:
+        """On the topic of its kind, unless on another."""
         body = {"by": "ops@acme", "reason": "why", "at": AT, **event}
         place = owner(event["workflow_id"], self.partitions)
         about = event.get("call_id") or event.get("request_id") or event["workflow_id"]
+        topic = topic or (APPROVALS if event["kind"] == "approval" else CONTROLS)
         what = f"SAY {event['kind']} of {about}"
-        self.say(after_s, "people", what, CONTROLS_NAME, place, body)
+        self.say(after_s, "people", what, topic.full_name(PREFIX), place, body)

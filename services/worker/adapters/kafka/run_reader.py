@@ -1,4 +1,4 @@
-"""Reads signals (results of tools, controls) for open lanes, each from its own position.
+"""Reads signals (tool results, approvals, cancellations) for open lanes, each from its position.
 
 One consumer of the worker, by assignment: results must reach the very lane that called, and the
 group's assignor does not keep partitions of several topics together. It is never paused: a full
@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
-from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
+from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from services.worker.adapters.kafka.signal_portions import SignalPortions
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
@@ -28,7 +28,7 @@ POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
-SPEAKING = (TOOL_RESULTS, CONTROLS)
+SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS)
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,10 @@ class RunReader:
                 await bounded(consumer.start(), ASK_TIMEOUT_S)
                 await self._read(consumer)
             except (KafkaError, TimeoutError, OSError) as error:
-                _log.warning("results and controls are not read: %s", describe_error_for_log(error))
+                _log.warning(
+                    "tool results, approvals and cancellations are not read: %s",
+                    describe_error_for_log(error),
+                )
                 await asyncio.sleep(AGAIN_AFTER_S)
             finally:
                 self._served, self._asked_at = {}, {}

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from answerbus.attempt import Attempt
 from answerbus.event import Event
 from answerbus.private.ledger import LaneRecord, Watched
-from answerbus.topics import TOOL_RESULTS, Topic
+from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from answerbus.trace import Trace
 from services.worker.lane.state import records
 from services.worker.lane.state.record_admission import LaneWrite, RecordAdmission
@@ -16,6 +16,8 @@ from services.worker.ports import LateRecord, OutRecord
 # Near the end of the ledger a lane's record is found soon (answerbus.client.layout), and retention
 # never takes it away while the lane is open.
 RENEWED_AFTER = timedelta(minutes=10)
+
+_POSITIONS = {TOOL_RESULTS: "results_at", APPROVALS: "approvals_at", CONTROLS: "controls_at"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,9 +29,14 @@ class RecordedLane(RecordAdmission):
 
     def advance(self, topic: Topic, position: int) -> None:
         """All before `position` of a topic that speaks to runs is applied."""
-        name = "results_at" if topic is TOOL_RESULTS else "controls_at"
         if self.ledger.lane:
-            self.ledger.lane = self.ledger.lane.model_copy(update={name: position})
+            update = {_POSITIONS[topic]: position}
+            self.ledger.lane = self.ledger.lane.model_copy(update=update)
+
+    def position_in(self, topic: Topic) -> int:
+        """The first offset of such a topic that is not applied yet."""
+        found: int = getattr(self.ledger.lane, _POSITIONS[topic], 0)
+        return found
 
     def position_record(self, now: datetime) -> OutRecord:
         """The lane's record, which says how far that is."""

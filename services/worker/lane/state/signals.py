@@ -9,7 +9,7 @@ from answerbus.control import Approval, Cancel, Control, ControlApplied, Control
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.partition import partition_of
 from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.topics import CONTROLS, TOOL_RESULTS, Topic
+from answerbus.topics import TOOL_RESULTS, TOPIC_OF_KIND, Topic
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
@@ -24,7 +24,7 @@ Signal = ToolResult | ToolProgress | Approval | Cancel
 
 @dataclass(frozen=True, slots=True)
 class SignalRecord:
-    """A record of `tool-results` or `controls`; `signal` is None where it cannot be read."""
+    """A record of a topic that speaks to runs; `signal` is None where it cannot be read."""
 
     topic: Topic
     offset: int
@@ -64,7 +64,9 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> list[Out
         case ToolResult() | ToolProgress() as signal:
             return _apply_to_call(lane_state, signal, now) if read.topic is TOOL_RESULTS else []
         case Approval() | Cancel() as signal:
-            return _apply_control(lane_state, read, signal, now) if read.topic is CONTROLS else []
+            if read.topic is TOOL_RESULTS:
+                return []
+            return _apply_control(lane_state, read, signal, now)
         case None:
             return []
         case signal:
@@ -89,34 +91,46 @@ def _apply_to_call(
 def _apply_control(
     lane_state: LaneState, read: SignalRecord, control: Control, now: datetime
 ) -> list[OutRecord]:
-    match control:
-        case Approval():
-            effect, changed, written = _approved(lane_state, control, now)
-        case Cancel():
-            effect, changed, written = _cancelled(lane_state, control, read.at or now, now)
-        case _:
-            assert_never(control)
+    is_misplaced = read.topic is not TOPIC_OF_KIND[control.kind]
+    lane_state.counters.ignored_signals += is_misplaced
+    effect, changed, written = (
+        _NO_EFFECT if is_misplaced else _take_effect(lane_state, control, read.at or now, now)
+    )
     applied = ControlApplied(
         event_id=f"{read.place_id}.applied",
         workflow_id=control.workflow_id,
         control=control,
         effect=effect,
         requests=tuple(changed[:CANCELLED_AT_ONCE_MAX]),
+        is_misplaced=is_misplaced,
         at=now,
     )
     return [*written, records.run_event_record(applied, lane_state.partition)]
 
 
 _Applied = tuple[ControlEffect, list[str], list[OutRecord]]
+_NO_EFFECT: _Applied = ("nothing", [], [])
+
+
+def _take_effect(
+    lane_state: LaneState, control: Control, published_at: datetime, now: datetime
+) -> _Applied:
+    match control:
+        case Approval():
+            return _approved(lane_state, control, now)
+        case Cancel():
+            return _cancelled(lane_state, control, published_at, now)
+        case _:
+            assert_never(control)
 
 
 def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Applied:
     ticket = _ticket_of_call(lane_state, approval.call_id)
     if ticket is None or approval.workflow_id != ticket.request.workflow_id:
-        return "nothing", [], []
+        return _NO_EFFECT
     written = lane_state.runs.approval_came(ticket, approval, now)
     if not written:
-        return "nothing", [], []
+        return _NO_EFFECT
     lane_state.release_if_answered(ticket)
     return approval.decision, [ticket.request.request_id], written
 
@@ -124,7 +138,7 @@ def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Appl
 def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: datetime) -> _Applied:
     """What is known to be closed cannot be cancelled; what is not known may come."""
     if not _may_be_open(lane_state, control):
-        return "nothing", [], []
+        return _NO_EFFECT
     tickets = _cancellable(lane_state, control, until)
     written = lane_state.runs.cancel(control, tickets, until, lane_state.queue.tickets, now)
     names = [ticket.request.request_id for ticket in tickets]

@@ -3,6 +3,7 @@
 import pytest
 
 from answerbus.topics import (
+    APPROVALS,
     CONTROLS,
     EVERY_TOPIC,
     LEDGER,
@@ -62,7 +63,14 @@ def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_m
     }
 
 
-def test_people_and_apps_say_what_runs_shall_do_and_no_tool_server() -> None:
+def test_operators_alone_approve() -> None:
+    """Who asks for a call, and who runs it, must not be the one who approves it."""
+    approving = {role for role in ROLES if APPROVALS.full_name("acme") in may(role, "Write")}
+
+    assert approving == {"operator", "console"}
+
+
+def test_people_and_apps_cancel_and_no_tool_server() -> None:
     speaking = {role for role in ROLES if CONTROLS.full_name("acme") in may(role, "Write")}
     reading = {role for role in ROLES if STEPS.full_name("acme") in may(role, "Read")}
 

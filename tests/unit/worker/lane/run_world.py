@@ -12,17 +12,17 @@ from aiokafka import TopicPartition
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
 from answerbus.topics import (
-    CONTROLS,
     LEDGER,
     PARTITIONS_DEFAULT,
     RETRIES,
     RUNS,
     STEPS,
     TOOL_RESULTS,
+    TOPIC_OF_KIND,
     Topic,
     tool_calls,
 )
-from services.worker.adapters.kafka.run_reader import RunReader
+from services.worker.adapters.kafka.run_reader import SPEAKING, RunReader
 from services.worker.context import Context, RunSetup
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
@@ -160,7 +160,7 @@ class RunConsumer:
         return found
 
     def _log(self, place: TopicPartition) -> Any:
-        topic = TOOL_RESULTS if place.topic == TOOL_RESULTS.name else CONTROLS
+        topic = next(one for one in SPEAKING if one.name == place.topic)
         return self._broker.log(topic, place.partition)
 
 
@@ -266,10 +266,11 @@ class RunStage:
         self.serving.cancel()
         await self.worker.drain()
 
-    def control(self, event: Json) -> None:
+    def control(self, event: Json, topic: Topic | None = None) -> None:
+        """On the topic of its kind, unless on another."""
         body = {"by": "ops@acme", "reason": "why", "workflow_id": WORKFLOW}
         body["at"] = "2026-11-21T10:00:00Z"
-        say(self.broker, CONTROLS, {**body, **event})
+        say(self.broker, topic or TOPIC_OF_KIND[event["kind"]], {**body, **event})
 
     def cancel(self, name: str, workflow_id: str = WORKFLOW) -> None:
         fields = {"kind": "cancel", "scope": "request", "request_id": name}

@@ -7,7 +7,16 @@ from unittest import mock
 
 import pytest
 
-from answerbus.topics import ATTEMPTS, LEDGER, RESULTS, RUNS, STEPS, TOOL_RESULTS
+from answerbus.topics import (
+    APPROVALS,
+    ATTEMPTS,
+    CONTROLS,
+    LEDGER,
+    RESULTS,
+    RUNS,
+    STEPS,
+    TOOL_RESULTS,
+)
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agents
 from services.worker.plans import BackendChange
@@ -216,6 +225,29 @@ def test_what_is_late_double_forged_or_no_event_is_dropped_and_counted() -> None
         assert stage.worker.context.counters.ignored_signals >= 5 + 2 * 3
         await finished(stage)
         assert all(step["outcome"]["value"] == "done" for step in stage.steps("tool_ended"))
+
+    run(main())
+
+
+def test_what_applications_can_write_approves_no_call_and_what_operators_write_cancels_none() -> (
+    None
+):
+    async def main() -> None:
+        stage = await RunStage.opened("r-1", steps=PAYS)
+        await until(lambda: stage.steps("approval_requested") != [])
+        (asked,) = stage.steps("approval_requested")
+        approval = {key: asked[key] for key in ("call_id", "args_digest")}
+        stage.control({**approval, "kind": "approval", "decision": "approved"}, CONTROLS)
+        cancel = {"kind": "cancel", "scope": "request", "request_id": "r-1"}
+        stage.control(cancel, APPROVALS)
+        await until(lambda: len(stage.steps("control_applied")) == 2)
+        await asyncio.sleep(5)
+        applied = stage.steps("control_applied")
+        assert [(one["effect"], one["is_misplaced"]) for one in applied] == [("nothing", True)] * 2
+        assert stage.calls() == []
+        assert stage.worker.context.counters.ignored_signals == 2
+        stage.cancel("r-1")
+        await finished(stage)
 
     run(main())
 
