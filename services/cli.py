@@ -3,10 +3,9 @@
 import logging
 import platform
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -100,39 +99,22 @@ _PARTS = {
 
 
 class _Commands(TyperGroup):
-    """Loads a command when it is run: the libraries of all of them take seconds.
+    """Lists commands by their help, and loads one when it is run: all of them take seconds.
 
-    What typer is made of has no public types any more, hence the `Any`.
+    typer has no public types of what it is made of, hence the `Any`.
     """
 
-    _lists = False
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        self.commands = {name: TyperCommand(name, help=part.help) for name, part in _PARTS.items()}
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - see TyperGroup
         return list(_PARTS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - see TyperGroup
-        """The command itself; where commands are only listed, a name with its help."""
-        if (part := _PARTS.get(cmd_name)) is None:
-            return None
-        return TyperCommand(cmd_name, help=part.help) if self._lists else loaded(cmd_name)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Lists the commands."""
-        with self._listing():
-            super().format_help(ctx, formatter)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Lists the commands that begin so."""
-        with self._listing():
-            return super().shell_complete(ctx, incomplete)
-
-    @contextmanager
-    def _listing(self) -> Iterator[None]:
-        self._lists = True
-        try:
-            yield
-        finally:
-            self._lists = False
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """The command to run or to complete; an unknown name is an error with a suggestion."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in _PARTS else command, rest
 
 
 def loaded(name: str) -> Any:
@@ -146,7 +128,17 @@ def loaded(name: str) -> Any:
         alone.command(name)(found)
         alone.callback()(lambda: None)  # a single command would not be a group
     group: Any = typer.main.get_group(alone)
+    _show_flags_without_a_value(group.commands[name])
     return group.commands[name]
+
+
+def _show_flags_without_a_value(command: Any) -> None:
+    """Help shows the type of a flag, `<bool>`, as if a value followed it."""
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _show_flags_without_a_value(inner)
 
 
 def application() -> typer.Typer:
@@ -195,6 +187,9 @@ def main() -> None:
     # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").addFilter(_is_news)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal of another encoding shows `?`
+            stream.reconfigure(errors="replace")
     try:
         application()()
     except Exception as error:

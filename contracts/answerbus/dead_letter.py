@@ -31,7 +31,7 @@ from answerbus.cause import UnknownProfile as UnknownProfile
 from answerbus.cause import UnknownSchema as UnknownSchema
 from answerbus.cause import UnsupportedSchema as UnsupportedSchema
 from answerbus.cause import WaitedTooOften as WaitedTooOften
-from answerbus.explain import cause_text, remedy
+from answerbus.explain import died_text, remedy
 from answerbus.one_line import one_line
 from answerbus.outcome import OF_RUNS, Origin
 from answerbus.outcome_error import OutcomeError
@@ -73,7 +73,8 @@ class DeadLetter(Wire):
 
     def __str__(self) -> str:
         """Why there is no answer, on one line."""
-        return one_line(f"{cause_text(self.cause)} (dead letter {self.dead_letter_id})")
+        why = died_text(self.cause, [prior.failure for prior in self.prior])
+        return one_line(f"{why} (dead letter {self.dead_letter_id})")
 
     def unwrap(self) -> NoReturn:
         """Raises DeadLetterError."""

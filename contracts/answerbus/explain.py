@@ -1,5 +1,6 @@
 """Failures and causes as sentences for people, with remedies."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from answerbus import cause as causes
@@ -57,6 +58,24 @@ def failure_text(failure: failures.Failure) -> str:
             assert_never(failure)
 
 
+_NO_SCHEMA = frozenset({"schema", "root"})  # codes of problems
+
+
+def died_text(cause: causes.Cause, failed: Sequence[failures.Failure]) -> str:
+    """Why there is no answer: the failures of the attempts, then how the request ended."""
+    if not failed or not isinstance(cause, causes.BudgetExhausted | causes.DeadlinePassed):
+        return cause_text(cause)
+    last = failed[-1]
+    times = sum(failure.kind == last.kind for failure in failed)
+    counted = "once" if times == 1 else f"{times} times"
+    if isinstance(last, failures.Invalid):
+        why = f"Invalid {counted}: {problems_text(last.problems)}"
+    else:
+        text = failure_text(last)
+        why = f"{text[0].upper()}{text[1:]} ({counted})"
+    return f"{why}. {cause_text(cause)}"
+
+
 def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for each cause
     """Why a request ended as a dead letter."""
     match cause:
@@ -69,7 +88,9 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
         case causes.UnknownSchema():
             return "The workers know no such contract."
         case causes.HostileSchema():
-            return "The schema could harm a worker: " + problems_text(cause.problems)
+            is_invalid = all(problem.code in _NO_SCHEMA for problem in cause.problems)
+            what = "not a valid JSON Schema" if is_invalid else "too costly or unsafe to check"
+            return f"The schema is {what}: {problems_text(cause.problems)}"
         case causes.UnsupportedSchema():
             message = problems_text(cause.problems)
             if cause.dialect == causes.ANY_DIALECT:

@@ -1,14 +1,42 @@
 """The options of `answerbus ask`; its work is in asking.py, whose libraries load slowly."""
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from answerbus.limits import ATTEMPTS_DEFAULT, TTL_S_DEFAULT
 from services.command_line import AsJson, Config
 from services.commands.waiting import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
 
 if TYPE_CHECKING:
     from services.commands.asking import How
+
+_POLICIES = (
+    "on_invalid=retry",
+    "on_invalid=dead_letter",
+    "on_refusal=publish",
+    "on_refusal=retry",
+    "ordering=workflow",
+    "ordering=none",
+)
+
+
+def _contract_names() -> list[str]:
+    """Read when a shell completes a line: plug-ins take a while to load."""
+    from services.plugins import contracts_with_distributions  # noqa: PLC0415
+
+    return [
+        f"{contract.name}.v{contract.version}" for contract, _ in contracts_with_distributions()
+    ]
+
+
+def _profile_names(ctx: Any) -> list[str]:
+    from services.settings import from_environment  # noqa: PLC0415
+
+    config = ctx.params.get("config")
+    return list(from_environment(Path(config) if config else None).profiles)
+
 
 _Texts = list[str] | None
 Instructions = Annotated[str | None, typer.Argument(help="What the model shall do.")]
@@ -16,14 +44,22 @@ RequestFile = Annotated[
     str | None, typer.Option("--request", metavar="FILE|-", help="A whole request as JSON.")
 ]
 ContractName = Annotated[
-    str | None, typer.Option("--contract", help="Answer by a contract, as plan_proposal.v1.")
+    str | None,
+    typer.Option(
+        "--contract",
+        metavar="NAME",
+        help="Answer by a contract, as plan_proposal.v1.",
+        autocompletion=_contract_names,
+    ),
 ]
 SchemaFile = Annotated[
     str | None,
-    typer.Option("--schema", metavar="FILE", help="Answer by a JSON Schema. Default: text."),
+    typer.Option(
+        "--schema", metavar="FILE", help="Answer by a JSON Schema.", show_default="a text"
+    ),
 ]
 Workflow = Annotated[
-    str | None, typer.Option(metavar="ID", help="Its workflow. Default: a new one.")
+    str | None, typer.Option(metavar="ID", help="Its workflow.", show_default="a new one")
 ]
 Facts = Annotated[
     _Texts,
@@ -34,11 +70,25 @@ Facts = Annotated[
 Messages = Annotated[
     _Texts, typer.Option("--message", metavar="TEXT", help="What the user said; repeatable.")
 ]
-ProfileName = Annotated[str | None, typer.Option(help="Which of the workers' profiles to ask.")]
-Attempts = Annotated[int | None, typer.Option(help="The workflow's budget in attempts.")]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Which of the workers' profiles to ask.",
+        show_default="default",
+        autocompletion=_profile_names,
+    ),
+]
+Attempts = Annotated[
+    int | None,
+    typer.Option(help="The workflow's budget in attempts.", show_default=str(ATTEMPTS_DEFAULT)),
+]
 Tokens = Annotated[int | None, typer.Option(help="The workflow's budget in tokens.")]
 TimeToLive = Annotated[
-    int | None, typer.Option(help="Seconds after which the answer is no longer needed.")
+    int | None,
+    typer.Option(
+        help="Seconds after which the answer is no longer needed.", show_default=str(TTL_S_DEFAULT)
+    ),
 ]
 AgentName = Annotated[
     str | None,
@@ -60,11 +110,11 @@ Money = Annotated[
     str | None, typer.Option(metavar="USD", help="The workflow's budget in US dollars, as 0.25.")
 ]
 AtLast = Annotated[
-    str | None,
+    Literal["dead_letter", "text", "unvalidated"] | None,
     typer.Option(
-        metavar="WHAT",
-        help="If no attempt was valid: dead_letter, text (accept plain text) or unvalidated "
-        "(publish the last answer, marked).",
+        help="If no attempt was valid: text accepts plain text, unvalidated publishes the last "
+        "answer, marked.",
+        show_default="dead_letter",
     ),
 ]
 Policies = Annotated[
@@ -72,8 +122,8 @@ Policies = Annotated[
     typer.Option(
         "--policy",
         metavar="KEY=VALUE",
-        help="on_invalid=retry|dead_letter, on_refusal=publish|retry, ordering=workflow|none; "
-        "repeatable.",
+        help=f"One of {', '.join(_POLICIES)}; repeatable.",
+        autocompletion=lambda: _POLICIES,
     ),
 ]
 Labels = Annotated[
@@ -86,8 +136,8 @@ Timeout = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help=f"How many seconds to wait for the outcome. [default: {WAIT_S_DEFAULT:g}, "
-        f"for a run {RUN_WAIT_DEFAULT}]",
+        help="How many seconds to wait for the outcome.",
+        show_default=f"{WAIT_S_DEFAULT:g}, for a run {RUN_WAIT_DEFAULT}",
     ),
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Publish only.")]

@@ -28,6 +28,7 @@ from services.escaping import json_line, plain, plain_json
 from services.settings import KafkaSettings, from_environment
 
 How = Literal["publish", "wait", "follow"]
+EXIT_CTRL_C = 130
 
 
 def ask_once(
@@ -48,7 +49,10 @@ def ask_once(
         return True
     waiting = _follow if how == "follow" else _wait
     wait_s = timeout_s_default(prepared) if timeout_s is None else timeout_s
-    terminal = asyncio.run(waiting(settings, registry, prepared, wait_s, as_json=as_json))
+    try:
+        terminal = asyncio.run(waiting(settings, registry, prepared, wait_s, as_json=as_json))
+    except KeyboardInterrupt:
+        raise _interrupted(prepared) from None
     if how == "follow" and as_json:
         pass  # its line was the last one
     elif as_json:
@@ -117,6 +121,19 @@ async def _follow(
                 return await follow_to_end(client, request, timeout_s, view.show)
     except NoAnswerYet:
         raise _no_answer(request, timeout_s) from None
+
+
+def _interrupted(request: Request) -> typer.Exit:
+    """Ctrl-C ends the wait alone: the request goes on, and may cost more."""
+    stderr().print(
+        f"\nNot waiting any more. Request {request.request_id} goes on and may cost more: "
+        f"`answerbus workflow {request.workflow_id}` shows how far it is, "
+        f"`answerbus cancel {request.request_id} --workflow {request.workflow_id} --reason …` "
+        "ends it.",
+        style="yellow",
+        markup=False,
+    )
+    return typer.Exit(EXIT_CTRL_C)
 
 
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:

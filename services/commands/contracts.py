@@ -1,5 +1,7 @@
 """`answerbus contracts`: list and show contracts, write all JSON Schemas, and AsyncAPI."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -65,16 +67,26 @@ def export(folder: Folder = Path("contracts/schemas")) -> None:
     written = documents(plugins.registry())
     for name, text in written.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            changed += 1
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+                changed += 1
     typer.echo(f"{len(written)} schemas in {folder}, {changed} changed")
 
 
 @app.command()
 def asyncapi(file: File = Path("contracts/asyncapi.json")) -> None:
     """Write the bus as an AsyncAPI 3 document: channels, operations, messages and bindings."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(bus_document.text(), encoding="utf-8")
+    with _writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(bus_document.text(), encoding="utf-8")
     typer.echo(f"{file}: {len(bus_document.document()['channels'])} channels")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None

@@ -12,7 +12,7 @@ from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.schema_name import schema_name
 from services.command_line import json_shown
 from services.escaping import plain, plain_line
-from services.operators.explain import cause_text, failure_text, problem_text, remedy, written_text
+from services.operators.explain import died_text, failure_text, problem_text, remedy, written_text
 from services.operators.records.event_line import result_text
 
 NOTES_SHOWN_MAX = 3
@@ -52,7 +52,7 @@ def _letter(letter: DeadLetter) -> Panel:
     return _panel(
         "Dead letter",
         "red",
-        Text(cause_text(letter.cause), "bold"),
+        Text(died_text(letter), "bold"),
         *(Text(line, "dim") for line in attempts),
         Text(remedy(letter.cause)),
         Text(f"Its id is {plain_line(letter.dead_letter_id)}", "dim"),

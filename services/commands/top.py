@@ -16,7 +16,7 @@ from services.console.tasks.feed import Feed
 from services.console.tasks.polling import Poller
 from services.console.tasks.status_now import status_now
 from services.escaping import json_lines
-from services.settings import Settings, from_environment
+from services.settings import Settings, SetUpError, from_environment
 
 EVERY_S = 1.0
 POLLED_WITHIN_S = 10.0  # offsets and workers, before data are printed without them
@@ -45,6 +45,8 @@ async def _top(settings: Settings, *, as_json: bool) -> None:
     try:
         if as_json or not console.is_terminal:
             await _read(feed, poller)
+            if feed.progress.error is not None:
+                raise SetUpError(feed.progress.error)
             facts = facts_of(feed, poller, _now_ms())
             if as_json:
                 typer.echo(json_lines(as_data(facts)))

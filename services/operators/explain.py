@@ -2,6 +2,7 @@
 
 from answerbus import explain
 from answerbus.cause import Cause
+from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Failure, Problem
 from services.escaping import plain
 
@@ -19,6 +20,11 @@ def failure_text(failure: Failure) -> str:
 def written_text(failure: Failure) -> str:
     """What a model wrote where reading it stopped, for those who may see answers; may be empty."""
     return plain(explain.written_text(failure))
+
+
+def died_text(letter: DeadLetter) -> str:
+    """Why there is no answer: the failures of the attempts, then how the request ended."""
+    return plain(explain.died_text(letter.cause, [prior.failure for prior in letter.prior]))
 
 
 def cause_text(cause: Cause) -> str:

@@ -50,8 +50,8 @@ TERMINALS = Metric(
 DEAD_LETTERS = Metric(
     "answerbus_dead_letters_total",
     "counter",
-    ("cause", "profile"),
-    "The dead letters among them.",
+    ("cause", "failure", "profile"),
+    "The dead letters among them, with the failure of the last attempt.",
 )
 REQUEST_DURATION = Metric(
     "answerbus_request_duration_seconds",

@@ -37,6 +37,42 @@ def run(
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "suggested"), [(("aks",), "'ask'"), (("replay", "lst"), "'list'")]
+)
+def test_a_misspelt_command_is_answered_with_a_suggestion(
+    arguments: tuple[str, ...], suggested: str
+) -> None:
+    done = run(*arguments)
+
+    assert done.returncode == 2
+    assert f"Did you mean {suggested}?" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["ask", "replay", "topics"])
+def test_help_shows_defaults_and_flags_without_a_value(command: str) -> None:
+    shown = run(command, "run" if command == "replay" else "", "--help").stdout
+
+    if command == "ask":
+        for default in ("(3)", "(3600)", "(default)", "(a new one)", "(dead_letter)", "(120, for"):
+            assert f"[default: {default}" in shown
+    assert [line for line in shown.splitlines() if "<bool>" in line and "--help" not in line] == []
+
+
+def test_a_terminal_that_lacks_a_character_shows_a_question_mark() -> None:
+    done = run("contracts", "list", PYTHONIOENCODING="latin-1", PYTHONUTF8="0")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_top_without_kafka_is_an_error_of_the_set_up() -> None:
+    done = run("top", "--json", ANSWERBUS_KAFKA__BOOTSTRAP_SERVERS=NOWHERE)
+
+    assert done.returncode == cli.EXIT_SET_UP
+    assert NOWHERE in done.stderr
+    assert done.stdout == ""
+
+
 def test_versions_of_services_and_contracts_are_shown() -> None:
     shown = CliRunner().invoke(cli.application(), ["--version"])
     assert shown.exit_code == 0

@@ -1,5 +1,14 @@
 """Ask and subscribe from Python (the extra `answerbus[client]`): see Client and SyncClient."""
 
+from importlib.util import find_spec
+
+if find_spec("aiokafka") is None:
+    raise ModuleNotFoundError(
+        "answerbus.client needs a Kafka client: install answerbus with its extra `client`, "
+        "for instance pip install 'answerbus[client] @ git+URL#subdirectory=contracts'",
+        name="aiokafka",
+    )
+
 from answerbus.client.client import Client
 from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import BusRefused, BusUnavailable, NoAnswerYet

@@ -26,7 +26,7 @@ from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
 from services.escaping import plain_line
-from services.operators.explain import cause_text, failure_text, problem_text
+from services.operators.explain import died_text, failure_text, problem_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RetryEnded
@@ -107,7 +107,7 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
         case RetryRequest() as event:
             return f"{retry_text(event)}{_so_far(_since(event), event.account)}"
         case DeadLetter() as event:
-            return f"{cause_text(event.cause)}{_so_far(_since(event), event.account)}"
+            return f"{died_text(event)}{_so_far(_since(event), event.account)}"
         case Replayed() as event:
             return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
         case Dismissed() as event:

@@ -12,7 +12,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from services.escaping import json_line, plain_line
-from services.operators.explain import cause_text
+from services.operators.explain import died_text
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 
@@ -84,7 +84,7 @@ def _ended(run: RunNode) -> str:
         case Refusal():
             how = f"declined by the {terminal.by}"
         case DeadLetter():
-            how = f"dead letter: {cause_text(terminal.cause)}"
+            how = f"dead letter: {died_text(terminal)}"
         case _:
             assert_never(terminal)
     if run.began is None or run.since is None:

@@ -5,6 +5,8 @@ import logging
 from contextlib import suppress
 
 from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
+from answerbus.failure import Invalid
+from answerbus.schema_name import schema_name
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.ledger import Reserved
@@ -88,7 +90,7 @@ class LaneRequestTask:
         lane.context.observer.settled(call, decision, now)
         pump_funded(lane)
         if isinstance(decision, DeadLetter):
-            _log.info("ended as a dead letter: %s", decision.cause.kind)
+            _log_dead_letter(decision)
         return decision
 
     async def take_step(self, computed: ComputedStep) -> None:
@@ -115,7 +117,7 @@ class LaneRequestTask:
         open_lane.lane_state.apply_decision(ticket, letter)
         lane.progressed()
         lane.context.observer.dead_lettered(ticket, letter)
-        _log.info("ended as a dead letter: %s", letter.cause.kind)
+        _log_dead_letter(letter)
 
     async def pause(self, delay_s: float) -> None:
         """See lane_port.RequestTask."""
@@ -135,3 +137,22 @@ class LaneRequestTask:
         """Whether its profile was changed since."""
         planner = self._lane.context.planner
         return isinstance(prepared, Plan) and planner.backend_of(prepared) is None
+
+
+def _log_dead_letter(letter: DeadLetter) -> None:
+    """Without what was written in the answer or the request: kinds and codes alone."""
+    if (request := letter.request) is None:
+        _log.info("dead letter: %s", _reason(letter))
+        return
+    schema = schema_name(request.answer_schema).label
+    _log.info("dead letter: %s, %s, profile %s", _reason(letter), schema, request.profile)
+
+
+def _reason(letter: DeadLetter) -> str:
+    cause = letter.cause.kind
+    if not letter.prior:
+        return cause
+    last = letter.prior[-1].failure
+    times = sum(prior.failure.kind == last.kind for prior in letter.prior)
+    code = f" {last.problems[0].code}" if isinstance(last, Invalid) and last.problems else ""
+    return f"{last.kind}{code} {times}×, {cause}"

@@ -57,6 +57,14 @@ def test_one_is_shown_with_its_schema(name: str) -> None:
     assert json.loads(shown[shown.index("{") :]) == PLAN_PROPOSAL.schema()
 
 
+@pytest.mark.parametrize("command", ["export", "asyncapi"])
+def test_a_place_that_cannot_be_written_is_named(command: str) -> None:
+    done = CliRunner().invoke(cli.application(), ["contracts", command, "/proc/nope/file"])
+
+    assert done.exit_code == 2
+    assert "cannot be written" in " ".join(done.output.replace("│", "").split())
+
+
 def test_an_unknown_name_says_which_there_are() -> None:
     done = CliRunner().invoke(cli.application(), ["contracts", "show", "plan_propsal"])
 

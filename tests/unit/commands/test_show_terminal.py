@@ -61,7 +61,7 @@ def test_a_dead_letter_says_why_what_was_tried_and_what_to_do() -> None:
 
     assert data == ""
     for text in (
-        "The workflow's budget of attempts is spent.",
+        "Invalid once: ",
         "Attempt 1: no answer within 60 s",
         "Attempt 2: the answer was cut at 4096 tokens",
         "Replay it with a budget of its own",

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Literal, TypeAlias, assert_never
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
 
+from answerbus.answers.specialist import Specialist
 from answerbus.budget import AccountState, Usage
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.testing.errors import FakeClientError
@@ -16,10 +18,15 @@ from answerbus.dead_letter import Cause, DeadLetter, letter_id
 from answerbus.event import Terminal
 from answerbus.failure import Problem
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
-from answerbus.problems import problems_of
+from answerbus.problems import pointer, problems_of
 from answerbus.request import ContractRef, InlineId, InlineRef, Request, SchemaId, TextId, TextRef
 
 _FAKE = "fake"
+_SHOWN_MAX = 5  # problems of a prepared answer
+_WRAPPED: TypeAdapter[Any] = TypeAdapter(Specialist[JsonValue])
+_NOT_PUBLISHED = (
+    "No worker publishes it; `unvalidated` and `dead_letter` say how such requests end."
+)
 
 
 @dataclass(frozen=True)
@@ -104,22 +111,54 @@ def _published(asked: Asked, answer: JsonValue) -> JsonValue:
     schema = asked.request.answer_schema
     match schema:
         case ContractRef() if asked.contract is not None:
-            adapter = asked.contract.adapter
-            try:
-                value = adapter.validate_json(to_json(answer))
-            except ValidationError as error:
-                problem = problems_of(error, answer)[0]
-                raise FakeClientError(
-                    f"The prepared answer is no {schema.name}.v{schema.version}: at "
-                    f"{problem.path or 'all of it'}, {problem.expected}. No worker publishes it; "
-                    "`unvalidated` and `dead_letter` say how such requests end."
-                ) from None
-            published: JsonValue = adapter.dump_python(value, mode="json", by_alias=True)
-            return published
+            return _valid(asked.contract.adapter, answer, f"{schema.name}.v{schema.version}")
         case TextRef() if not isinstance(answer, str):
             raise FakeClientError("The prepared answer is no text, and the request asks for one.")
+        case InlineRef(wrapped=True):
+            wrapped = _valid(_WRAPPED, answer, "wrapped answer")
+            if isinstance(wrapped, dict) and wrapped["success"]:
+                _check_inline(schema, wrapped["output"], "/output")
+            return wrapped
+        case InlineRef():
+            _check_inline(schema, answer, "")
+            return answer
         case _:
             return answer
+
+
+def _valid(adapter: TypeAdapter[Any], answer: JsonValue, name: str) -> JsonValue:
+    try:
+        value = adapter.validate_json(to_json(answer))
+    except ValidationError as error:
+        problem = problems_of(error, answer)[0]
+        raise FakeClientError(
+            f"The prepared answer is no {name}: at {problem.path or 'all of it'}, "
+            f"{problem.expected}. {_NOT_PUBLISHED}"
+        ) from None
+    published: JsonValue = adapter.dump_python(value, mode="json", by_alias=True)
+    return published
+
+
+def _check_inline(schema: InlineRef, answer: JsonValue, path: str) -> None:
+    """Check with the validator of the workers."""
+    try:
+        import jsonschema_rs  # noqa: PLC0415 - only tests with schemas of their own need it
+    except ModuleNotFoundError:
+        raise FakeClientError(
+            "Answers to a JSON Schema or a class of your own are checked with jsonschema-rs: "
+            "pip install jsonschema-rs, or answerbus with its extra `testing`."
+        ) from None
+    validator = jsonschema_rs.validator_for(schema.json_schema, offline=True, validate_formats=True)
+    found = islice(validator.iter_errors(answer), _SHOWN_MAX)
+    lines = [
+        f"at {path + pointer(error.instance_path) or 'its root'}, {error.message}"
+        for error in found
+    ]
+    if lines:
+        raise FakeClientError(
+            f"The prepared answer does not satisfy the request's schema: {'; '.join(lines)}. "
+            f"{_NOT_PUBLISHED}"
+        )
 
 
 def _refusal(

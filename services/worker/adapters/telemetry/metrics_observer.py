@@ -44,7 +44,7 @@ class MetricsObserver:
     def rejected(self, letter: DeadLetter) -> None:
         """See Observer."""
         self.counts.add(metrics.TERMINALS, letter.kind, UNKNOWN, UNKNOWN)
-        self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, UNKNOWN)
+        self._count_dead_letter(letter, UNKNOWN)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
         """See Observer."""
@@ -66,7 +66,7 @@ class MetricsObserver:
         if not isinstance(decision, Wait | RetryRequest | NextStep):
             self._ended(call.ticket, decision, now)
         if isinstance(decision, DeadLetter):
-            counts.add(metrics.DEAD_LETTERS, decision.cause.kind, profile)
+            self._count_dead_letter(decision, profile)
 
     def released(self, ticket: Ticket, spend: Spend) -> None:  # noqa: ARG002 - for traces
         """See Observer."""
@@ -77,7 +77,7 @@ class MetricsObserver:
         """See Observer."""
         _, profile = self._kind(ticket.request)
         self._ended(ticket, letter, letter.at)
-        self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, profile)
+        self._count_dead_letter(letter, profile)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
         """See Observer."""
@@ -110,6 +110,10 @@ class MetricsObserver:
         self.counts.add(run_metrics.RUN_STEPS, agent)
         if repeats_at(ticket.run.steps) >= REPEATS_COUNTED:
             self.counts.add(run_metrics.RUN_REPEATS, agent)
+
+    def _count_dead_letter(self, letter: DeadLetter, profile: str) -> None:
+        failure = letter.prior[-1].failure.kind if letter.prior else "none"
+        self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, failure, profile)
 
     def _ended(self, ticket: Ticket, terminal: Terminal, now: datetime) -> None:
         self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(ticket.request))

@@ -76,8 +76,8 @@ def words(record: DecodedRecord) -> str:
             "dead_letter/budget_exhausted_tokens",
             "dead_letter        order-4711 "
             + REQUEST_ID
-            + " plan_proposal.v1 The workflow's budget "
-            "of tokens is spent. (9.3 s ▰▰▱)",
+            + " plan_proposal.v1 The answer was cut at 4096 tokens (once). "
+            "The workflow's budget of tokens is spent. (9.3 s ▰▰▱)",
         ),
         (
             "replayed/unchanged",

@@ -101,9 +101,9 @@ def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
     assert total(measures, metrics.TERMINALS) == len(terminals) == 6
     by_cause = {labels: n for (m, labels), n in counts.totals.items() if m is metrics.DEAD_LETTERS}
     assert by_cause == {
-        ("undecodable", "unknown"): 1,
-        ("budget_exhausted", "default"): 1,
-        ("unknown_profile", "unknown"): 1,
+        ("undecodable", "none", "unknown"): 1,
+        ("budget_exhausted", "timed_out", "default"): 1,
+        ("unknown_profile", "none", "unknown"): 1,
     }
     assert counts.totals[metrics.TOKENS, ("input", "default")] == 30
     assert len(kept.calls) == len(called) == 7
