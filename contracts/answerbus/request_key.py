@@ -20,6 +20,18 @@ class OfRequest(Protocol):
         """The workflow of the request."""
 
 
+class OfCall(Protocol):
+    """An event that names a tool call and its workflow."""
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call."""
+
+    @property
+    def workflow_id(self) -> str:
+        """The workflow of the run that makes it."""
+
+
 class RequestKey(NamedTuple):
     """The workflow and the request; the type of every key by which requests are told apart."""
 
@@ -48,3 +60,8 @@ class CallKey(NamedTuple):
 
     workflow_id: str
     call_id: str
+
+    @classmethod
+    def of(cls, event: OfCall) -> Self:
+        """The call that an event is about."""
+        return cls(event.workflow_id, event.call_id)

@@ -29,7 +29,9 @@ CALL_ID = "r-1.call.3.1"
 
 def example(name: str, **changes: Any) -> StepEvent:
     body = json.loads((EXAMPLES / f"{name}.json").read_text("utf-8"))
-    event = decode(json.dumps({**body, "request_id": ASKED_ID, **changes}).encode())
+    event = decode(
+        json.dumps({**body, "request_id": ASKED_ID, "workflow_id": "w", **changes}).encode()
+    )
     assert isinstance(event, StepEvent)
     return event
 
@@ -50,6 +52,7 @@ async def a_run(fake: FakeClient) -> None:
     """A step that calls two tools, one of which a person is asked for, in a busy partition."""
     fake.deliver_step(example("step/calls"))
     fake.deliver_step(example("step/calls", request_id="another"))
+    fake.deliver_step(example("step/calls", workflow_id="stranger"))
     fake.deliver_step(example("tool_ended/ok"))
     fake.deliver_step(approval_requested())
     fake.prepare(answered("It was shipped."))

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from aiokafka import TopicPartition
 
+from answerbus.call_id import request_of_call
 from answerbus.client.bus import Bus
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
 from answerbus.client.records.batch import Record
@@ -182,6 +183,6 @@ def _concerns(applied: ControlApplied, request: RequestKey) -> bool:
         return True
     match applied.control:
         case Approval(call_id=call_id):
-            return call_id.startswith(f"{request.request_id}.call.")
+            return request_of_call(call_id) == request.request_id
         case Cancel() as cancel:
             return cancel.request_id == request.request_id

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.channel import Channel, ClaimLost, Received, Unanswerable
@@ -70,7 +71,7 @@ class ToolServer:
         self._slots = asyncio.Semaphore(concurrency)
         self._stragglers = 0
         self._replies = Replies(channel, name)
-        self._running: dict[str, _Running] = {}
+        self._running: dict[CallKey, _Running] = {}
         self._stopping = asyncio.Event()
         self.claims = Claims(channel)
         self.counts: Counter[str] = Counter()
@@ -111,8 +112,8 @@ class ToolServer:
         match take(received.value, self._offered, self._now()):
             case Drop(reason=reason):
                 self._drop(reason, place)
-            case Cancel(call_id=call_id):
-                if running := self._running.get(call_id):
+            case Cancel(call=call):
+                if running := self._running.get(call):
                     running.task.cancel()
                 self.claims.finish(*place)
             case Refuse(record=record, failure=failure, error=error):
@@ -124,7 +125,8 @@ class ToolServer:
 
     def _begin(self, taken: _Taken, what: "Run | Outcome") -> None:
         record = taken.record
-        running, found = self._running.get(record.call_id), self._replies.answered.find(record)
+        key = CallKey.of(record)
+        running, found = self._running.get(key), self._replies.answered.find(record)
         known = running.args_digest if running else found[0] if found else record.args_digest
         if known != record.args_digest:
             self._drop("conflicting", taken.place)
@@ -134,8 +136,8 @@ class ToolServer:
             running.places.append(taken.place)
             return
         task = asyncio.create_task(self._serve(taken, found[1].outcome if found else what))
-        self._running[record.call_id] = _Running(task, record.args_digest, places=[taken.place])
-        task.add_done_callback(lambda _: self._running.pop(record.call_id))
+        self._running[key] = _Running(task, record.args_digest, places=[taken.place])
+        task.add_done_callback(lambda _: self._running.pop(key))
 
     def _drop(self, reason: DropReason, *places: RecordPlace) -> None:
         self.counts[reason] += 1
@@ -143,7 +145,7 @@ class ToolServer:
             self.claims.finish(*place)
 
     def _places(self, taken: _Taken) -> list[RecordPlace]:
-        return self._running[taken.record.call_id].places
+        return self._running[CallKey.of(taken.record)].places
 
     async def _serve(self, taken: _Taken, what: "Run | Outcome") -> None:
         try:
@@ -173,7 +175,7 @@ class ToolServer:
                 return
             if card.delivery == "at_most_once":
                 await self._claim(taken)
-            self._running[record.call_id].has_begun = True
+            self._running[CallKey.of(record)].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
             teller = ProgressWriter(self._replies, record, limit)
             call = ToolCall(record, card.timeout_s, teller.tell, loop)

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from answerbus.call_id import request_of_call
 from answerbus.request_key import CallKey, RequestKey
 from services.operators.records.event_parts import AgentPart
 from services.operators.records.event_summary import (
@@ -23,7 +24,6 @@ from services.operators.runs.open_approvals import APPROVAL_AGE_MAX
 
 CLOSED_KEPT = 200_000  # ids of runs that ended, since topics are not read in step
 _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
-_CALL = ".call."
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class OpenRuns:
 
 
 def _run_of(call: CallKey) -> RequestKey:
-    return RequestKey(call.workflow_id, call.call_id.rpartition(_CALL)[0])
+    return RequestKey(call.workflow_id, request_of_call(call.call_id))
 
 
 def _digest(key: RequestKey) -> bytes:

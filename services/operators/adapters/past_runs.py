@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
+from answerbus.request_key import RequestKey
 from answerbus.toolset_card import Delivery, ToolsetCard
 from answerbus.topics import STEPS, TOOLSETS
 from services.operators.adapters.picker import Picker, picking
@@ -27,13 +28,13 @@ class PastRuns:
     """
 
     picker: Picker | None = None
-    places: defaultdict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
-    below: defaultdict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    places: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    below: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
     deliveries: dict[str, Delivery] = field(default_factory=dict)
 
     async def of(self, letter: DeadLetter) -> PastRun:
         """What the run of a dead letter had done. Raises BusUnavailable."""
-        name = letter.request_id or ""
+        name = RequestKey(letter.workflow_id or "", letter.request_id or "")
         records = await self._picked(self.places.get(name, []))
         places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
         return past_run(letter, records, self.deliveries, await self._picked(places))
@@ -41,20 +42,22 @@ class PastRuns:
     async def _picked(self, places: Sequence[Place]) -> list[Stored]:
         return await self.picker.pick_all(places) if self.picker and places else []
 
-    def take(self, batch: Sequence[Stored], runs: Collection[str]) -> None:
+    def take(self, batch: Sequence[Stored], runs: Collection[RequestKey]) -> None:
         """Records of steps and of cards."""
         for stored in batch:
             if stored.topic is TOOLSETS:
                 self._take_card(stored)
-            elif name := summarize(stored).request_id:
+            elif (summary := summarize(stored)).request_id and summary.workflow_id:
+                name = RequestKey(summary.workflow_id, summary.request_id)
                 self._take_step(stored, name, runs)
 
-    def _take_step(self, stored: Stored, name: str, runs: Collection[str]) -> None:
+    def _take_step(self, stored: Stored, name: RequestKey, runs: Collection[RequestKey]) -> None:
         if name in runs:
             self.places[name].append(stored.place)
-        first, of_a_call, _ = name.partition(OF_A_CALL)
-        if of_a_call and first in runs:
-            self.below[first].append(stored.place)
+        first, of_a_call, _ = name.request_id.partition(OF_A_CALL)
+        above = name._replace(request_id=first)
+        if of_a_call and above in runs:
+            self.below[above].append(stored.place)
 
     def _take_card(self, stored: Stored) -> None:
         toolset = (stored.key or b"").decode(errors="replace")
@@ -70,7 +73,9 @@ class PastRuns:
 async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
     """The runs of these dead letters; reads nothing if none is of a run. Raises BusUnavailable."""
     runs = runs_to_read(
-        letter.request_id for letter in letters if letter.agent and letter.request_id
+        RequestKey(letter.workflow_id, letter.request_id)
+        for letter in letters
+        if letter.agent and letter.request_id and letter.workflow_id
     )
     found = PastRuns()
     present = await bus.present(STEPS, TOOLSETS) if runs else ()
@@ -84,12 +89,13 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
         yield found
 
 
-def runs_to_read(died: Iterable[str]) -> frozenset[str]:
+def runs_to_read(died: Iterable[RequestKey]) -> frozenset[RequestKey]:
     """Whose steps are read: of these runs, and of those that they go on from."""
     return frozenset(first for name in died for first in _prefixes(name))
 
 
-def _prefixes(name: str) -> tuple[str, ...]:
+def _prefixes(name: RequestKey) -> tuple[RequestKey, ...]:
     """A run, that which a replay goes on from, and that which ids of a child's children name."""
-    above = (name, name.partition(".replay.")[0], name.partition(OF_A_CALL)[0])
-    return tuple(dict.fromkeys(above))
+    own = name.request_id
+    above = (own, own.partition(".replay.")[0], own.partition(OF_A_CALL)[0])
+    return tuple(name._replace(request_id=one) for one in dict.fromkeys(above))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from answerbus import call_outcome as outcomes
+from answerbus.call_id import call_name, request_of_call
 from answerbus.call_outcome import CallOutcome
 from answerbus.envelope import decode
 from answerbus.resumed_run import ResumedCall, ResumedRun
@@ -50,11 +51,10 @@ def _asks_child(call: ResumedCall) -> bool:
 
 
 def _is_of_child(one: ResumedCall, call: ResumedCall) -> bool:
-    """Whether the child that a call asked made it: its id is that of the call, or has a number."""
-    child, _, _ = one.call_id.rpartition(OF_A_CALL)
-    prefix = f"{call.call_id}."
-    return child == call.call_id or (
-        child.startswith(prefix) and child.removeprefix(prefix).isdigit()
+    """Whether the child that a call asked made it: it has the name of the call, or a number."""
+    child, name = request_of_call(one.call_id), call_name(call.call_id)
+    return child == name or (
+        child.startswith(f"{name}.") and child.removeprefix(f"{name}.").isdigit()
     )
 
 

@@ -27,9 +27,9 @@ class OpenApprovals:
         """A call that ended, or was decided about, awaits nothing any more."""
         match event:
             case ApprovalRequested():
-                self._asked[CallKey(event.workflow_id, event.call_id)] = event
+                self._asked[CallKey.of(event)] = event
             case ToolEnded():
-                self._asked.pop(CallKey(event.workflow_id, event.call_id), None)
+                self._asked.pop(CallKey.of(event), None)
             case ControlApplied(effect="approved" | "denied", control=Approval(call_id=call_id)):
                 self._asked.pop(CallKey(event.workflow_id, call_id), None)
             case _:

@@ -1,7 +1,6 @@
 """Everything that happened to a workflow, from the records of all topics, in one order; pure."""
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -9,6 +8,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from answerbus.attempt import Attempt
+from answerbus.call_id import attempt_of_call
 from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
@@ -34,7 +34,6 @@ from services.operators.records.stored import Place, RetryEnded, Stored
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
-_OF_A_CALL = re.compile(r"\.call\.(\d{1,9})\.\d+\Z", re.ASCII)
 _SIGNS_MAX = 64  # workflows
 _AGAIN = frozenset({"duplicate", "conflict"})  # what comes again is no cause of what follows
 
@@ -226,5 +225,5 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
 
 def _attempt_of(call_id: str) -> float:
     """The attempt whose answer asked for the call; its id says it."""
-    found = _OF_A_CALL.search(call_id)
-    return float(found.group(1)) if found else math.inf
+    found = attempt_of_call(call_id)
+    return math.inf if found is None else found

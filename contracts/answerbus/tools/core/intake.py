@@ -9,6 +9,7 @@ from typing import Literal
 from answerbus.envelope import Undecodable, decode
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
+from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolFailure
 from answerbus.tools.core.failing import crashed, invalid_args, not_approved, unknown_tool
@@ -39,7 +40,7 @@ class Drop:
 class Cancel:
     """A call is not wanted any more."""
 
-    call_id: str
+    call: CallKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
             return Drop("undecodable")
         case ToolCancel():
             mine = event.toolset == offered.toolset
-            return Cancel(event.call_id) if mine else Drop("foreign_toolset")
+            return Cancel(CallKey.of(event)) if mine else Drop("foreign_toolset")
         case ToolCallRecord():
             return _of_call(event, offered, now)
         case _:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
+from answerbus.call_id import call_id
 from answerbus.call_outcome import CallOutcome, InvalidArgs, NotRun
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
 from answerbus.private.runs import AskedCall
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.step import CallState
 from services.digest import canonical_digest
 from services.worker.core.run.children import child_of
@@ -45,7 +47,7 @@ def asked_call(
     if outcome is None and wanted.tool == PROPOSE:
         outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
     return AskedCall(
-        call_id=f"{inputs.request.request_id}.call.{attempt}.{place}",
+        call_id=call_id(RequestKey.of(inputs.request), attempt, place),
         tool=wanted.tool,
         args=args,
         args_digest=canonical_digest(args),

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from answerbus.agent import AgentRef, Parent
 from answerbus.budget import Usage
+from answerbus.call_id import call_name
 from answerbus.call_outcome import (
     CallOk,
     CallOutcome,
@@ -154,8 +155,9 @@ def _delegated(above: Request, run: Run, call: ToolCall) -> Request:
 
 
 def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:
-    """The id of the child of a call: its own, unless that is too long or taken."""
-    short = call_id if len(call_id) <= REQUEST_ID_CHARS_MAX - 4 else _digest(call_id)
+    """The id of the child of a call, in its workflow: the call's name, if short and not taken."""
+    name = call_name(call_id)
+    short = name if len(name) <= REQUEST_ID_CHARS_MAX - 4 else _digest(name)
     names = (short if number == 1 else f"{short}.{number}" for number in count(1))
     return next(name for name in names if not is_taken(name))
 
@@ -204,5 +206,5 @@ def _parent(above: Request, call_id: str, cap: int | None) -> Parent:
     return Parent(request_id=above.request_id, call_id=call_id, depth=depth, floor=depth, cap=cap)
 
 
-def _digest(call_id: str) -> str:
-    return f"child.{text_digest(call_id).removeprefix('sha256:')[:_DIGEST_CHARS]}"
+def _digest(name: str) -> str:
+    return f"child.{text_digest(name).removeprefix('sha256:')[:_DIGEST_CHARS]}"

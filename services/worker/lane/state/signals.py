@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from answerbus.call_id import request_of_call
 from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.partition import partition_of
@@ -178,5 +179,5 @@ def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> lis
 
 def _ticket_of_call(lane_state: LaneState, call_id: str) -> Ticket | None:
     """The open request with a run that made the call."""
-    ticket = lane_state.queue.tickets.get(call_id.rpartition(".call.")[0])
+    ticket = lane_state.queue.tickets.get(request_of_call(call_id))
     return ticket if ticket and ticket.run else None

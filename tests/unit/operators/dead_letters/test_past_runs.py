@@ -4,6 +4,7 @@ import pytest
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
+from answerbus.request_key import RequestKey
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOLSETS
 from services.operators.adapters.past_runs import PastRuns, runs_to_read
@@ -11,7 +12,7 @@ from services.operators.records.stored import Stored
 from tests.unit.console.context import Shelf
 from tests.unit.operators.audit.test_step_verification import AT_MS, chained
 from tests.unit.operators.dead_letters.examples import letter_event
-from tests.unit.operators.runs.events import AGENT, call, ended, step
+from tests.unit.operators.runs.events import AGENT, WORKFLOW, call, ended, step
 
 CARD = ToolsetCard.model_validate(
     {
@@ -39,9 +40,15 @@ def a_tree() -> list[Stored]:
     return chained(records)
 
 
+def keys(*names: str) -> frozenset[RequestKey]:
+    return runs_to_read(RequestKey(WORKFLOW, name) for name in names)
+
+
 def letter(request_id: str) -> DeadLetter:
     run = {"agent": AGENT, "steps": 1, "tool_calls": 1}
-    return letter_event(request_id=request_id, run=run, request={"agent": {"name": "support"}})
+    return letter_event(
+        request_id=request_id, workflow_id=WORKFLOW, run=run, request={"agent": {"name": "support"}}
+    )
 
 
 @pytest.mark.parametrize("other", [(), ("r-11",)])
@@ -51,7 +58,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
     records = a_tree()
     card = Stored(TOOLSETS, 0, 0, AT_MS, b"orders", encode(CARD).value, ())
     found = PastRuns(Shelf(records))
-    found.take([card, *records], runs_to_read(["r-1", *other]))
+    found.take([card, *records], keys("r-1", *other))
     past = await found.of(letter("r-1"))
 
     assert past.fault is None
@@ -60,7 +67,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
 
 def test_of_a_replay_the_run_before_it_is_read_too() -> None:
     """What that one asked of children is among the steps that are taken over."""
-    assert runs_to_read(["r-1.replay.2"]) == {"r-1.replay.2", "r-1"}
+    assert keys("r-1.replay.2") == {RequestKey(WORKFLOW, name) for name in ("r-1.replay.2", "r-1")}
 
 
 async def test_a_child_that_died_has_children_of_its_own() -> None:
@@ -75,7 +82,7 @@ async def test_a_child_that_died_has_children_of_its_own() -> None:
         ]
     )
     found = PastRuns(Shelf(records))
-    found.take(records, runs_to_read([child]))
+    found.take(records, keys(child))
     past = await found.of(letter(child))
 
     assert past.fault is None

@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 
+from answerbus.call_id import call_name
 from answerbus.topics import (
     ATTEMPTS,
     DEAD_LETTERS,
@@ -108,7 +109,7 @@ class DelegatingStage(RunStage):
 
     def ended(self) -> dict[str, Json]:
         """How each call ended."""
-        return {step["call_id"]: step["outcome"] for step in self.steps("tool_ended")}
+        return {call_name(step["call_id"]): step["outcome"] for step in self.steps("tool_ended")}
 
     def asked_calls(self) -> list[Json]:
         """Each call as its step asked for it."""
@@ -145,7 +146,7 @@ def check_tree(stage: DelegatingStage) -> None:
         left = [key for key, value in last.items() if value is not None]
         # What is cancelled of a whole workflow is remembered for requests that are read later.
         assert all((key or b"").startswith(b"/cancel/") for key in left), f"left in {topic.name}"
-    calls = [made["call_id"] for step in stage.steps("step") for made in step["calls"]]
+    calls = [call_name(made["call_id"]) for step in stage.steps("step") for made in step["calls"]]
     assert sorted(stage.ended()) == sorted(calls), "each call ends once"
     _check_joins(stage, spawned)
     _check_ends(stage)
@@ -166,7 +167,7 @@ def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
         name = outcome["request_id"]
         if name not in spawned:
             continue
-        reported = ended[outcome["parent"]["call_id"]]
+        reported = ended[call_name(outcome["parent"]["call_id"])]
         if outcome["kind"] == "result":
             assert reported == {"kind": "ok", "value": outcome["answer"]}
             answer = outcome["answer"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from answerbus.call_id import call_name
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
@@ -89,7 +90,7 @@ class ProposingStage(RunStage):
         return sorted(found, key=lambda event: str(event["request_id"]))
 
     def ended(self) -> dict[str, Json]:
-        return {step["call_id"]: step["outcome"] for step in self.steps("tool_ended")}
+        return {call_name(step["call_id"]): step["outcome"] for step in self.steps("tool_ended")}
 
     def outcomes(self) -> list[Json]:
         return events(self.broker, RESULTS, REFUSALS, DEAD_LETTERS)
@@ -111,7 +112,7 @@ def check_choice(stage: ProposingStage) -> None:
             assert name not in chosen
         elif outcome["run"]["children"]:
             step = chosen[name]
-            reported = ended[step["chosen"]]
+            reported = ended[call_name(step["chosen"])]
             assert step["chosen"].startswith(f"{name}.call."), "it is one of its own proposals"
             assert reported == {"kind": "ok", "value": outcome["answer"]}
             assert outcome["run"]["steps"] == step["n"] == 2

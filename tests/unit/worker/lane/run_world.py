@@ -9,8 +9,10 @@ from typing import Any, Self
 
 from aiokafka import TopicPartition
 
+from answerbus.call_id import call_name, request_of_call
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
+from answerbus.request_key import RequestKey
 from answerbus.topics import (
     LEDGER,
     PARTITIONS_DEFAULT,
@@ -37,6 +39,12 @@ from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, 
 CALLS = tool_calls("orders")
 PRIVATE = (LEDGER, RETRIES, RUNS)
 WORKFLOW = workflow_of(0)
+
+
+def full_id(name: str) -> str:
+    """The id of the call that a name means in the workflow of a stage."""
+    return f"{name}.{RequestKey(WORKFLOW, request_of_call(name)).mark}"
+
 
 Json = dict[str, Any]
 
@@ -80,7 +88,7 @@ class ToolServers:
 
     broker: Broker
     tooling: Tooling = prompt_tool
-    ran: list[str] = field(default_factory=list)  # call ids, with their delivery
+    ran: list[str] = field(default_factory=list)  # names of calls, with their delivery
 
     async def serve(self) -> None:
         read: Counter[int] = Counter()
@@ -94,7 +102,7 @@ class ToolServers:
 
     def _take(self, event: Json) -> None:
         if event["kind"] == "tool_call":
-            self.ran.append(f"{event['call_id']}/{event['delivery']}")
+            self.ran.append(f"{call_name(event['call_id'])}/{event['delivery']}")
             for delay_s, outcome in self.tooling(event):
                 if outcome is not None:
                     asyncio.get_running_loop().call_later(delay_s, self.answer, event, outcome)

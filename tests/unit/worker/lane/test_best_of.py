@@ -20,7 +20,7 @@ from tests.unit.worker.lane.proposing import (
     first_of,
     told,
 )
-from tests.unit.worker.lane.run_world import RunWorker, run_context
+from tests.unit.worker.lane.run_world import RunWorker, full_id, run_context
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, final_account, until
 
@@ -40,7 +40,7 @@ def test_one_of_three_proposals_is_the_answer_and_the_steps_say_why() -> None:
         assert asked["event_id"] == "r-1.propose"
         assert [call["tool"] for call in asked["calls"]] == ["propose"] * 3
         assert [call["args"] for call in asked["calls"]] == [{"profile": "default"}] * 3
-        assert selected["chosen"] == "r-1.call.1.2"
+        assert selected["chosen"] == full_id("r-1.call.1.2")
         assert selected["said"] == ["call:1.2 was chosen: It is short."]
         assert final_account(stage.broker)["spent"]["attempts"] == 4
         last = stage.provider.prompts[-1]

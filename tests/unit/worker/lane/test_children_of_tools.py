@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from answerbus.call_id import call_name
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
@@ -16,7 +17,7 @@ from tests.unit.worker.lane.delegating import (
     wrapped,
 )
 from tests.unit.worker.lane.run_checks import cause, finished
-from tests.unit.worker.lane.run_world import RunProvider, RunStage
+from tests.unit.worker.lane.run_world import RunProvider, RunStage, full_id
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, final_account, publish, terminals, until
 
@@ -38,7 +39,7 @@ class AskingStage(RunStage):
         self.budget = {"attempts": budget}
 
     def _ask(self, event: Json) -> list[tuple[float, Json | None]]:
-        name = f"{event['call_id']}.asked"
+        name = f"{call_name(event['call_id'])}.asked"
         body = {"agent": None, "parent": event["parent"], **self.more}
         publish(self.broker, name, event["workflow_id"], **body)
         self.names.append(name)
@@ -74,7 +75,7 @@ def test_a_tool_asks_in_the_turn_of_its_run_on_its_account() -> None:
 
         assert ends(stage) == ["r-1.call.1.0.asked", "r-1", "next"]
         child, *_ = events(stage.broker, RESULTS)
-        place = {"request_id": "r-1", "call_id": "r-1.call.1.0", "depth": 1}
+        place = {"request_id": "r-1", "call_id": full_id("r-1.call.1.0"), "depth": 1}
         assert child["parent"] == place
         assert final_account(stage.broker)["spent"]["attempts"] == 4
         ((header, *_),) = [
@@ -103,7 +104,7 @@ def test_a_child_leaves_its_run_one_attempt_whatever_it_says_of_that() -> None:
     "parent",
     [
         {"request_id": "r-0", "call_id": "r-0.call.1.0"},
-        {"request_id": "r-1", "call_id": "r-1.call.1.7"},
+        {"request_id": "r-1", "call_id": full_id("r-1.call.1.7")},
         {"request_id": "plain", "call_id": "plain.call.1.0", "floor": 0, "depth": 1},
     ],
 )
@@ -129,7 +130,7 @@ def test_a_run_of_another_workflow_asks_no_child() -> None:
         stage = AskingStage(call_s=2.0)
         await stage.begin()
         await until(lambda: len(stage.names) == 2)
-        parent = {"request_id": "r-1", "call_id": "r-1.call.1.0"}
+        parent = {"request_id": "r-1", "call_id": full_id("r-1.call.1.0")}
         stage.publish("foreign", agent=None, parent=parent, workflow_id=workflow_of(0, 1))
         await finished(stage)
 
@@ -173,7 +174,7 @@ def test_what_is_asked_for_a_cancelled_run_ends_with_it() -> None:
         await stage.begin()
         await until(lambda: len(stage.provider.calls) == 2)
         stage.cancel("r-1")
-        parent = {"request_id": "r-1", "call_id": "r-1.call.1.0"}
+        parent = {"request_id": "r-1", "call_id": full_id("r-1.call.1.0")}
         await asyncio.sleep(0.5)
         stage.publish("late", agent=None, parent=parent)
         await finished(stage)
@@ -277,7 +278,7 @@ class AskedFor(DelegatingStage):
         )
 
     def _ask(self, event: Json) -> list[tuple[float, Json | None]]:
-        name = f"{event['call_id']}.asked"
+        name = f"{call_name(event['call_id'])}.asked"
         publish(self.broker, name, event["workflow_id"], agent=None, parent=event["parent"])
         self.names.append(name)
         asyncio.get_running_loop().create_task(self._wait_for(name, event))

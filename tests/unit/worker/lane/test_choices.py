@@ -9,6 +9,7 @@ from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.lane.proposing import ProposingStage, check_choice
 from tests.unit.worker.lane.proposing_histories import chosen
 from tests.unit.worker.lane.run_checks import cause
+from tests.unit.worker.lane.run_world import full_id
 from tests.unit.worker.lane.test_resumed_runs import replay
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, until
@@ -55,7 +56,7 @@ def test_a_replay_repeats_no_proposal_and_chooses() -> None:
 
 def check_choice_of_replay(stage: ProposingStage, name: str) -> None:
     step = next(one for one in stage.steps("step") if one.get("chosen"))
-    assert (step["request_id"], step["n"], step["chosen"]) == (name, 2, "r-1.call.1.0")
+    assert (step["request_id"], step["n"], step["chosen"]) == (name, 2, full_id("r-1.call.1.0"))
     assert stage.outcome(name)["answer"] == {"title": "Title 0"}
     assert stage.outcome(name)["run"]["steps"] == 1
 

@@ -21,6 +21,7 @@ from tests.unit.worker.lane.delegating import (
 )
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.run_checks import cause
+from tests.unit.worker.lane.run_world import full_id
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, final_account, terminals, until
 
@@ -338,7 +339,7 @@ def test_an_id_in_use_is_not_taken_for_a_child() -> None:
         await stage.worker.open()
         stage.publish("r-1.call.1.0", agent=None)
         stage.publish("r-1")
-        parent = {"request_id": "r-1", "call_id": "r-1.call.1.1"}
+        parent = {"request_id": "r-1", "call_id": full_id("r-1.call.1.1")}
         stage.provider.child_s = 2.0
         await until(lambda: len(stage.provider.calls) >= 3)
         stage.publish("intruder", agent=None, parent=parent)

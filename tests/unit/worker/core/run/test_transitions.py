@@ -7,6 +7,7 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answerbus.call_id import call_name
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
 from answerbus.limits import TOOL_DELIVERIES_MAX, TOOL_RESULT_BYTES_MAX
@@ -39,7 +40,9 @@ TIMEOUT_S = 30.0
 def ended(change: Change) -> list[tuple[str, str]]:
     """The calls that ended, with how."""
     found = (event for event in change.written if isinstance(event, ToolEnded))
-    return [(event.call_id.rpartition(".call.")[2], event.outcome.kind) for event in found]
+    return [
+        (call_name(event.call_id).rpartition(".call.")[2], event.outcome.kind) for event in found
+    ]
 
 
 def approval(of: Change, decision: str = "approved", **more: Any) -> Approval:
@@ -73,7 +76,7 @@ def test_a_step_is_written_with_its_calls_and_without_thoughts() -> None:
     assert isinstance(step, Step)
     assert step.said == ("Looking.",)
     assert [made.state for made in step.calls] == ["called", "called"]
-    assert [made.call_id for made in sent(change)] == ["r-1.call.1.0", "r-1.call.1.1"]
+    assert [call_name(made.call_id) for made in sent(change)] == ["r-1.call.1.0", "r-1.call.1.1"]
     assert "CANARY" not in "".join(event.model_dump_json() for event in change.written)
     kinds = [event.kind for event in change.written]
     assert kinds == ["step", "run_step", "tool_call", "run_call", "tool_call", "run_call"]
@@ -126,11 +129,11 @@ def test_calls_beyond_the_limit_of_a_step_are_not_run() -> None:
 
 def test_so_many_calls_are_open_at_once_as_the_agent_allows() -> None:
     change = taken(Run(definition(parallel_max=2)), call(), call(), call())
-    assert [made.call_id[-1] for made in sent(change)] == ["0", "1"]
+    assert [call_name(made.call_id)[-1] for made in sent(change)] == ["0", "1"]
 
     change = heard(transitions.result_came(change.run, result(sent(change)[0]), inputs()))
 
-    assert [made.call_id[-1] for made in sent(change)] == ["2"]
+    assert [call_name(made.call_id)[-1] for made in sent(change)] == ["2"]
 
 
 def test_a_result_ends_its_call_once() -> None:
@@ -301,7 +304,7 @@ def test_a_run_that_stops_ends_its_calls_and_tells_the_tool_servers_at_work() ->
 
     assert ended(stopped) == [("1.0", "cancelled"), ("1.1", "cancelled")]
     (reported,) = [event for event in stopped.written if isinstance(event, ToolCancel)]
-    assert reported.call_id == "r-1.call.1.0"
+    assert call_name(reported.call_id) == "r-1.call.1.0"
 
 
 # What holds after anything.
