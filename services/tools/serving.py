@@ -72,8 +72,9 @@ def serve_mcp_server(
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, SetUpError."""
     try:
-        from services.tools.mcp.bridge import ServerPlace  # noqa: PLC0415 - an extra
-        from services.tools.mcp.serving import McpToolset, serve_mcp  # noqa: PLC0415
+        from services.tools.mcp.connection import McpToolset  # noqa: PLC0415 - an extra
+        from services.tools.mcp.serving import serve_mcp  # noqa: PLC0415
+        from services.tools.mcp.session import ServerPlace  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise SetUpError(
             f"MCP servers need the package {missing.name}: pip install 'answerbus-services[mcp]'"

@@ -2,15 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mcp_types as types
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp import Client, MCPError
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
@@ -26,44 +22,23 @@ from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, ch
 CALL_ID = "answerbus/call_id"  # in `_meta`: an idempotency key for servers that know it
 DELIVERY = "answerbus/delivery"
 PAGES_MAX = 100  # of a list of tools, for a server whose list never ends
-CONNECT_S = 60.0  # until a server has said hello and what it offers
+LISTED_MAX = 1_000  # tools; the bus takes fewer
+PROGRESS_EVERY_S = 1.0  # of one call: a server may report it a thousand times a second
+LIST_S = 60.0  # for all pages of a list of tools
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlace:
-    """Where an MCP server is: a command to start, or an address; with what of the environment."""
-
-    command: tuple[str, ...] = ()
-    url: str | None = None
-    environment: tuple[tuple[str, str], ...] = ()
-    bearer: str | None = None
-
-
-@asynccontextmanager
-async def connected(place: ServerPlace) -> AsyncIterator[Client]:
-    """A session with the server. Raises OSError, MCPError and what the SDK raises."""
-    # No cache: what is offered is asked anew, so that a change is seen.
-    if place.url is None:
-        command, *arguments = place.command
-        parameters = StdioServerParameters(
-            command=command, args=arguments, env=dict(place.environment)
-        )
-        async with Client(parameters, cache=None) as client:
-            yield client
-        return
-    headers = {"Authorization": f"Bearer {place.bearer}"} if place.bearer else None
-    async with create_mcp_http_client(headers=headers) as http:
-        transport = streamable_http_client(place.url, http_client=http)
-        async with Client(transport, cache=None) as client:
-            yield client
+Connected = Callable[[], Client | None]
 
 
 async def toolset_of(
-    client: Client, name: str, *, approval: ApprovalRule, timeout_s: float
+    client: Client, connected: Connected, name: str, *, approval: ApprovalRule, timeout_s: float
 ) -> Toolset:
-    """What the server offers now, as far as it can be offered on the bus; the rest is logged."""
+    """What the server offers now, as far as it can be offered on the bus; the rest is logged.
+
+    `connected` gives the client of the connection that is open when a tool is called.
+    """
     toolset = Toolset(name, written_by="mcp")
     for listed in await _listed(client):
         if len(toolset.tools) == TOOLSET_TOOLS_MAX:
@@ -75,21 +50,21 @@ async def toolset_of(
             case CheckedTool() as found if found.card.name in toolset.tools:
                 _log.warning("a second tool %r is left out", found.card.name)
             case CheckedTool() as found:
-                toolset.add(_tool(client, found))
+                toolset.add(_tool(connected, found))
     return toolset
 
 
 async def _listed(client: Client) -> Sequence[ListedTool]:
     found: list[types.Tool] = []
     cursor: str | None = None
-    async with asyncio.timeout(CONNECT_S):
+    async with asyncio.timeout(LIST_S):
         for _ in range(PAGES_MAX):
             page = await client.list_tools(cursor=cursor)
             found += page.tools
             cursor = page.next_cursor
-            if not cursor:
+            if not cursor or len(found) > LISTED_MAX:
                 break
-    return [_of(tool) for tool in found]
+    return [_of(tool) for tool in found[:LISTED_MAX]]
 
 
 def _of(tool: types.Tool) -> ListedTool:
@@ -103,20 +78,28 @@ def _of(tool: types.Tool) -> ListedTool:
     )
 
 
-def _tool(client: Client, found: CheckedTool) -> Tool:
+def _tool(connected: Connected, found: CheckedTool) -> Tool:
     def read_args(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
         problems = found.validator.problems(args)
         return InvalidArgs(problems) if problems else ValidArgs(args)
 
     async def call(args: Any, tool_call: Any) -> JsonValue:
+        client = connected()
+        if client is None:
+            raise ToolError(MCP_ERROR, "the MCP server is not connected", retryable=True)
         return await _called(client, found.card.name, args, tool_call)
 
     return Tool(found.card, read_args, call, is_async=True)
 
 
 async def _called(client: Client, name: str, args: dict[str, Any], call: ToolCall) -> JsonValue:
+    loop, next_s = asyncio.get_running_loop(), 0.0
+
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        call.progress(progress_text(progress, total, message))
+        nonlocal next_s
+        if loop.time() >= next_s:
+            next_s = loop.time() + PROGRESS_EVERY_S
+            call.progress(progress_text(progress, total, message))
 
     meta: Any = {CALL_ID: call.id, DELIVERY: call.delivery}
     params = types.CallToolRequestParams(name=name, arguments=args, _meta=meta)

@@ -1,0 +1,123 @@
+"""Keeps the connection to one MCP server: opens it again, and ends when its tools change."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from mcp import Client
+
+from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
+from answerbus.tools.toolset import Toolset
+from answerbus.toolset_card import ApprovalRule
+from services.settings import SetUpError
+from services.tools.mcp.bridge import Connected, toolset_of
+from services.tools.mcp.session import McpSession, ServerPlace
+
+LOOK_AGAIN_S = 30.0  # for tools that changed, and a server that answers nothing
+WAIT_S_MIN, WAIT_S_MAX = 1.0, 60.0  # before a connection is opened again
+
+Open = Callable[[ServerPlace], AbstractAsyncContextManager[McpSession]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class McpToolset:
+    """The tools of an MCP server under a name on the bus; `pin`: only with that digest."""
+
+    name: str
+    place: ServerPlace
+    approval: ApprovalRule = "never"
+    timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
+    pin: str | None = None
+
+    async def read(self, client: Client, connected: Connected) -> Toolset:
+        """The tools that the server offers now."""
+        return await toolset_of(
+            client, connected, self.name, approval=self.approval, timeout_s=self.timeout_s
+        )
+
+    def refused(self, toolset: Toolset) -> str | None:
+        """Why these tools are not served."""
+        digest = toolset.card().computed_digest()
+        if not toolset.tools:
+            return f"The MCP server of {self.name} offers no tool that can be served."
+        if self.pin in (None, digest):
+            return None
+        return (
+            f"The MCP server of {self.name} offers other tools than those that were pinned: their "
+            f"digest is {digest}. Look at them with `answerbus tools list`, then pin this one."
+        )
+
+
+class McpConnection:
+    """`toolset` is what the first connection offered; later ones must offer the same.
+
+    `fault` says why it is over, once it is.
+    """
+
+    def __init__(
+        self,
+        served: McpToolset,
+        open_session: Open,
+        *,
+        look_again_s: float = LOOK_AGAIN_S,
+        wait_s: float = WAIT_S_MIN,
+    ) -> None:
+        self._served, self._open = served, open_session
+        self._look_again_s, self._wait_s_min = look_again_s, wait_s
+        self._client: Client | None = None
+        self.toolset: asyncio.Future[Toolset] = asyncio.get_running_loop().create_future()
+        self.fault: str | None = None
+
+    async def keep(self) -> None:
+        """Return once the tools changed, or the first connection failed."""
+        loop, wait_s = asyncio.get_running_loop(), self._wait_s_min
+        while self.fault is None:
+            began_s = loop.time()
+            try:
+                async with self._open(self._served.place) as opened:
+                    await self._use(opened)
+            except (Exception, BaseExceptionGroup) as error:
+                if (task := asyncio.current_task()) and task.cancelling():
+                    raise asyncio.CancelledError from error  # the session's end came before it
+                if not self.toolset.done():
+                    self.toolset.set_exception(self._unusable(error))
+                    return
+                wait_s = self._wait_s_min if loop.time() - began_s > WAIT_S_MAX else wait_s
+                _log.warning(
+                    "the MCP server is connected to again in %g s: %s", wait_s, _words(error)
+                )
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, WAIT_S_MAX)
+            finally:
+                self._client = None
+
+    async def _use(self, opened: McpSession) -> None:
+        """Until it ends, which raises, or its tools are other ones."""
+        while True:
+            toolset = await self._served.read(opened.client, lambda: self._client)
+            if not self.toolset.done():
+                self.toolset.set_result(toolset)
+            elif toolset.card().computed_digest() != self.toolset.result().card().computed_digest():
+                self.fault = "its tools changed; start it again to serve what it offers now"
+                return
+            self._client = opened.client
+            try:
+                async with asyncio.timeout(self._look_again_s):
+                    await opened.ended.wait()
+            except TimeoutError:
+                continue
+            raise ConnectionError("the connection has ended")
+
+    def _unusable(self, error: BaseException) -> SetUpError:
+        place, words = self._served.place.shown, _words(error)
+        return SetUpError(f"The MCP server {place} cannot be used: {words}.")
+
+
+def _words(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,88 @@
+"""HTTP to an MCP server: nothing is unpacked, and each message is bounded as it comes in."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from services.tools.mcp.bounds import (
+    MESSAGE_BYTES_MAX,
+    VALUES_MAX,
+    Pace,
+    values_in,
+)
+
+SILENT_S_MAX = 300.0  # of a response that has begun
+RECONNECT_COST_BYTES = 2 * 1024 * 1024  # that a stream counts which is asked for again
+STEP_S_MAX = 30.0  # to connect, and to send a request
+_KEPT_HEADERS = ("mcp-session-id", "location")
+_EVENT_STREAM = "text/event-stream"
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+
+class Unbounded(httpx2.SSEError, httpx2.StreamError):
+    """More than a message may have, or packed; both names by which the SDK ends one call."""
+
+    def __init__(self, message: str) -> None:
+        httpx2.SSEError.__init__(self, message)
+
+
+def bounded_client(bearer: str | None, pace: Pace) -> httpx2.AsyncClient:
+    """For one MCP server."""
+
+    async def before(request: httpx2.Request) -> None:
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            raise httpx2.RequestError("the bridge uses nothing that a server sends unasked")
+        await pace.wait(RECONNECT_COST_BYTES if request.method == "GET" else 0)
+
+    async def bound(response: httpx2.Response) -> None:
+        if not isinstance(response.stream, httpx2.AsyncByteStream):
+            raise Unbounded("the response is no stream")
+        found = response.headers
+        is_packed = found.get("content-encoding", "identity").strip().lower() != "identity"
+        # Without its charset: `charset=zlib` would unpack the text.
+        kind = found.get("content-type", "").partition(";")[0].strip().lower()
+        kept = {name: found[name] for name in _KEPT_HEADERS if name in found}
+        response.headers = httpx2.Headers({**kept, "content-type": kind})
+        response.stream = _BoundedStream(
+            response.stream, pace, is_packed=is_packed, is_events=kind == _EVENT_STREAM
+        )
+
+    headers = {"Accept-Encoding": "identity"}
+    return httpx2.AsyncClient(
+        headers=headers | ({"Authorization": f"Bearer {bearer}"} if bearer else {}),
+        timeout=httpx2.Timeout(STEP_S_MAX, read=SILENT_S_MAX),
+        event_hooks={"request": [before], "response": [bound]},
+    )
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(
+        self, stream: httpx2.AsyncByteStream, pace: Pace, *, is_packed: bool, is_events: bool
+    ) -> None:
+        self._stream, self._pace = stream, pace
+        self._is_packed, self._is_events = is_packed, is_events
+        self._bytes = self._values = 0  # of the message that comes in
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._is_packed:
+            raise Unbounded("the MCP server packs its answer, which was not asked for")
+        async for chunk in self._stream:
+            pieces = _EVENT_END.split(chunk) if self._is_events else [chunk]
+            self._add(pieces[0])
+            for piece in pieces[1:]:
+                self._bytes = self._values = 0
+                self._add(piece)
+            await self._pace.wait(len(chunk), values_in(chunk), len(pieces))
+            yield chunk
+
+    def _add(self, piece: bytes) -> None:
+        self._bytes += len(piece)
+        self._values += values_in(piece)
+        if self._bytes > MESSAGE_BYTES_MAX:
+            raise Unbounded(f"the MCP server sends more than {MESSAGE_BYTES_MAX:,} bytes at once")
+        if self._values > VALUES_MAX:
+            raise Unbounded(f"the MCP server sends more than {VALUES_MAX:,} values at once")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

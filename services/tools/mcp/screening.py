@@ -1,0 +1,113 @@
+"""Lets through only the messages of an MCP server that the bridge uses."""
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import Self
+
+import mcp_types as types
+from anyio import EndOfStream
+from mcp.client import Transport
+from mcp.client._transport import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+
+from services.tools.mcp.bounds import is_costly
+
+Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+
+_log = logging.getLogger(__name__)
+
+
+class ScreenedTransport:
+    """Responses, pings and progress pass; requests are refused, other notifications dropped.
+
+    `ended` is set when the server can send nothing more.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self.ended = asyncio.Event()
+
+    async def __aenter__(self) -> Streams:
+        reads, writes = await self._transport.__aenter__()
+        return _Screened(reads, writes, self.ended), writes
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._transport.__aexit__(kind, error, trace)
+
+
+class _Screened:
+    def __init__(
+        self,
+        reads: ReadStream[SessionMessage | Exception],
+        writes: WriteStream[SessionMessage],
+        ended: asyncio.Event,
+    ) -> None:
+        self._reads, self._writes, self._ended = reads, writes, ended
+
+    @property
+    def last_context(self) -> object:
+        """The sender's, which the SDK asks for."""
+        return getattr(self._reads, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message that passes."""
+        while True:
+            try:
+                found = await self._reads.receive()
+            except Exception:
+                self._ended.set()
+                raise
+            if isinstance(found, SessionMessage) and (passed := await self._passed(found)):
+                return passed
+
+    async def _passed(self, received: SessionMessage) -> SessionMessage | None:
+        message = received.message
+        costly = is_costly(message)
+        match message:
+            case types.JSONRPCResponse(id=asked) if costly:
+                error = types.ErrorData(code=types.PARSE_ERROR, message="the answer is too large")
+                return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=asked, error=error))
+            case types.JSONRPCResponse() | types.JSONRPCError():
+                return received
+            case types.JSONRPCRequest(method="ping") if not costly:
+                return received
+            case types.JSONRPCRequest(id=asked, method=method):
+                _log.debug("the MCP server's request %.100r is refused", method)
+                error = types.ErrorData(code=types.METHOD_NOT_FOUND, message="not supported")
+                refusal = types.JSONRPCError(jsonrpc="2.0", id=asked, error=error)
+                await self._writes.send(SessionMessage(refusal))
+                return None
+            case types.JSONRPCNotification(method="notifications/progress") if not costly:
+                return received
+            case _:
+                return None
+
+    async def aclose(self) -> None:
+        await self._reads.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        await self._reads.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._reads.__aexit__(kind, error, trace)

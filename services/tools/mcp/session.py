@@ -1,0 +1,69 @@
+"""A bounded session with an MCP server, by the official SDK."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from services.tools.mcp.bounds import MESSAGE_BYTES_MAX, Pace
+from services.tools.mcp.http import bounded_client
+from services.tools.mcp.screening import ScreenedTransport
+from services.tools.mcp.stdio import stdio_transport
+
+CONNECT_S = 60.0  # for a server to answer `initialize`
+CLOSE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """A command that starts an MCP server, with its environment, or the address of one."""
+
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+    bearer: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return self.url or " ".join(self.command)
+
+
+@dataclass(frozen=True, slots=True)
+class McpSession:
+    """`ended` is set once the server can send nothing more."""
+
+    client: Client
+    ended: asyncio.Event
+
+
+@asynccontextmanager
+async def session(place: ServerPlace) -> AsyncIterator[McpSession]:
+    """Raises OSError, TimeoutError, MCPError and whatever else the SDK raises."""
+    loop = asyncio.get_running_loop()
+    async with AsyncExitStack() as stack:
+        limit = await stack.enter_async_context(asyncio.timeout(CONNECT_S))
+        found = await _entered(stack, place)
+        limit.reschedule(None)
+        try:
+            yield found
+        finally:
+            limit.reschedule(loop.time() + CLOSE_S)
+
+
+async def _entered(stack: AsyncExitStack, place: ServerPlace) -> McpSession:
+    pace = Pace(asyncio.get_running_loop().time)
+    if place.url is None:
+        inner = stdio_transport(place.command, dict(place.environment), pace)
+    else:
+        http = await stack.enter_async_context(bounded_client(place.bearer, pace))
+        inner = streamable_http_client(
+            place.url, http_client=http, max_sse_event_size=MESSAGE_BYTES_MAX
+        )
+    transport = ScreenedTransport(inner)
+    # Without a cache: a change of what is offered must be seen.
+    client = await stack.enter_async_context(Client(transport, cache=None))
+    return McpSession(client, transport.ended)

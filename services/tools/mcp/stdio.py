@@ -1,0 +1,138 @@
+"""An MCP server as a child process: its lines and its stderr are bounded as they are read."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import mcp_types as types
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import TransportStreams
+from mcp.client.stdio import get_default_environment
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+
+from services.tools.mcp.bounds import MESSAGE_BYTES_MAX, VALUES_MAX, Pace, values_in
+
+END_S = 2.0  # for a server to end after its input has ended, and again after SIGTERM
+STDERR_BYTES_PER_S = 16 * 1024  # that are passed on
+_STDERR_PIECE_BYTES = 64 * 1024
+_POLL_S = 0.01
+_CLOSED = (
+    anyio.EndOfStream,
+    anyio.IncompleteRead,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+    OSError,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def stdio_transport(
+    command: Sequence[str], environment: Mapping[str, str], pace: Pace
+) -> AsyncIterator[TransportStreams]:
+    """Like the SDK's `stdio_client`, which joins a line without end again with each piece of it.
+
+    Raises OSError for a command that cannot be started.
+    """
+    process = await anyio.open_process(
+        list(command),
+        env=get_default_environment() | dict(environment),
+        start_new_session=True,  # so that all of its descendants end with it
+    )
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    if stdin is None or stdout is None or stderr is None:
+        raise OSError("a process without pipes")  # for types alone: pipes are the default
+    found, reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    writes, sent = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read_lines, stdout, found, pace)
+            group.start_soon(_write_lines, stdin, sent, found)
+            group.start_soon(_pass_on, stderr)
+            try:
+                yield reads, writes
+            finally:
+                group.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process, stdin)
+        for stream in (found, reads, writes, sent):
+            stream.close()
+
+
+async def _read_lines(
+    stdout: ByteReceiveStream,
+    found: MemoryObjectSendStream[SessionMessage | Exception],
+    pace: Pace,
+) -> None:
+    lines = BufferedByteReceiveStream(stdout)
+    with found, suppress(*_CLOSED):
+        while True:
+            try:
+                line = await lines.receive_until(b"\n", MESSAGE_BYTES_MAX)
+            except anyio.DelimiterNotFound:
+                _log.error("the MCP server's line has more than %d bytes", MESSAGE_BYTES_MAX)
+                return
+            values = values_in(line)
+            if values > VALUES_MAX:
+                _log.error("the MCP server's line has more than %d values", VALUES_MAX)
+                return
+            await pace.wait(len(line), values)
+            if message := _parsed(line):
+                await found.send(SessionMessage(message))
+
+
+def _parsed(line: bytes) -> types.JSONRPCMessage | None:
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        _log.debug("a line of the MCP server is no message")
+        return None
+
+
+async def _write_lines(
+    stdin: ByteSendStream,
+    sent: MemoryObjectReceiveStream[SessionMessage],
+    found: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    with sent, suppress(*_CLOSED):
+        async for message in sent:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await stdin.send(text.encode() + b"\n")
+        return
+    found.close()  # or calls would wait for answers to what was never sent
+
+
+async def _pass_on(stderr: ByteReceiveStream) -> None:
+    """Drop what is beyond the limit: a server that may not write its log would stand still."""
+    clock = asyncio.get_running_loop().time
+    second_ends, left = 0.0, 0
+    with suppress(*_CLOSED):
+        while True:
+            piece = await stderr.receive(_STDERR_PIECE_BYTES)
+            if clock() >= second_ends:
+                second_ends, left = clock() + 1.0, STDERR_BYTES_PER_S
+            passed = piece[:left]
+            left -= len(passed)
+            with suppress(OSError):
+                os.write(sys.stderr.fileno(), passed)
+            await asyncio.sleep(_POLL_S)
+
+
+async def _end(process: Process, stdin: ByteSendStream) -> None:
+    with suppress(*_CLOSED):
+        await stdin.aclose()
+    with anyio.move_on_after(END_S):
+        while process.returncode is None:
+            await anyio.sleep(_POLL_S)
+    await terminate_posix_process_tree(process, END_S)
+    with suppress(*_CLOSED):
+        await process.aclose()
