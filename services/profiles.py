@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from answerbus.limits import EQUAL_ANSWERS_DEFAULT
 from services.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
 
 _Dialect = Literal["native", "prompted"]
@@ -24,6 +25,7 @@ class _Profile(Section):
     max_in_flight: Annotated[Whole, Field(ge=1, le=100_000)] = 500
     max_output_tokens: Annotated[Whole, Field(ge=1, le=1_000_000)] = 4_096
     context_tokens: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
+    equal_answers_max: Annotated[Whole, Field(ge=0, le=COUNT_MAX)] = EQUAL_ANSWERS_DEFAULT
     requests_per_minute: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] | None = None
     tokens_per_minute: Annotated[Whole, Field(ge=1, le=1_000 * COUNT_MAX)] | None = None
     scope: Literal["group", "worker"] = "group"  # of the three limits

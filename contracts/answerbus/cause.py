@@ -89,6 +89,14 @@ class InvalidAnswer(Wire):
     failure: Failure
 
 
+class RepeatsItself(Wire):
+    """The model gave the same answer `times` times, and budget was left; `failure` is its fault."""
+
+    kind: Literal["repeats_itself"] = "repeats_itself"
+    times: Count
+    failure: Failure
+
+
 class WaitedTooOften(Wire):
     """The provider could not do the work so often that waiting ended; `failure` is the last one."""
 
@@ -169,6 +177,7 @@ Cause = Annotated[
     | BudgetExhausted
     | DeadlinePassed
     | InvalidAnswer
+    | RepeatsItself
     | WaitedTooOften
     | Rejected
     | CrashedWorker

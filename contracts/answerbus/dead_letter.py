@@ -22,6 +22,7 @@ from answerbus.cause import InvalidAnswer as InvalidAnswer
 from answerbus.cause import MisroutedTwice as MisroutedTwice
 from answerbus.cause import MissingTools as MissingTools
 from answerbus.cause import Rejected as Rejected
+from answerbus.cause import RepeatsItself as RepeatsItself
 from answerbus.cause import RequestTooLarge as RequestTooLarge
 from answerbus.cause import RunExhausted as RunExhausted
 from answerbus.cause import UndecodableCause as UndecodableCause

@@ -109,6 +109,9 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return "The deadline has passed."
         case causes.InvalidAnswer():
             return f"No attempt gave a valid answer; at last, {failure_text(cause.failure)}."
+        case causes.RepeatsItself():
+            last = failure_text(cause.failure)
+            return f"The model gave the same answer {cause.times:,} times: {last}."
         case causes.WaitedTooOften():
             last = failure_text(cause.failure)
             return f"The provider could not do it {cause.waits:,} times; at last, {last}."
@@ -156,6 +159,8 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "Ask again, with a larger time to live if it waited for long."
         case causes.InvalidAnswer():
             return "Look at the problems: reword the instructions, or replay it on another profile."
+        case causes.RepeatsItself():
+            return "Reword the instructions, or replay it on another profile: budget is left."
         case causes.WaitedTooOften():
             return "Replay it once the provider answers again, or on another profile."
         case causes.Rejected():

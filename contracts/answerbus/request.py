@@ -115,12 +115,22 @@ class Policy(Wire):
     ordering: Literal["workflow", "none"] = "workflow"
 
 
+def _is_one(value: object) -> bool:
+    return value == 1
+
+
 class Prior(Wire):
-    """An earlier attempt: why it failed, and its answer without audit-only fields, if kept."""
+    """An earlier attempt: why it failed, and its answer without audit-only fields, if kept.
+
+    Of an answer that is `malformed` it is the text as written. `answer_digest` is that of the
+    attempt, and `times` how often this very answer had come by then, where it came before.
+    """
 
     attempt: Count
     failure: Failure
     answer: JsonValue = None
+    answer_digest: Annotated[Digest | None, _WHERE_THERE_IS_ONE] = None
+    times: Annotated[int, Field(ge=1, exclude_if=_is_one)] = 1
 
 
 class Replay(Wire):

@@ -14,7 +14,15 @@ from services.operators.records.event_parts import (
 )
 from services.operators.records.event_summary import DeadLetterSummary
 
-ENDINGS = frozenset({"budget_exhausted", "deadline_passed", "invalid_answer", "waited_too_often"})
+ENDINGS = frozenset(
+    {
+        "budget_exhausted",
+        "deadline_passed",
+        "invalid_answer",
+        "repeats_itself",
+        "waited_too_often",
+    }
+)
 """Causes that say how trying ended; what failed before is why."""
 
 _AT = " at "

@@ -66,6 +66,7 @@ def backend_of(
         timeout_s=profile.timeout_s,
         tariff=tariff_of(profile, context.clock.now()),
         show_schema=_shows_schema(profile),
+        equal_answers_max=profile.equal_answers_max,
         context_tokens=profile.context_tokens,
     )
     limiter = ProfileLimiter(

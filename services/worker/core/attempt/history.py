@@ -13,10 +13,22 @@ PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest 
 
 
 def with_failure(
-    prior: tuple[Prior, ...], attempt: int, failed: failure.Failure, answer: JsonValue
+    prior: tuple[Prior, ...],
+    attempt: int,
+    failed: failure.Failure,
+    answer: JsonValue,
+    answer_digest: str | None = None,
 ) -> tuple[Prior, ...]:
-    """The earlier attempts and this one."""
-    return bounded_prior((*prior, Prior(attempt=attempt, failure=failed, answer=answer)))
+    """The earlier attempts and this one, with how often its answer has come."""
+    equal = (e.times for e in prior if answer_digest and e.answer_digest == answer_digest)
+    entry = Prior(
+        attempt=attempt,
+        failure=failed,
+        answer=answer,
+        answer_digest=answer_digest,
+        times=1 + max(equal, default=0),
+    )
+    return bounded_prior((*prior, entry))
 
 
 def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
@@ -45,15 +57,20 @@ def _size(entry: Prior) -> int:
 def kept_answer(plan: Plan, content: str) -> JsonValue:
     """The answer as the next attempt may see it: without audit-only fields, and not too large.
 
-    It is kept as it was written where its JSON text cannot be read, unless some of that may be for
-    auditors alone.
+    It is kept as it was written where it cannot be read, unless some of that may be for auditors
+    alone.
     """
-    if len(content.encode(errors="replace")) > PRIOR_ANSWER_BYTES_MAX:
+    raw = content.encode(errors="replace")  # half a surrogate fits no event
+    if len(raw) > PRIOR_ANSWER_BYTES_MAX:
         return None
-    found = readable(plan, content)
-    if found is None and not plan.schema.hides_some:
-        found = _written(content)
-    return None if found is None else found.value
+    if (found := readable(plan, content)) is not None:
+        return found.value
+    if plan.schema.hides_some:
+        return None
+    if isinstance(json_text.parse(raw), json_text.NotJson):
+        return raw.decode()
+    written = _written(content)
+    return None if written is None else written.value
 
 
 def readable(plan: Plan, content: str) -> json_text.Parsed | None:

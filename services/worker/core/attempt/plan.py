@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from answerbus.budget import Usage
+from answerbus.limits import EQUAL_ANSWERS_DEFAULT
 from answerbus.request import Prior, Request
 from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.prompt import Prompt, build
@@ -44,6 +45,7 @@ class ProfileFacts:
     timeout_s: float
     tariff: Tariff | None
     show_schema: bool = False
+    equal_answers_max: int = EQUAL_ANSWERS_DEFAULT  # 0: the budget alone ends it
     context_tokens: int | None = None
 
     @property
@@ -86,6 +88,7 @@ class Plan:
             show_schema=self.profile.show_schema,
             secret=self.prompt_secret,
             counted=self.counted,
+            input_tokens=self.profile.input_tokens,
         )
 
     def worst_cost(self, prompt: Prompt) -> int:

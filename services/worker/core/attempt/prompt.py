@@ -1,6 +1,7 @@
 """The provider-neutral input of one attempt: system text from us and upstream, and fenced data."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,6 +15,7 @@ from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.earlier_attempts import turns_of
 from services.worker.core.attempt.fence import Fence
 from services.worker.core.attempt.turns import Turn, alternating
+from services.worker.core.run.transcript import BYTES_PER_TOKEN
 from services.worker.core.schema.resolved import WireSchema
 
 OUTPUT_GROWTH_AFTER_TRUNCATION = 2
@@ -78,19 +80,24 @@ def build(
     show_schema: bool = False,
     secret: bytes = b"",
     counted: CountedInput | None = None,
+    input_tokens: int | None = None,
 ) -> Prompt:
     """Put trusted text into the system part, and all else behind fences.
 
     What is the same in two requests comes first, and a retry only adds to the end, since providers
     read a beginning that they know at a fraction of the price. `show_schema` is for servers that
-    enforce a schema without showing it to the model; `secret` is the deployment's (fence.py).
+    enforce a schema without showing it to the model; `secret` is the deployment's (fence.py). Old
+    answers are shown as far as the prompt has no more than `input_tokens` with them.
     """
     pieces = [*_pieces(request)]
     fence = Fence.around(secret, (piece.text for piece in pieces))
     schema = _SCHEMA_FOLLOWS + wire.shown_text if show_schema and wire.text else ""
     data_rules = _DATA_FOLLOWS if any(piece.label for piece in pieces) else ""
     system = [_RULES, schema, wire.instructions, data_rules, request.context.instructions]
-    turns, earlier = [piece.put(fence) for piece in pieces], [*turns_of(prior, fence)]
+    turns = [piece.put(fence) for piece in pieces]
+    shown = sum(len(text.encode()) for text in (*system, wire.text, *(t.text for t in turns)))
+    room_bytes = math.inf if input_tokens is None else input_tokens * BYTES_PER_TOKEN - shown
+    earlier = [*turns_of(prior, fence, room_bytes)]
     prompt = Prompt(
         request_id=request.request_id,
         attempt=FIRST_ATTEMPT,

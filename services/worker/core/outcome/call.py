@@ -69,6 +69,11 @@ class Call:
         return tariff.priced(usage) if tariff else usage
 
     @property
+    def answer_digest(self) -> str | None:
+        """The digest of what the model wrote, if anything came."""
+        return text_digest(self.reply.content) if isinstance(self.reply, Answered) else None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What readers of its outcome should know of the request and of what it cost."""
         notes = self.ticket.all_notes
@@ -86,7 +91,7 @@ class Call:
             schema_digest=self.plan.schema.id.digest,
             wire_schema_digest=self.plan.wire.digest,
             prompt_digest=self.prompt.digest,
-            answer_digest=text_digest(reply.content) if isinstance(reply, Answered) else None,
+            answer_digest=self.answer_digest,
             rationale=checked.rationale if isinstance(checked, Accepted | AcceptedStep) else None,
             facts=facts_of(reply),
             usage=self.usage,

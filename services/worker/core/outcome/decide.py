@@ -1,5 +1,6 @@
 """The decision on a call: one pure function, and one place where trying again meets the budget."""
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -142,16 +143,29 @@ def _try_again(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> D
 def _next_attempt(
     call: Call, prior: tuple[Prior, ...], failed: failure.Failure, inputs: DecisionInputs
 ) -> RetryRequest | None:
-    """Every counted way of trying again goes through here: the budget is looked at in one place."""
-    if _exhausted(call, prior, inputs):
+    """Every counted way of trying again goes through here: what ends it is looked at in one place.
+
+    That is a model that gives the same answer again, or the budget.
+    """
+    if _repeats_itself(call, prior) or _exhausted(call, prior, inputs):
         return None
     delay_s = inputs.backoff.delay_s(len(prior), inputs.jitter)
     return _retry(call, prior, failed, delay_s, inputs, counted=True)
 
 
 def _used_up(call: Call, prior: tuple[Prior, ...], inputs: DecisionInputs) -> Decision:
-    cause = dead_letter.BudgetExhausted(which=_exhausted(call, prior, inputs) or "attempts")
+    cause: dead_letter.Cause
+    if _repeats_itself(call, prior):
+        last = prior[-1]
+        cause = dead_letter.RepeatsItself(times=last.times, failure=last.failure)
+    else:
+        cause = dead_letter.BudgetExhausted(which=_exhausted(call, prior, inputs) or "attempts")
     return _dead_letter(call, prior, cause, inputs)
+
+
+def _repeats_itself(call: Call, prior: tuple[Prior, ...]) -> bool:
+    """Whether the newest answer has come as often as its profile allows."""
+    return prior[-1].times >= (call.plan.profile.equal_answers_max or math.inf)
 
 
 def _exhausted(
@@ -195,7 +209,8 @@ def _retry(
 
 def _prior(call: Call, failed: failure.Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
     """The earlier attempts, and this one."""
-    return history.with_failure(call.ticket.prior, call.spend.attempt, failed, answer)
+    attempt, digest = call.spend.attempt, call.answer_digest
+    return history.with_failure(call.ticket.prior, attempt, failed, answer, digest)
 
 
 def _dead_letter(

@@ -1,7 +1,7 @@
 """The tool calls of a step: which of them may be made, and the first state of each; pure."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import assert_never
 
 from answerbus.call_id import call_id
@@ -18,6 +18,7 @@ from services.worker.core.run.delegation import calls_so_far, depth_of, read_arg
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import may_call_tool
 from services.worker.core.run.proposing import proposal_of
+from services.worker.core.run.repeats import CallKey, closed_calls
 from services.worker.core.run.run import CHILD_TOOLS, DELEGATE, PROPOSE, Run
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 
@@ -29,9 +30,11 @@ def asked_call(
     place: int,
     inputs: RunInputs,
     number: int = 0,
+    closed: Collection[CallKey] = (),
 ) -> AskedCall:
     """One that may not be made has its outcome at once. `number` children the step asks before it.
 
+    Those that are `closed` have failed too often.
     Of those beyond the limit no more is said than that, not what else is wrong: a record holds
     what is wrong with so many calls, and not with five hundred.
     """
@@ -42,6 +45,9 @@ def asked_call(
         too_large = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
         outcome = outcome if isinstance(outcome, NotRun) else too_large
         args = {}
+    args_digest = canonical_digest(args)
+    if outcome is None and (wanted.tool, args_digest) in closed:
+        outcome = NotRun(which="repeats")
     if outcome is None and wanted.tool == DELEGATE:
         outcome = _not_asked(run, args, number, inputs)
     if outcome is None and wanted.tool == PROPOSE:
@@ -50,7 +56,7 @@ def asked_call(
         call_id=call_id(RequestKey.of(inputs.request), attempt, place),
         tool=wanted.tool,
         args=args,
-        args_digest=canonical_digest(args),
+        args_digest=args_digest,
         needs_approval=outcome is None and _needs_approval(run, wanted.tool, inputs),
         outcome=outcome,
     )
@@ -60,10 +66,10 @@ def asked_calls(
     run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs
 ) -> tuple[AskedCall, ...]:
     """The calls of one step, and what each child of it may use."""
-    calls = list[AskedCall]()
+    calls, closed = list[AskedCall](), closed_calls(run)
     for place, one in enumerate(wanted_calls):
         number = sum(_asks_child(call) for call in calls)
-        calls.append(asked_call(run, one, attempt, place, inputs, number))
+        calls.append(asked_call(run, one, attempt, place, inputs, number, closed))
     allowed = run.definition.delegate
     if allowed is None or allowed.split == "pool":
         return tuple(calls)

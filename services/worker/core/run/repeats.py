@@ -1,17 +1,65 @@
-"""Whether a run makes the same tool calls again and again."""
+"""Whether a run makes the same tool calls again and again, or one that has failed before."""
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import takewhile
 
-from answerbus.call_outcome import CallOutcome
-from answerbus.limits import REPEATS_MAX, REPEATS_REMARKED
+from answerbus.call_outcome import (
+    CallCancelled,
+    CallOk,
+    CallOutcome,
+    InvalidArgs,
+    NotRun,
+    ResultTooLarge,
+)
+from answerbus.limits import CALL_FAILURES_MAX, REPEATS_MAX, REPEATS_REMARKED
 from answerbus.private.runs import RunStepRecord
-from services.worker.core.run.run import Run
+from services.worker.core.run.run import Run, ToolCall
 
 # A small model follows an order with the form of the answer, and no advice (decision 0088).
 REMARK = (
     "You made the same calls in {count} steps running, and they ended in the same way: you have "
     "these results already. Answer now with {end}."
 )
+FAILED_AGAIN = (
+    "Calls failed again with the same arguments: `failures` says how often. After {max} failures "
+    "such a call is not made any more. Call with other arguments, or answer with {end}."
+)
+
+CallKey = tuple[str, str]
+"""A tool, and the digest of its arguments."""
+
+
+def key_of(call: ToolCall) -> CallKey:
+    """What a call has in common with one of the same tool and arguments."""
+    return call.asked.tool, call.asked.args_digest
+
+
+def failed(call: ToolCall) -> bool:
+    """Whether its end says that the same call will hardly succeed."""
+    match call.outcome:
+        case None | CallOk() | ResultTooLarge() | CallCancelled():
+            return False
+        case NotRun(which=which):
+            return which == "repeats"
+        case InvalidArgs() if not call.asked.args:
+            return False  # they may have been left out, since they were too large
+        case _:
+            return True
+
+
+def failures(run: Run, steps: Iterable[RunStepRecord]) -> Counter[CallKey]:
+    """How often each call has failed in these steps."""
+    return Counter(key_of(call) for step in steps for call in run.calls_of(step) if failed(call))
+
+
+def closed_calls(run: Run) -> frozenset[CallKey]:
+    """The calls that are not made any more; what another run did is none of them: see must_finish.
+
+    They are known from the run's steps alone, and so the same after a restart.
+    """
+    known = failures(run, run.own_steps)
+    return frozenset(key for key, count in known.items() if count >= CALL_FAILURES_MAX)
 
 
 def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:
@@ -22,22 +70,39 @@ def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:
     return sum(1 for _ in takewhile(lambda step: _made(step) == last, reversed(steps)))
 
 
-def remark_after(run: Run, step_count: int, end: str) -> str | None:
+def remark_after(run: Run, step_count: int, end: str, failures_max: int = 0) -> str | None:
     """What the model is told after so many steps, if it repeats itself and learns nothing by it.
 
-    A tool that is asked for the state of something may answer otherwise each time.
+    A tool that is asked for the state of something may answer otherwise each time. `failures_max`
+    is how often one of the step's calls has failed by then.
     """
     steps = run.steps[:step_count]
     last = steps[-1]
     same = takewhile(lambda step: _made(step) == _made(last), reversed(steps))
     count = sum(1 for _ in takewhile(lambda step: _ends(run, step) == _ends(run, last), same))
-    return REMARK.format(count=count, end=end) if count >= REPEATS_REMARKED else None
+    if count >= REPEATS_REMARKED:
+        return REMARK.format(count=count, end=end)
+    if failures_max >= REPEATS_REMARKED:
+        return FAILED_AGAIN.format(max=CALL_FAILURES_MAX, end=end)
+    return None
 
 
 def must_finish(run: Run) -> bool:
-    """Whether the next step may call no tools: the run repeats itself, or has one step left."""
+    """Whether the next step may call no tools: the run repeats itself, or has one step left.
+
+    A run that goes on from another one may repeat what that one did: the tool may be mended.
+    """
     is_last = len(run.steps) + 1 >= run.definition.steps_max
-    return is_last or repeats_at(run.steps) >= REPEATS_MAX
+    return is_last or repeats_at(run.own_steps) >= REPEATS_MAX or _calls_closed_ones(run)
+
+
+def _calls_closed_ones(run: Run) -> bool:
+    """Whether the last step did nothing but make calls that are not made any more."""
+    if not run.own_steps:
+        return False
+    calls = [*run.calls_of(run.own_steps[-1])]
+    known = failures(run, run.own_steps)
+    return bool(calls) and all(known[key_of(call)] > CALL_FAILURES_MAX for call in calls)
 
 
 def _ends(run: Run, step: RunStepRecord) -> list[CallOutcome | None]:

@@ -1,6 +1,7 @@
 """A run so far, as messages of a prompt; the oldest results are shortened if it gets long."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,7 +12,7 @@ from answerbus.request import Message
 from services.digest import bytes_digest
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import call_names
-from services.worker.core.run.repeats import remark_after
+from services.worker.core.run.repeats import CallKey, failed, key_of, remark_after
 from services.worker.core.run.run import Run, ToolCall
 
 # Small models make a call again that was answered, unless they are told in which form they end.
@@ -52,10 +53,10 @@ def transcript(run: Run, end: str = TEXT_FORM, room: PromptRoom | None = None) -
     `end` is the form of the answer that ends the run. The messages are a function of the run: the
     same steps are told in the same words, and what was shortened once stays so.
     """
-    draft = _Draft(run.definition.transcript_bytes_max, room)
+    draft, failures = _Draft(run.definition.transcript_bytes_max, room), Counter[CallKey]()
     for count, (step, calls) in enumerate(call_names(run), start=1):
         draft.begin(step)
-        for message, head in _told(run, step, calls, count, end):
+        for message, head in _told(run, step, calls, count, end, failures):
             draft.add(message, head)
         draft.shorten()
     return Transcript(tuple(draft.messages), frozenset(draft.fresh), draft.load <= 1)
@@ -138,16 +139,29 @@ class _Draft:
 
 
 def _told(
-    run: Run, step: RunStepRecord, calls: Iterable[tuple[str, ToolCall]], count: int, end: str
+    run: Run,
+    step: RunStepRecord,
+    calls: Iterable[tuple[str, ToolCall]],
+    count: int,
+    end: str,
+    failures: Counter[CallKey],
 ) -> Iterator[tuple[Message, str | None]]:
-    """Messages; with those that may be shortened, how they begin."""
+    """Messages; with those that may be shortened, how they begin. `failures` are counted on."""
+    worst = 0
     yield Message(role="assistant", content=_said(run, step), trust="trusted"), None
     for name, call in calls:
         if call.outcome is not None:
             head = _head(run, name, call)
-            text = json.dumps(call.outcome.model_dump(mode="json"), ensure_ascii=False)
+            outcome = call.outcome.model_dump(mode="json")
+            if failed(call):
+                key = key_of(call)
+                failures[key] += 1
+                worst = max(worst, failures[key])
+                if failures[key] > 1:
+                    outcome["failures"] = failures[key]
+            text = json.dumps(outcome, ensure_ascii=False)
             yield _result(head, text), head if isinstance(call.outcome, CallOk) else None
-    yield _remark(remark_after(run, count, end) or RESULTS_ARE_IN.format(end=end)), None
+    yield _remark(remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end)), None
 
 
 @lru_cache(REMARKS_MAX)

@@ -173,12 +173,12 @@ def test_proposals_that_fail_leave_the_selector_its_step() -> None:
     async def main() -> None:
         stage = ProposingStage(n=2)
         stage.provider.proposals = {"0": "{"}
-        result = await told(stage, budget={"attempts": 6})
+        result = await told(stage, budget={"attempts": 5})
 
         assert result["answer"] == {"title": "Title 1"}
         cause = {"kind": "dead_letter", "cause": "budget_exhausted"}
         assert stage.ended()["r-1.call.1.0"] == cause
-        assert final_account(stage.broker)["spent"]["attempts"] == 6
+        assert final_account(stage.broker)["spent"]["attempts"] == 5
 
     run(main())
 

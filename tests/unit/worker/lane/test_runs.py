@@ -314,13 +314,14 @@ def test_a_model_that_never_ends_must_finish_in_its_last_step() -> None:
         forever = (actions(call()),)
         stage = RunStage(forever, agent={"steps_max": 3})
         await stage.worker.open()
-        stage.publish("r-1", budget={"attempts": 6})
+        stage.publish("r-1", budget={"attempts": 20})
         await finished(stage)
 
         assert len(stage.steps("step")) == 2
-        assert cause(stage, "r-1") == "budget_exhausted"
+        assert cause(stage, "r-1") == "repeats_itself"
         assert len(stage.provider.calls) == 6
         assert "orders.get" not in stage.provider.prompts[-1].system
+        assert len({prompt.digest for prompt in stage.provider.prompts}) == 6
 
     run(main())
 
