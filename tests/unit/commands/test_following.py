@@ -15,7 +15,7 @@ from answerbus.outcome import Result
 from services.command_line import PlainConsole
 from services.commands.chatting import CHAT_BYTES_MAX, Chat
 from services.commands.following import RunView, follow_to_end, show_json
-from tests.unit.operators.runs.events import approval_asked, call, ended, event, step
+from tests.unit.operators.runs.events import WORKFLOW, approval_asked, call, ended, event, step
 
 TIMEOUT_S = 60.0
 HOSTILE = "\x1b[31mred"
@@ -73,7 +73,8 @@ async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a
 ) -> None:
     lines = {}
     for shown in ("json", "text"):
-        fake, request = FakeClient(), a_chat().turn(HOSTILE, "r-1")
+        chat = Chat.of("support.v3", WORKFLOW, None, 100)
+        fake, request = FakeClient(), chat.turn(HOSTILE, "r-1")
         deliver(fake, step("r-1", 1), ended("r-1.call.1.0"))
         fake.prepare(answered(HOSTILE))
         # What was there before is not shown: the run begins when it is asked.
