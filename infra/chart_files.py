@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from answerbus.topics import RUN_TOPICS, TOOLSETS, TOPICS, Topic, tool_calls
+from answerbus.topics import RUN_TOPICS, TOPICS, Topic, tool_calls, toolset_cards
 from services.topics.rights.formats import Grantee, rendered
 from services.topics.rights.roles import ROLES, ResourceNames, Role, rights_of
 
@@ -27,12 +27,11 @@ def chart_files() -> Mapping[Path, str]:
 
 
 def _topics() -> str:
-    """Those of each deployment, those of runs, and those of tools and of each toolset."""
+    """Those of each deployment, those of runs, and those of each toolset."""
     groups = {
         "topics": TOPICS,
         "runs": RUN_TOPICS,
-        "tools": (TOOLSETS,),
-        "toolset": (tool_calls(_NAMES.toolset),),
+        "toolset": (tool_calls(_NAMES.toolset), toolset_cards(_NAMES.toolset)),
     }
     made = {group: [_topic(topic) for topic in topics] for group, topics in groups.items()}
     return yaml.safe_dump(made, sort_keys=False)

@@ -24,7 +24,7 @@ from services.section import (
     VariableText,
     Whole,
 )
-from services.worker_settings import AccountSettings, IdSettings, WorkerSettings
+from services.worker_settings import AccountSettings, IdSettings, WorkerSettings, card_advice
 
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
@@ -116,6 +116,11 @@ class Settings(Section):
     @property
     def advice(self) -> list[str]:
         """What works, and could be set better."""
+        return [*card_advice(self.worker), *self.drain_advice]
+
+    @property
+    def drain_advice(self) -> list[str]:
+        """What a shorter drain than the longest call costs."""
         if self.drain_s >= self.longest_call_s:
             return []
         message = (

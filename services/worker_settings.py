@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from answerbus.topics import LEDGER
-from services.section import COUNT_MAX, DAY_S, JSON_IN_VARIABLE, Number, Section, Text, Whole
+from services.section import COUNT_MAX, DAY_S, JSON_IN_VARIABLE, Flag, Number, Section, Text, Whole
 
 MINUTE_S = 60
 LEDGER_S = (LEDGER.retention_ms or 0) / 1_000  # the ledger keeps nothing for longer
@@ -27,6 +27,18 @@ class WorkerSettings(Section):
     drain_s: Annotated[Number, Field(ge=0, le=DAY_S)] = 30.0
     stuck_after_s: Annotated[Number, Field(ge=1, le=DAY_S)] = 45.0
     prompt_secret_env: str | None = None
+    shared_cards: Flag = False
+
+
+def card_advice(worker: WorkerSettings) -> list[str]:
+    """What is insecure where cards of the shared topic are read."""
+    if not worker.shared_cards:
+        return []
+    message = (
+        "`worker.shared_cards` is on: any tool server can announce the tools of every toolset that "
+        "has no card in a topic of its own; turn it off once all tool servers are upgraded"
+    )
+    return [message]
 
 
 class IdSettings(Section):

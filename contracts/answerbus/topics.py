@@ -1,7 +1,7 @@
 """The one table of topics: creation, documentation and tests derive from it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from answerbus.limits import RECORD_BYTES_MAX
@@ -192,20 +192,37 @@ TOOL_RESULTS = Topic(
     readers=("worker",),
     summary="What tool servers say of calls, in the partition of the lane that called.",
 )
-TOOLSETS = Topic(
-    "toolsets",
-    ("toolset",),
-    "toolset",
-    "compact",
-    None,
-    writers=("tools",),
-    readers=("worker", "operators"),
-    summary="The card of each toolset: its tools, their schemas and digests.",
-    compaction_lag_ms=_HOUR_MS,
-    segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
-    partitions=1,
-)
-TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSETS)
+
+
+def toolset_cards(toolset: str) -> Topic:
+    """The topic of the card of one toolset, such as `answerbus.toolsets.orders.v1`.
+
+    Each toolset has its own, since Kafka restricts writers by topic and not by key.
+    """
+    return Topic(
+        f"toolsets.{toolset}",
+        ("toolset",),
+        "toolset",
+        "compact",
+        None,
+        writers=("tools",),
+        readers=("worker", "operators"),
+        summary="The card of one toolset: its tools, their schemas and digests.",
+        compaction_lag_ms=_HOUR_MS,
+        segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
+        partitions=1,
+    )
+
+
+def card_owner(topic: Topic) -> str | None:
+    """Whose card a topic holds; None for all topics but those of cards."""
+    return topic.name.removeprefix("toolsets.") if "toolset" in topic.events else None
+
+
+TOOLSET_CARDS = toolset_cards("{toolset}")
+SHARED_CARDS = replace(TOOLSET_CARDS, name="toolsets")
+"""Where tool servers of earlier versions announce cards; read only where settings say so."""
+TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSET_CARDS)
 
 APPROVALS = Topic(
     "approvals",
@@ -253,7 +270,7 @@ STEPS = Topic(
 RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS)
 """Those that a worker with agents needs, with as many partitions as the requests."""
 
-EVERY_TOPIC = (*TOPICS, TOOL_CALLS, TOOL_RESULTS, TOOLSETS, APPROVALS, CONTROLS, RUNS, STEPS)
+EVERY_TOPIC = (*TOPICS, TOOL_CALLS, TOOL_RESULTS, TOOLSET_CARDS, APPROVALS, CONTROLS, RUNS, STEPS)
 
 # A `skipped` stands in either of the private topics, and is told of as the ledger's.
 TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in EVERY_TOPIC for kind in topic.events}

@@ -20,7 +20,7 @@ app = FastStream(broker)
 
 @app.after_startup
 async def announce() -> None:
-    await broker.publish(json.dumps(CARD), topic=f"{PREFIX}.toolsets.v1", key=b"fecho")
+    await broker.publish(json.dumps(CARD), topic=f"{PREFIX}.toolsets.fecho.v1", key=b"fecho")
 
 
 def outcome_of(call: dict[str, Any]) -> dict[str, Any]:

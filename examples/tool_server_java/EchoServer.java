@@ -14,7 +14,7 @@ public class EchoServer {
         var calls = new KafkaConsumer<>(Map.of("bootstrap.servers", args[0], "group.id", args[1] + ".tools.jecho",
             "isolation.level", "read_committed", "auto.offset.reset", "earliest", "enable.auto.commit", "false"), new StringDeserializer(), new StringDeserializer());
         var replies = new KafkaProducer<>(Map.of("bootstrap.servers", args[0], "acks", "all"), new StringSerializer(), new StringSerializer());
-        replies.send(new ProducerRecord<>(args[1] + ".toolsets.v1", "jecho", CARD));
+        replies.send(new ProducerRecord<>(args[1] + ".toolsets.jecho.v1", "jecho", CARD));
         calls.subscribe(List.of(args[1] + ".tools.jecho.v1"));
         for (;; calls.commitSync()) for (var record : calls.poll(Duration.ofSeconds(1))) try {  // replies first, then offsets: at least once
             var call = json.readTree(record.value());

@@ -18,19 +18,19 @@ grant() {
 }
 
 # admin
-grant --allow-principal User:answerbus-admin --operation Create --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1 --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-admin --operation Create --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
 grant --allow-principal User:answerbus-admin --operation Alter --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
-grant --allow-principal User:answerbus-admin --operation AlterConfigs --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1 --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-admin --operation AlterConfigs --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
 grant --allow-principal User:answerbus-admin --operation Read --topic answerbus.ledger.v1
-grant --allow-principal User:answerbus-admin --operation Create --resource-pattern-type prefixed --topic answerbus.tools.
-grant --allow-principal User:answerbus-admin --operation Describe --topic answerbus.toolsets.v1
-grant --allow-principal User:answerbus-admin --operation Describe --resource-pattern-type prefixed --topic answerbus.tools.
-grant --allow-principal User:answerbus-admin --operation AlterConfigs --resource-pattern-type prefixed --topic answerbus.tools.
+grant --allow-principal User:answerbus-admin --operation Create --resource-pattern-type prefixed --topic answerbus.tools. --topic answerbus.toolsets.
+grant --allow-principal User:answerbus-admin --operation Describe --resource-pattern-type prefixed --topic answerbus.tools. --topic answerbus.toolsets.
+grant --allow-principal User:answerbus-admin --operation AlterConfigs --resource-pattern-type prefixed --topic answerbus.tools. --topic answerbus.toolsets.
 
 # worker
-grant --allow-principal User:answerbus-worker --operation Read --topic answerbus.requests.v1 --topic answerbus.retries.v1 --topic answerbus.ledger.v1 --group answerbus.worker --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1 --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-worker --operation Read --topic answerbus.requests.v1 --topic answerbus.retries.v1 --topic answerbus.ledger.v1 --group answerbus.worker --topic answerbus.tool-results.v1 --topic answerbus.approvals.v1 --topic answerbus.controls.v1 --topic answerbus.runs.v1
 grant --allow-principal User:answerbus-worker --operation Write --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1 --topic answerbus.runs.v1 --topic answerbus.steps.v1
 grant --allow-principal User:answerbus-worker --operation Write --resource-pattern-type prefixed --transactional-id answerbus.lane. --topic answerbus.tools.
+grant --allow-principal User:answerbus-worker --operation Read --resource-pattern-type prefixed --topic answerbus.toolsets.
 grant --allow-principal User:answerbus-worker --operation DescribeConfigs --topic answerbus.requests.v1 --topic answerbus.results.v1 --topic answerbus.refusals.v1 --topic answerbus.retries.v1 --topic answerbus.dead-letters.v1 --topic answerbus.attempts.v1 --topic answerbus.ledger.v1
 grant --allow-principal User:answerbus-worker --operation Describe --cluster
 
@@ -40,6 +40,6 @@ grant --allow-principal User:answerbus-app --operation Read --topic answerbus.re
 
 # tools
 grant --allow-principal User:answerbus-tools --operation Read --topic answerbus.tools.echo.v1 --group answerbus.tools.echo
-grant --allow-principal User:answerbus-tools --operation Write --topic answerbus.tool-results.v1 --topic answerbus.toolsets.v1
-grant --allow-principal User:answerbus-tools --operation Create --topic answerbus.tools.echo.v1 --topic answerbus.tool-results.v1 --topic answerbus.toolsets.v1
+grant --allow-principal User:answerbus-tools --operation Write --topic answerbus.tool-results.v1 --topic answerbus.toolsets.echo.v1
+grant --allow-principal User:answerbus-tools --operation Create --topic answerbus.tools.echo.v1 --topic answerbus.tool-results.v1 --topic answerbus.toolsets.echo.v1
 grant --allow-principal User:answerbus-tools --operation Describe --topic answerbus.requests.v1

@@ -22,6 +22,7 @@ from services.topics.planning.plan import needed
 from services.topics.rights.roles import TOOLSET_DEFAULT, Role, rights_of
 from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
+from services.worker_settings import card_advice
 
 _NO_RIGHT = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 _OTHER_ROLES = (
@@ -42,6 +43,8 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     yield _settings(settings, file_of(config))
     yield machine.open_files(settings.worker)
     yield _drain(settings)
+    for sentence in card_advice(settings.worker):
+        yield Finding("tools", "warning", sentence)
     agents, fault = _agents(settings)
     if fault:
         yield fault
@@ -83,8 +86,8 @@ def _settings(settings: Settings, file: Path) -> Finding:
 
 
 def _drain(settings: Settings) -> Finding:
-    if settings.advice:
-        return Finding("drain", "warning", "; ".join(settings.advice))
+    if settings.drain_advice:
+        return Finding("drain", "warning", "; ".join(settings.drain_advice))
     text = (
         f"a worker that leaves ends its calls within {settings.drain_s:g} s, and none may take "
         f"longer than {settings.longest_call_s:g} s"

@@ -50,6 +50,13 @@ UNHEARD = Metric(
     (),
     "Results and controls that nothing waited for: late, double, forged, misplaced, unreadable.",
 )
+CARDS_REFUSED = Metric(
+    "answerbus_cards_refused_total",
+    "counter",
+    ("toolset",),
+    "Cards of toolsets that were not taken: under another key, of another toolset, unreadable, "
+    "not as pinned, or with a schema that cannot be used.",
+)
 RUNS_ENDED = Metric(
     "answerbus_runs_ended_total",
     "counter",
@@ -66,5 +73,5 @@ RUN_DURATION = Metric(
 
 RUN_METRICS = (
     *(RUNS_OPEN, APPROVALS_WAITING, APPROVAL_AGE, RUN_STEPS, RUN_REPEATS, TOOL_CALLS),
-    *(TOOL_CALL_DURATION, UNHEARD, RUNS_ENDED, RUN_DURATION),
+    *(TOOL_CALL_DURATION, UNHEARD, CARDS_REFUSED, RUNS_ENDED, RUN_DURATION),
 )

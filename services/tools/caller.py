@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus
+from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
+from answerbus.topics import TOOL_RESULTS, card_owner, tool_calls
 from services.settings import SetUpError
 
 CALLS_PARTITION = 0  # of the toolset's topic: one server has it, and reads the calls in their order
@@ -105,23 +106,38 @@ async def topic_counts(bus: Bus, toolset: str) -> int:
 
 
 async def cards(bus: Bus) -> Sequence[ToolsetCard | Undecodable]:
-    """The card of each toolset, as announced last, by name; and records that are no cards."""
-    await bus.counts(TOOLSETS)
-    place = bus.place(TOOLSETS, 0)
+    """The card of each toolset, as announced last, by name; and records that are no cards.
+
+    As for a worker, a card in the topic of another toolset, or under another key, is no card.
+    """
+    owners = {bus.place(topic, 0): card_owner(topic) or "" for topic in await bus.of_cards()}
+    found: dict[str, ToolsetCard | Undecodable] = {}
+    if not owners:
+        return []
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_POLL_MS)
-    found: dict[bytes | None, ToolsetCard | Undecodable] = {}
     async with bus.running(consumer):
-        consumer.assign([place])
+        consumer.assign(list(owners))
         with bus.explained():
-            end = (await consumer.end_offsets([place]))[place]
-            await consumer.seek_to_beginning(place)
-            while await consumer.position(place) < end:
-                for record in (await consumer.getmany(timeout_ms=_POLL_MS)).get(place, ()):
-                    if isinstance(record, Unreadable):
-                        continue
-                    found.pop(record.key, None)
-                    if record.value is not None:
-                        event = decode(record.value)
-                        if isinstance(event, ToolsetCard | Undecodable):
-                            found[record.key] = event
-    return [found[key] for key in sorted(found, key=lambda key: key or b"")]
+            ends = await consumer.end_offsets(list(owners))
+            await consumer.seek_to_beginning(*owners)
+            for place, end in ends.items():
+                while await consumer.position(place) < end:
+                    batch = await consumer.getmany(place, timeout_ms=_POLL_MS)
+                    for record in batch.get(place, ()):
+                        _take(record, owners[place], found)
+    return [found[toolset] for toolset in sorted(found)]
+
+
+def _take(record: Record, toolset: str, found: dict[str, ToolsetCard | Undecodable]) -> None:
+    if isinstance(record, Unreadable) or record.key != toolset.encode():
+        return
+    found.pop(toolset, None)
+    if record.value is None:
+        return
+    match decode(record.value):
+        case Undecodable() as unreadable:
+            found[toolset] = unreadable
+        case ToolsetCard(toolset=of) as card if of == toolset:
+            found[toolset] = card
+        case _:
+            pass

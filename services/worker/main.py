@@ -59,6 +59,7 @@ from services.worker.observer import Observer, Observers
 from services.worker.plans import Planner
 from services.worker.settings_monitor import FixedSettings, ReadSettings, SettingsMonitor
 from services.worker.siblings import Siblings
+from services.worker_settings import card_advice
 
 _log = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ async def _serve(
     watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
     coordinator, brokers, state = Coordinator(kafka), BrokerMonitor(kafka), monitor.settings_state
     watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
-    health = _health(replace(watched, clock_ahead_s=lambda: clock.ahead_s), live, counts)
+    health = _health(replace(watched, tools=tools), live, counts, clock)
 
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
@@ -179,8 +180,12 @@ async def _serve(
     _log.info("worker %s has drained", context.worker)
 
 
-def _health(watched: HealthInputs, live: LiveSettings, counts: Counts) -> Health:
+def _health(
+    watched: HealthInputs, live: LiveSettings, counts: Counts, clock: BrokerClock
+) -> Health:
     worker = live.current.worker
+    watched = replace(watched, clock_ahead_s=lambda: clock.ahead_s)
+    watched = replace(watched, advice=lambda: card_advice(live.current.worker))
     return Health(worker.health, watched, counts, worker.health_hosts, live.mask)
 
 
@@ -197,6 +202,7 @@ async def _reading_for_runs(
         tools,
         lambda: membership.lifecycles,
         context.planner if context.runs.has_agents else None,
+        shared_cards=settings.worker.shared_cards,
     )
 
 

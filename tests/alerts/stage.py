@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from answerbus.client.bounded import close
-from answerbus.topics import REQUESTS, RUN_TOPICS, TOOLSETS, tool_calls
+from answerbus.topics import REQUESTS, RUN_TOPICS, tool_calls, toolset_cards
 from infra.kafka import Broker
 from infra.ports import LOOPBACK, free_ports
 from tests.integration import fake_time
@@ -49,13 +49,12 @@ class Stage:
         """The topics of runs and tools, and the card of a toolset that no server serves."""
         await create_topics(self.bus, topics=RUN_TOPICS)
         self.bus.partitions = 1
-        await create_topics(self.bus, topics=[tool_calls(card["toolset"]), TOOLSETS])
+        cards = toolset_cards(card["toolset"])
+        await create_topics(self.bus, topics=[tool_calls(card["toolset"]), cards])
         self.bus.partitions = PARTITIONS
         async with AIOKafkaProducer(bootstrap_servers=self.bus.bootstrap) as producer:
             key = card["toolset"].encode()
-            await producer.send_and_wait(
-                self.bus.topic(TOOLSETS), json.dumps(card).encode(), key=key
-            )
+            await producer.send_and_wait(self.bus.topic(cards), json.dumps(card).encode(), key=key)
 
     def start(self, rules: list[dict[str, Any]], profiles: str = "", **worker: Any) -> None:
         """A worker with this script; there is none beside it."""

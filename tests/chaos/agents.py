@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from answerbus.topics import RUN_TOPICS, TOOLSETS, tool_calls
+from answerbus.topics import RUN_TOPICS, tool_calls, toolset_cards
 from tests.chaos.fleet import Fleet
 from tests.chaos.people import People
 from tests.chaos.script import TOOLSET
@@ -37,12 +37,12 @@ class Agents:
     def begin(self, bus: Bus, replicas: int) -> None:
         """Topics, servers, their card; then workers may start."""
         asyncio.run(create_topics(bus, replicas, RUN_TOPICS))
-        for topic in (tool_calls(TOOLSET), TOOLSETS):
+        for topic in (tool_calls(TOOLSET), toolset_cards(TOOLSET)):
             of_its_own = replace(bus, partitions=topic.partitions or bus.partitions)
             asyncio.run(create_topics(of_its_own, replicas, [topic]))
         for slot in range(self._servers):
             self.fleet.start(slot)
-        _wait_for_card(bus.bootstrap, bus.topic(TOOLSETS))
+        _wait_for_card(bus.bootstrap, bus.topic(toolset_cards(TOOLSET)))
         self.people = People(bus.bootstrap, bus.prefix, bus.partitions)
 
     def look(self) -> None:

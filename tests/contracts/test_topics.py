@@ -17,11 +17,11 @@ from answerbus.topics import (
     LEDGER,
     REQUESTS,
     RETRIES,
-    TOOLSETS,
     TOPIC_OF_KIND,
     TOPICS,
     Topic,
     tool_calls,
+    toolset_cards,
 )
 
 BROKER_RECORD_BYTES_MAX = 1_048_588  # message.max.bytes of a broker that nobody has configured
@@ -142,7 +142,8 @@ def test_each_toolset_has_a_topic_for_its_calls_and_all_have_one_for_their_cards
     assert orders.full_name() == "answerbus.tools.orders.v1"
     assert orders.settings() == files.settings()
     assert orders.settings()["retention.ms"] == str(24 * HOUR_MS)
-    assert TOOLSETS.partitions == 1
+    assert toolset_cards("orders").full_name() == "answerbus.toolsets.orders.v1"
+    assert toolset_cards("orders").partitions == 1
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -167,8 +168,8 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
 
 
 def test_topics_are_known_by_their_names_on_the_broker() -> None:
-    for topic in (REQUESTS, TOOLSETS, tool_calls("orders")):
+    for topic in (REQUESTS, toolset_cards("orders"), tool_calls("orders")):
         assert topic_named(topic.full_name("acme.dev"), "acme.dev") == topic
         assert topic_named(topic.full_name("acme"), "acme.dev") is None
-    for name in ("acme.tools..v1", "acme.tools.Orders.v1", "acme.tools.a.b.v1", "acme.other.v1"):
+    for name in ("acme.tools..v1", "acme.tools.Orders.v1", "acme.tools.a.b.v1", "acme.toolsets.v1"):
         assert topic_named(name, "acme") is None

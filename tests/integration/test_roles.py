@@ -16,7 +16,7 @@ from answerbus.dead_letter import Dismissed, Replayed
 from answerbus.request import Context, Request, TextRef
 from answerbus.tools.echo import echo
 from answerbus.tools.server import ToolServer
-from answerbus.topics import RESULTS, RUN_TOPICS, TOOLSETS, TOPICS, tool_calls
+from answerbus.topics import RESULTS, RUN_TOPICS, TOPICS, tool_calls, toolset_cards
 from services.command_line import bus_of
 from services.console.tasks.polling import Poller
 from services.doctor.examine import examined_as
@@ -173,7 +173,7 @@ async def prepared(it: Setting, role: Role) -> None:
         return
     await create_topics(it.bus)
     calls = it.bus.topic(tool_calls("echo"))
-    names = [calls, *map(it.bus.topic, (*RUN_TOPICS, TOOLSETS))]
+    names = [calls, *map(it.bus.topic, (*RUN_TOPICS, toolset_cards("echo")))]
     admin = AIOKafkaAdminClient(bootstrap_servers=it.bus.bootstrap)
     await admin.start()
     try:

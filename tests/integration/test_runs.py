@@ -20,9 +20,9 @@ from answerbus.topics import (
     RUN_TOPICS,
     RUNS,
     STEPS,
-    TOOLSETS,
     TOPICS,
     tool_calls,
+    toolset_cards,
 )
 from tests.integration.bus import Bus, create_topics, request, until
 
@@ -153,10 +153,10 @@ async def prepared(bus: Bus, rules: list[Json] = RULES) -> Path:
     """
     await create_topics(bus, topics=RUN_TOPICS)
     lanes, bus.partitions = bus.partitions, 1
-    await create_topics(bus, topics=[CALLS, GONE, TOOLSETS])
+    await create_topics(bus, topics=[CALLS, GONE, *map(toolset_cards, ("shop", "ghost", "gone"))])
     bus.partitions = lanes
     for card in (CARD, *OTHER_CARDS):
-        await say(bus, bus.topic(TOOLSETS), card)
+        await say(bus, bus.topic(toolset_cards(card["toolset"])), card)
     return bus.config(rules, profiles=AGENT)
 
 

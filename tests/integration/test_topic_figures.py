@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from answerbus.client.bus import Bus as ClientBus
-from answerbus.topics import RUN_TOPICS, STEPS, TOOL_RESULTS, TOOLSETS, TOPICS, tool_calls
+from answerbus.topics import RUN_TOPICS, STEPS, TOOL_RESULTS, TOPICS, tool_calls, toolset_cards
 from services.commands.topics import applied
 from services.console.tasks import topic_counting
 from services.console.tasks.topic_counting import TopicCounter
@@ -64,7 +64,7 @@ async def test_topics_of_runs_and_tools_have_rates_sizes_and_lag(
             task.cancel()
         await asyncio.wait(tasks)
 
-    assert set(poller.results.topics) >= {*TOPICS, *RUN_TOPICS, TOOLSETS, SHOP}
+    assert set(poller.results.topics) >= {*TOPICS, *RUN_TOPICS, toolset_cards("shop"), SHOP}
     assert STEPS not in counter.topics  # which the feed reads
     assert poller.results.topics[SHOP].kept == 2
     assert GroupStatus("shop-server", SHOP, 1, 1) in poller.results.groups

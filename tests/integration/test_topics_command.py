@@ -69,7 +69,7 @@ async def test_topics_are_created_as_the_table_says_and_then_left_alone(
         kafka_bootstrap, prefix, "--dry-run", "--toolset", "orders", partitions="3"
     )
 
-    assert tools == ["ok"] * 7 + ["create"] * len([*RUN_TOPICS, "toolsets", "tools.orders"])
+    assert tools == ["ok"] * 7 + ["create"] * len([*RUN_TOPICS, "tools.orders", "toolsets.orders"])
     assert dry == first == ["create"] * 7
     assert before == {}
     assert after == {topic.full_name(prefix): (3, topic.settings()) for topic in TOPICS}

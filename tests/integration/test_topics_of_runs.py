@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from answerbus.client.bus import Bus as ClientBus
-from answerbus.topics import CONTROLS, RUN_TOPICS, RUNS, STEPS, TOOLSETS, tool_calls
+from answerbus.topics import CONTROLS, RUN_TOPICS, RUNS, STEPS, tool_calls, toolset_cards
 from services.commands.topics import applied
 from services.repartitioning.move import Moved, move
 from services.settings import KafkaSettings, SetUpError
@@ -16,7 +16,7 @@ from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka
 
-TOOLS = tool_calls("shop")
+TOOLS, CARDS = tool_calls("shop"), toolset_cards("shop")
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ async def test_open_runs_are_named_and_stay_where_they_are(
     )
     wanted = needed(("shop.echo", "shop.pay"), has_agents=True)
     await applied(settings, wanted, dry_run=False)
-    counts = await outside.counts(TOOLS, TOOLSETS, *RUN_TOPICS)
-    assert (counts[TOOLS], counts[TOOLSETS]) == (12, 1)
+    counts = await outside.counts(TOOLS, CARDS, *RUN_TOPICS)
+    assert (counts[TOOLS], counts[CARDS]) == (12, 1)
     assert {counts[topic] for topic in RUN_TOPICS} == {bus.partitions}
     again = await applied(settings, wanted, dry_run=False)
     assert all(isinstance(step, Keep) for step in again)

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from answerbus.client.bus import Bus
 from answerbus.tool_result import ToolResult
 from answerbus.tools.topic_set_up import create_missing
-from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
+from answerbus.topics import TOOL_RESULTS, tool_calls, toolset_cards
 from services.tools.calling import call_once
 from services.tools.check.call_by_hand import HandCaller
 from services.tools.check.cases import Sample
@@ -77,11 +77,11 @@ class ToolBus:
     async def announced(self, *toolsets: str) -> None:
         """Wait until these have a card."""
         wanted = {name.encode() for name in toolsets}
-        name = TOOLSETS.full_name(self.prefix)
+        names = [toolset_cards(name).full_name(self.prefix) for name in toolsets]
         async with (
             asyncio.timeout(LIMIT_S),
             AIOKafkaConsumer(
-                name, bootstrap_servers=self.bootstrap, auto_offset_reset="earliest"
+                *names, bootstrap_servers=self.bootstrap, auto_offset_reset="earliest"
             ) as consumer,
         ):
             while wanted:

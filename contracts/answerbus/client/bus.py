@@ -26,7 +26,7 @@ from answerbus.client.topic_names import topic_named
 from answerbus.masking import Mask
 from answerbus.partition import Layout
 from answerbus.private.lane_records import Agreement, agreed
-from answerbus.topics import LEDGER, TOPICS, Topic
+from answerbus.topics import LEDGER, TOPICS, Topic, card_owner
 
 START_TIMEOUT_S = 20.0
 _FETCH_WAIT_MS = 50
@@ -136,6 +136,11 @@ class Bus:
         """Those of the topics that are there: not every deployment has agents."""
         there = await self._counts()
         return tuple(topic for topic in topics if topic.full_name(self.prefix) in there)
+
+    async def of_cards(self) -> tuple[Topic, ...]:
+        """The topics of cards that are there, by the names of their toolsets."""
+        found = (topic_named(name, self.prefix) for name in sorted(await self._counts()))
+        return tuple(topic for topic in found if topic and card_owner(topic))
 
     async def deployed(self) -> Mapping[Topic, int]:
         """How many partitions each of our topics has that is there, those of toolsets included.

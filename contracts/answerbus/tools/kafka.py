@@ -28,7 +28,7 @@ from answerbus.tools.channel import (
 )
 from answerbus.tools.core.positions import Position
 from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import TOOL_RESULTS, TOOLSETS, tool_calls
+from answerbus.topics import TOOL_RESULTS, tool_calls, toolset_cards
 
 POLL_MS = 200
 SESSION_MS = 10_000  # how long a server may be silent before others take its calls
@@ -109,7 +109,7 @@ class KafkaChannel:
     async def announce(self, card: ToolsetCard) -> None:
         """Write the card, for workers and operators. Raises BusUnavailable."""
         encoded = encode(card, source=TOOLS_SOURCE)
-        place = self._bus.place(TOOLSETS, 0)
+        place = self._bus.place(toolset_cards(card.toolset), 0)
         with self._bus.explained():
             await self._producer.send_and_wait(
                 place.topic, encoded.value, encoded.key, place.partition, headers=encoded.headers

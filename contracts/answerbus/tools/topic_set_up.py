@@ -5,15 +5,23 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import PARTITIONS_DEFAULT, REQUESTS, TOOL_RESULTS, TOOLSETS, Topic, tool_calls
+from answerbus.topics import (
+    PARTITIONS_DEFAULT,
+    REQUESTS,
+    TOOL_RESULTS,
+    Topic,
+    tool_calls,
+    toolset_cards,
+)
 
 _ALREADY_THERE = 36  # TOPIC_ALREADY_EXISTS: another server of the toolset starts, too
 _DEFAULT_REPLICAS = -1
 
 
 async def create_missing(bus: Bus, *toolsets: str) -> None:
-    """The toolsets' own topics, that of cards, and that of results. Raises BusUnavailable."""
-    topics = [*(tool_calls(name) for name in toolsets), TOOL_RESULTS, TOOLSETS]
+    """The toolsets' own topics, of calls and cards, and that of results. Raises BusUnavailable."""
+    own = (topic for name in toolsets for topic in (tool_calls(name), toolset_cards(name)))
+    topics = [*own, TOOL_RESULTS]
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     async with bus.connecting():
         try:

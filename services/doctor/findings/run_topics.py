@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from answerbus.topics import Topic, toolset_of
+from answerbus.topics import Topic, card_owner, toolset_of
 from services.doctor.findings.facts import BrokerFacts
 from services.doctor.findings.finding import Finding
 from services.settings import KafkaSettings
@@ -40,10 +40,11 @@ def run_topics_findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator
 
 def _missing(topics: Sequence[Topic], prefix: str) -> str:
     names = ", ".join(topic.full_name(prefix) for topic in topics)
-    tools = [toolset_of(topic) for topic in topics]
+    owners = [toolset_of(topic) or card_owner(topic) for topic in topics]
+    toolsets = dict.fromkeys(filter(None, owners))
     result = (
-        f"no agent can call a tool of {', '.join(filter(None, tools))}"
-        if all(tools)
+        f"no agent can call a tool of {', '.join(toolsets)}"
+        if all(owners)
         else "no agent can work, and no request can be cancelled"
     )
     return f"{names} {'is' if len(topics) == 1 else 'are'} missing, so that {result}"

@@ -10,7 +10,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
 from answerbus.request_key import RequestKey
 from answerbus.toolset_card import Delivery, ToolsetCard
-from answerbus.topics import STEPS, TOOLSETS
+from answerbus.topics import STEPS, card_owner
 from services.operators.adapters.picker import Picker, picking
 from services.operators.adapters.reader import reading
 from services.operators.dead_letters.effects import OF_A_CALL
@@ -45,8 +45,8 @@ class PastRuns:
     def take(self, batch: Sequence[Stored], runs: Collection[RequestKey]) -> None:
         """Records of steps and of cards."""
         for stored in batch:
-            if stored.topic is TOOLSETS:
-                self._take_card(stored)
+            if toolset := card_owner(stored.topic):
+                self._take_card(stored, toolset)
             elif (summary := summarize(stored)).request_id and summary.workflow_id:
                 name = RequestKey(summary.workflow_id, summary.request_id)
                 self._take_step(stored, name, runs)
@@ -59,12 +59,11 @@ class PastRuns:
         if of_a_call and above in runs:
             self.below[above].append(stored.place)
 
-    def _take_card(self, stored: Stored) -> None:
-        toolset = (stored.key or b"").decode(errors="replace")
+    def _take_card(self, stored: Stored, toolset: str) -> None:
         for name in [name for name in self.deliveries if name.partition(".")[0] == toolset]:
             del self.deliveries[name]
         card = decode(stored.value, stored.headers) if stored.value is not None else None
-        if isinstance(card, ToolsetCard):
+        if isinstance(card, ToolsetCard) and card.toolset == toolset:
             for tool in card.tools:
                 self.deliveries[f"{card.toolset}.{tool.name}"] = tool.delivery
 
@@ -78,7 +77,7 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
         if letter.agent and letter.request_id and letter.workflow_id
     )
     found = PastRuns()
-    present = await bus.present(STEPS, TOOLSETS) if runs else ()
+    present = (*await bus.present(STEPS), *await bus.of_cards()) if runs else ()
     if not present:
         yield found
         return

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from answerbus.topics import RUN_TOPICS, TOOLSETS, TOPICS, Topic, tool_calls
+from answerbus.topics import RUN_TOPICS, TOPICS, Topic, tool_calls, toolset_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ def needed(tools: Iterable[str], *, has_agents: bool) -> tuple[Topic, ...]:
     if not has_agents:
         return TOPICS
     toolsets = dict.fromkeys(tool.partition(".")[0] for tool in tools)
-    calls = (tool_calls(name) for name in toolsets)
-    return (*TOPICS, *RUN_TOPICS, *((TOOLSETS, *calls) if toolsets else ()))
+    own = (topic for name in toolsets for topic in (tool_calls(name), toolset_cards(name)))
+    return (*TOPICS, *RUN_TOPICS, *own)
 
 
 def _step(topic: Topic, found: Found | None) -> Step:

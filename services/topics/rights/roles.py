@@ -18,10 +18,10 @@ from answerbus.topics import (
     RUNS,
     STEPS,
     TOOL_RESULTS,
-    TOOLSETS,
     TOPICS,
     Topic,
     tool_calls,
+    toolset_cards,
 )
 
 Role = Literal["publisher", "app", "worker", "operator", "console", "auditor", "tools", "admin"]
@@ -70,6 +70,16 @@ class ResourceNames:
     def lanes(self) -> str:
         """How the transactional ids of lanes begin."""
         return f"{self.prefix}.lane."
+
+    @property
+    def calls(self) -> str:
+        """How the topics of calls begin, and the groups that read them."""
+        return f"{self.prefix}.tools."
+
+    @property
+    def cards(self) -> str:
+        """How the topics of cards begin."""
+        return f"{self.prefix}.toolsets."
 
     @property
     def replay(self) -> str:
@@ -121,15 +131,15 @@ def _worker(names: ResourceNames) -> Iterator[Right]:
 
 def _runs(names: ResourceNames) -> Iterator[Right]:
     """Of a worker with agents, which calls the tools of any toolset; any cancels requests."""
-    why = "runs agents"
-    for topic in (*RUN_TOPICS, TOOLSETS):
-        why = "cancels requests, and runs agents" if topic in RUN_TOPICS else "runs agents"
+    for topic in RUN_TOPICS:
+        why = "cancels requests, and runs agents"
         if "worker" in topic.readers:
             yield _topic(topic, "Read", names, why, needed=False)
         if "worker" in topic.writers:
             yield _topic(topic, "Write", names, why, needed=False)
-    calls = f"{names.prefix}.tools."
-    yield Right("topic", calls, "Write", why, is_prefix=True, needed=False)
+    why = "runs agents"
+    yield Right("topic", names.cards, "Read", why, is_prefix=True, needed=False)
+    yield Right("topic", names.calls, "Write", why, is_prefix=True, needed=False)
 
 
 def _operator(names: ResourceNames) -> Iterator[Right]:
@@ -137,7 +147,8 @@ def _operator(names: ResourceNames) -> Iterator[Right]:
         yield _topic(topic, "Read", names, "shows dead letters, workflows and lanes")
     yield from _acting(names, needed=True)
     yield from _guiding(names)
-    yield _topic(TOOLSETS, "Read", names, "shows and checks tools", needed=False)
+    why = "shows and checks tools"
+    yield Right("topic", names.cards, "Read", why, is_prefix=True, needed=False)
 
 
 def _console(names: ResourceNames) -> Iterator[Right]:
@@ -146,11 +157,12 @@ def _console(names: ResourceNames) -> Iterator[Right]:
     yield Right("group", names.worker_group, "Describe", "shows how far workers have read")
     yield from _acting(names, needed=False)
     yield from _guiding(names)
-    calls, why = f"{names.prefix}.tools.", "shows rates and sizes of topics, and lag"
-    for topic in (TOOL_RESULTS, TOOLSETS, RUNS):
+    why = "shows rates and sizes of topics, and lag"
+    for topic in (TOOL_RESULTS, RUNS):
         yield _topic(topic, "Read", names, why, needed=False)
-    yield Right("topic", calls, "Read", why, is_prefix=True, needed=False)
-    yield Right("group", calls, "Describe", why, is_prefix=True, needed=False)
+    for own in (names.calls, names.cards):
+        yield Right("topic", own, "Read", why, is_prefix=True, needed=False)
+    yield Right("group", names.calls, "Describe", why, is_prefix=True, needed=False)
 
 
 def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:
@@ -179,8 +191,9 @@ def _tools(names: ResourceNames) -> Iterator[Right]:
     group = f"{names.prefix}.tools.{names.toolset}"
     yield Right("group", group, "Read", "shares tool calls with other tool servers")
     yield _topic(TOOL_RESULTS, "Write", names, "writes what tools gave")
-    yield _topic(TOOLSETS, "Write", names, "announces its tools")
-    for topic in (tool_calls(names.toolset), TOOL_RESULTS, TOOLSETS):
+    cards = toolset_cards(names.toolset)
+    yield _topic(cards, "Write", names, "announces its tools")
+    for topic in (tool_calls(names.toolset), TOOL_RESULTS, cards):
         yield _topic(topic, "Create", names, "creates its topics where they miss", needed=False)
     yield _topic(REQUESTS, "Describe", names, "gives results as many partitions", needed=False)
 
@@ -194,11 +207,11 @@ def _admin(names: ResourceNames) -> Iterator[Right]:
     for topic in RUN_TOPICS:
         for operation in ("Create", "Alter", "AlterConfigs"):
             yield _topic(topic, operation, names, "makes the topics of runs", needed=False)
-    why, calls = "makes the topics of tools", f"{names.prefix}.tools."
+    why = "makes the topics of tools"
     seeing: tuple[Operation, ...] = ("Create", "Describe", "AlterConfigs")
     for operation in seeing:
-        yield _topic(TOOLSETS, operation, names, why, needed=False)
-        yield Right("topic", calls, operation, why, is_prefix=True, needed=False)
+        for own in (names.calls, names.cards):
+            yield Right("topic", own, operation, why, is_prefix=True, needed=False)
 
 
 def _clock() -> Right:

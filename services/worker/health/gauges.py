@@ -23,6 +23,8 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
     yield run_metrics.UNHEARD, (), counters.ignored_signals
+    for toolset, count in inputs.tools.refusals.items():
+        yield run_metrics.CARDS_REFUSED, (toolset,), count
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s

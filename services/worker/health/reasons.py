@@ -93,6 +93,10 @@ def _recent_stall(inputs: HealthInputs) -> str | None:
 
 def advice(inputs: HealthInputs) -> tuple[str, ...]:
     """What an operator should know though the worker goes on; no reason to be unready."""
+    return (*_beyond(inputs), *inputs.advice(), *inputs.tools.notes())
+
+
+def _beyond(inputs: HealthInputs) -> tuple[str, ...]:
     used = inputs.context.partitions
     beyond = [str(number) for number in sorted(inputs.membership.lifecycles) if number >= used]
     if not beyond:

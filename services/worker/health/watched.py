@@ -1,6 +1,6 @@
 """The inputs of the verdict on a worker's health."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -9,6 +9,7 @@ from typing import Protocol
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.context import Context
+from services.worker.core.run.known_tools import KnownTools
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 
@@ -66,6 +67,7 @@ class HealthInputs:
     """All that a verdict is drawn from.
 
     `clock_ahead_s` is how far this machine's clock is ahead of the broker's, where that is known.
+    `advice` gives what the settings leave open.
     """
 
     membership: Membership
@@ -81,6 +83,8 @@ class HealthInputs:
     brokers: HasProblem = NoProblem()
     clock_ahead_s: Callable[[], float | None] = lambda: None
     settings: SettingsState = field(default_factory=SettingsState)
+    tools: KnownTools = field(default_factory=KnownTools)
+    advice: Callable[[], Sequence[str]] = tuple
 
     def kafka_is_in_trouble(self) -> bool:
         """Whether something of it was not answered of late."""

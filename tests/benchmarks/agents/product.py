@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from answerbus.topics import RUN_TOPICS, TOOLSETS, tool_calls
+from answerbus.topics import RUN_TOPICS, tool_calls, toolset_cards
 from tests.benchmarks.agents.acting import Plan
 from tests.benchmarks.agents.entrant import IN_FLIGHT, Driven, Effect, Load, Task
 from tests.benchmarks.agents.kafka_bytes import kafka_bytes
@@ -82,7 +82,7 @@ class Product:
 def topics_of_agents(field: Field) -> None:
     """What a bus with agents has beside the rest."""
     asyncio.run(create_topics(field.bus, topics=RUN_TOPICS))
-    for topic in (tool_calls(TOOLSET), TOOLSETS):
+    for topic in (tool_calls(TOOLSET), toolset_cards(TOOLSET)):
         own = replace(field.bus, partitions=topic.partitions or field.bus.partitions)
         asyncio.run(create_topics(own, topics=[topic]))
 

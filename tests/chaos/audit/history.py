@@ -16,7 +16,8 @@ from tests.chaos.audit.record import Record
 
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
 # Topics of agents, where a bus has any; those of calls are `tools.<toolset>`.
-RUN_TOPICS = ("tool-results", "toolsets", "approvals", "controls", "runs", "steps")
+CARD_TOPIC = "toolsets.deeds"
+RUN_TOPICS = ("tool-results", CARD_TOPIC, "approvals", "controls", "runs", "steps")
 CALL_TOPICS = "tools."
 TERMINAL_KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.chaos.audit import schemas
 from tests.chaos.audit.canonical import owner
-from tests.chaos.audit.history import Event, History, Json, Violation, body_of
+from tests.chaos.audit.history import CARD_TOPIC, Event, History, Json, Violation, body_of
 
 KINDS = {
     "results": {"result", "unvalidated_result"},
@@ -14,7 +14,7 @@ KINDS = {
     "attempts": {"attempt"},
     "ledger": {"account", "closed", "closed_ids", "lane"},
     "tool-results": {"tool_result", "tool_progress"},
-    "toolsets": {"toolset"},
+    CARD_TOPIC: {"toolset"},
     "approvals": {"approval"},
     "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},

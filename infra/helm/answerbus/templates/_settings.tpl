@@ -46,9 +46,6 @@
 {{- if or .Values.topics.runs .Values.settings.agents $toolsets -}}
 {{- $topics = concat $topics $groups.runs -}}
 {{- end -}}
-{{- if $toolsets -}}
-{{- $topics = concat $topics $groups.tools -}}
-{{- end -}}
 {{- range $toolsets | uniq | sortAlpha -}}
 {{- $topics = concat $topics ($files | replace "@TOOLSET@" . | fromYaml).toolset -}}
 {{- end -}}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import decode
 from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import TOOLSETS, Topic, tool_calls
+from answerbus.topics import SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
 
 ASK_TIMEOUT_S = 30.0
@@ -25,6 +25,7 @@ AGAIN_AFTER_S = 2.0
 LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
 CATCH_UP_S = 10.0  # a request waits so long for cards that were announced before it
 POLL_MS = 500
+SHARED = ""  # the toolset of the shared topic's place: no toolset has that name
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +36,10 @@ async def fault_apart(card: ToolsetCard) -> str | None:
 
 
 class CardReader:
-    """Keeps the known tools as the topic of cards says, and as there are topics for their calls."""
+    """Keeps the known tools as the topics of cards say, and as there are topics for their calls.
+
+    A card is believed only in the topic of its own toolset, which its servers alone may write.
+    """
 
     def __init__(
         self,
@@ -43,28 +47,34 @@ class CardReader:
         name_of: Callable[[Topic], str],
         known_tools: KnownTools,
         prepare: Callable[[], Awaitable[None]],
+        toolsets: Callable[[], Collection[str]],
+        *,
+        shared: bool = False,
         fault_of: Callable[[ToolsetCard], Awaitable[str | None]] = fault_apart,
     ) -> None:
         """`prepare` does what takes time with new tools, before any run uses them.
 
-        `fault_of` says what is wrong with the schemas of a card.
+        `toolsets` are those that agents name now, `shared`: the topic of earlier versions, which
+        any tool server may write, is read too. `fault_of` finds a fault in the schemas of a card.
         """
         self._prepare, self._fault_of = prepare, fault_of
         self._new_consumer, self._name_of = new_consumer, name_of
-        self._known_tools = known_tools
-        self._place = TopicPartition(name_of(TOOLSETS), 0)
+        self._known_tools, self._toolsets, self._shared = known_tools, toolsets, shared
+        self._places: Mapping[TopicPartition, str] = {}  # that are read, with their toolsets
+        self._has_own_card: set[str] = set()
+        self._lacks_places = False
         self._is_read = asyncio.Event()
         self._asked: asyncio.Event | None = None  # by those who came since the end was asked for
         self._catching_up: list[asyncio.Event] = []
-        self._looked_at = 0.0  # loop time
+        self._looked_at = -LOOK_EVERY_S  # loop time
 
     async def until_read(self) -> None:
-        """Wait for what stood there, for a bounded time: without the topic there are no tools."""
+        """Wait for what stood there, for a bounded time: without the topics there are no tools."""
         try:
             async with asyncio.timeout(FIRST_LOOK_S):
                 await self._is_read.wait()
         except TimeoutError:
-            _log.warning("no card of a toolset could be read from %s yet", self._place.topic)
+            _log.warning("no cards of toolsets could be read yet")
 
     async def catch_up(self) -> None:
         """Wait until all that is announced by now is read, for a bounded time."""
@@ -74,7 +84,7 @@ class CardReader:
                 await asked.wait()
 
     async def run(self) -> None:
-        """Read for ever; what fails is begun anew, from the start."""
+        """Read for ever; after a failure again, from the start."""
         while True:
             consumer = self._new_consumer()
             try:
@@ -87,29 +97,44 @@ class CardReader:
                 await bounded(consumer.stop(), ASK_TIMEOUT_S)
 
     async def _follow(self, consumer: Any) -> None:
-        self._answer_waiting()
-        while self._place.topic not in await bounded(consumer.topics(), ASK_TIMEOUT_S):
-            self._report_all_read()  # no tool server has ever announced one
-            await asyncio.sleep(AGAIN_AFTER_S)
-            self._answer_waiting()
-        consumer.assign([self._place])
-        await bounded(consumer.seek_to_beginning(self._place), ASK_TIMEOUT_S)
-        ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
+        self._places, self._looked_at = {}, -LOOK_EVERY_S
+        ends: Mapping[TopicPartition, int] = {}
         while True:
-            asked = self._answer_waiting()
-            if asked:
-                ends = await bounded(consumer.end_offsets([self._place]), ASK_TIMEOUT_S)
-            found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
-            records = found.get(self._place, ())
-            has_changed = records or asked or self._looks_again()
-            if has_changed:
+            looks = self._answer_waiting() or self._looks_again()
+            if looks:
                 await self._look_for_topics(consumer)
-            for record in records:
-                await self._take(record)
-            if has_changed:
+                ends = await self._ends(consumer)
+            found = await self._next(consumer)
+            if found and not looks:  # a server makes its topics, and then announces its card
+                await self._look_for_topics(consumer)
+            for place, records in found.items():
+                for record in records:
+                    await self._take(self._places.get(place, SHARED), record)
+            if found or looks:
                 await self._prepare()
-            if await bounded(consumer.position(self._place), ASK_TIMEOUT_S) >= ends[self._place]:
+            if await self._has_read(consumer, ends):
                 self._report_all_read()
+
+    async def _ends(self, consumer: Any) -> Mapping[TopicPartition, int]:
+        if not self._places:
+            return {}
+        ends: Mapping[TopicPartition, int] = await bounded(
+            consumer.end_offsets([*self._places]), ASK_TIMEOUT_S
+        )
+        return ends
+
+    async def _next(self, consumer: Any) -> Mapping[TopicPartition, Collection[Record]]:
+        if not self._places:
+            await asyncio.sleep(POLL_MS / 1000)
+            return {}
+        found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
+        return {place: records for place, records in found.items() if records}
+
+    async def _has_read(self, consumer: Any, ends: Mapping[TopicPartition, int]) -> bool:
+        for place in self._places.keys() & ends.keys():
+            if await bounded(consumer.position(place), ASK_TIMEOUT_S) < ends[place]:
+                return False
+        return True
 
     def _answer_waiting(self) -> bool:
         """Whether somebody asked for what is there now, since the end was asked for last."""
@@ -124,25 +149,65 @@ class CardReader:
             self._catching_up.pop().set()
 
     async def _look_for_topics(self, consumer: Any) -> None:
-        """The tool server makes the topic of its toolset, and the topic may be deleted."""
+        """The tool server makes the topics of its toolset, and they may be deleted."""
         names = await bounded(consumer.topics(), ASK_TIMEOUT_S)
         for toolset in self._known_tools.look(lambda one: self._name_of(tool_calls(one)) in names):
             _log.warning("the toolset %s cannot be used any more: %s", toolset, NO_TOPIC)
+        named = frozenset(self._toolsets())
+        wanted = {self._name_of(toolset_cards(one)): one for one in sorted(named)}
+        if self._shared:
+            wanted[self._name_of(SHARED_CARDS)] = SHARED
+        places = {TopicPartition(name, 0): one for name, one in wanted.items() if name in names}
+        self._lacks_places = len(places) < len(wanted)
+        for toolset in {*self._places.values()} - {SHARED} - named:
+            self._known_tools.end(toolset)  # which no agent names any more
+            self._has_own_card.discard(toolset)
+        if places != self._places:
+            await self._assign(consumer, places)
         self._looked_at = asyncio.get_running_loop().time()
 
+    async def _assign(self, consumer: Any, places: Mapping[TopicPartition, str]) -> None:
+        """New places are read from their start, the others from where they are."""
+        kept = self._places.keys() & places.keys()
+        positions = {one: await bounded(consumer.position(one), ASK_TIMEOUT_S) for one in kept}
+        consumer.assign([*places])
+        for place, position in positions.items():
+            consumer.seek(place, position)
+        if new := places.keys() - kept:
+            await bounded(consumer.seek_to_beginning(*new), ASK_TIMEOUT_S)
+        self._places = places
+
     def _looks_again(self) -> bool:
-        again_s = AGAIN_AFTER_S if self._known_tools.waits_for_topics else LOOK_EVERY_S
+        is_soon = self._lacks_places or self._known_tools.waits_for_topics
+        again_s = AGAIN_AFTER_S if is_soon else LOOK_EVERY_S
         return asyncio.get_running_loop().time() >= self._looked_at + again_s
 
-    async def _take(self, record: Record) -> None:
+    async def _take(self, owner: str, record: Record) -> None:
+        """`owner` is whose topic it stands in: the only toolset that it may speak of."""
         if isinstance(record, Unreadable):
             return
-        if record.value is None:
-            self._known_tools.end((record.key or b"").decode(errors="replace"))
+        key = (record.key or b"").decode(errors="replace")
+        toolset = owner or key
+        if owner:
+            self._has_own_card.add(owner)
+        elif toolset in self._has_own_card or toolset not in self._toolsets():
             return
-        card = decode(record.value)
+        if key != toolset:
+            self._refuse(toolset, "a record under another key stands in the topic of its card")
+        elif record.value is None:
+            self._known_tools.end(toolset)
+        else:
+            await self._settle(toolset, record.value)
+
+    async def _settle(self, toolset: str, value: bytes) -> None:
+        card = decode(value)
         if not isinstance(card, ToolsetCard):
-            return
-        unusable = await self._fault_of(card)
-        if fault := self._known_tools.settle(card, unusable):
-            _log.warning("the card of the toolset %s is not taken: %s", card.toolset, fault)
+            self._refuse(toolset, "the record is no card")
+        elif card.toolset != toolset:
+            self._refuse(toolset, "the card is of another toolset")
+        elif fault := self._known_tools.settle(card, await self._fault_of(card)):
+            _log.warning("the card of the toolset %s is not taken: %s", toolset, fault)
+
+    def _refuse(self, toolset: str, fault: str) -> None:
+        self._known_tools.refuse(toolset, fault)
+        _log.warning("a card of the toolset %s is not taken: %s", toolset, fault)

@@ -27,6 +27,8 @@ async def reading_for_runs(
     known_tools: KnownTools,
     lifecycles: Callable[[], Mapping[int, Lifecycle]],
     planner: Planner | None,
+    *,
+    shared_cards: bool = False,
 ) -> list["asyncio.Task[None]"]:
     """Start them; where there are agents, once the cards that stand there are read.
 
@@ -50,7 +52,14 @@ async def reading_for_runs(
     if planner is None:
         return [asyncio.create_task(reader.run())]
     rarely = partial(consumer, RARE_FETCH_WAIT_MS)
-    cards = CardReader(rarely, name_of, known_tools, planner.prepare_agents)
+    cards = CardReader(
+        rarely,
+        name_of,
+        known_tools,
+        planner.prepare_agents,
+        lambda: planner.agents.toolsets,
+        shared=shared_cards,
+    )
     planner.catch_up = cards.catch_up
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()

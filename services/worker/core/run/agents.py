@@ -50,6 +50,12 @@ class Agents:
         """Of what the operator says of each agent, such as of `support.v3`; not of its tools."""
         return {f"{name}.v{version}": _digest(one) for (name, version), one in self._known.items()}
 
+    @property
+    def toolsets(self) -> frozenset[str]:
+        """Those that any of the agents names a tool of."""
+        names = (name for agent in self._known.values() for name in agent.tools)
+        return frozenset(name.partition(".")[0] for name in names)
+
     def find(self, ref: AgentRef) -> Agent | None:
         """The agent that a request names."""
         version = self._newest.get(ref.name) if ref.version is None else ref.version

@@ -1,5 +1,6 @@
 """The tools that tool servers have announced: each card is looked at before any agent has it."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ class KnownTools:
     pins: Mapping[str, str] = field(default_factory=dict)
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
+    refusals: Counter[str] = field(default_factory=Counter)  # records that were not taken
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
     _last: dict[str, tuple[ToolsetCard, str | None]] = field(default_factory=dict)  # seen of each
     _has_topic: Callable[[str], bool] = lambda _: True
@@ -37,6 +39,21 @@ class KnownTools:
     def settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
         """The same, once it is known what is wrong with its schemas."""
         self._last[card.toolset] = card, unusable
+        fault = self._settle(card, unusable)
+        if fault and fault != NO_TOPIC:
+            self.refusals[card.toolset] += 1
+        return fault
+
+    def refuse(self, toolset: str, fault: str) -> None:
+        """A record in the toolset's topic that is none of its cards; what was taken stays."""
+        self.refused[toolset] = fault
+        self.refusals[toolset] += 1
+
+    def notes(self) -> list[str]:
+        """In a sentence each, what an operator should know of toolsets."""
+        return [f"toolset {name}: {fault}" for name, fault in sorted(self.refused.items())]
+
+    def _settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
         if fault := self._pin_fault(card) or unusable:
             self.refused[card.toolset] = fault
             return fault
@@ -55,7 +72,7 @@ class KnownTools:
             taken = self._taken.get(toolset)
             if taken and self._pin_fault(taken):
                 self._drop(toolset)
-            self.settle(*last)
+            self._settle(*last)
 
     def look(self, has_topic: Callable[[str], bool]) -> list[str]:
         """Say which toolsets have a topic; gives those that have lost theirs."""

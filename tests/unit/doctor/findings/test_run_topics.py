@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from answerbus.partition import Layout
-from answerbus.topics import CONTROLS, RUN_TOPICS, STEPS, TOOLSETS, TOPICS, Topic, tool_calls
+from answerbus.topics import CONTROLS, RUN_TOPICS, STEPS, TOPICS, Topic, tool_calls, toolset_cards
 from services.doctor.findings.run_topics import run_topics_findings
 from services.settings import KafkaSettings
 from services.topics.planning.plan import needed
@@ -21,7 +21,7 @@ def told_without(*missing: Topic, partitions: int = 12) -> tuple[str, str]:
 
 
 def test_all_are_there() -> None:
-    assert told_without() == ("ok", "8 topics of runs, with calls of orders, echo")
+    assert told_without() == ("ok", "9 topics of runs, with calls of orders, echo")
 
 
 def test_each_that_is_missing_is_named() -> None:
@@ -66,4 +66,4 @@ def test_without_agents_nothing_is_said() -> None:
     assert list(run_topics_findings(replace(WELL, layout=Layout(12)), SETTINGS)) == []
     assert list(run_topics_findings(replace(WELL, run_topics=WANTED), SETTINGS)) == []
     assert set(RUN_TOPICS) < set(WANTED)
-    assert TOOLSETS in WANTED
+    assert toolset_cards("orders") in WANTED

@@ -6,7 +6,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.request_key import RequestKey
 from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import TOOLSETS
+from answerbus.topics import toolset_cards
 from services.operators.adapters.past_runs import PastRuns, runs_to_read
 from services.operators.records.stored import Stored
 from tests.unit.console.context import Shelf
@@ -56,7 +56,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
     other: tuple[str, ...],
 ) -> None:
     records = a_tree()
-    card = Stored(TOOLSETS, 0, 0, AT_MS, b"orders", encode(CARD).value, ())
+    card = Stored(toolset_cards("orders"), 0, 0, AT_MS, b"orders", encode(CARD).value, ())
     found = PastRuns(Shelf(records))
     found.take([card, *records], keys("r-1", *other))
     past = await found.of(letter("r-1"))

@@ -126,9 +126,10 @@ def test_agents_need_the_topics_of_runs_and_those_of_their_tools() -> None:
     names = [topic.name for topic in wanted[len(TOPICS) :]]
     assert names == [
         *(topic.name for topic in RUN_TOPICS),
-        "toolsets",
         "tools.orders",
+        "toolsets.orders",
         "tools.echo",
+        "toolsets.echo",
     ]
     assert needed((), has_agents=True) == (*TOPICS, *RUN_TOPICS)
     assert needed((), has_agents=False) == TOPICS

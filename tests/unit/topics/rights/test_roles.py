@@ -11,7 +11,6 @@ from answerbus.topics import (
     RETRIES,
     RUN_TOPICS,
     STEPS,
-    TOOLSETS,
     TOPICS,
     Party,
 )
@@ -36,9 +35,9 @@ def test_a_role_writes_what_the_table_of_topics_says(role: Role, party: Party) -
 
 
 def test_a_worker_reads_what_the_table_of_topics_says() -> None:
-    assert may("worker", "Read") == {
-        it.full_name("acme") for it in EVERY_TOPIC if "worker" in it.readers
-    }
+    own = {it.full_name("acme") for it in EVERY_TOPIC if "worker" in it.readers}
+
+    assert may("worker", "Read") == own - {"acme.toolsets.{toolset}.v1"} | {"acme.toolsets."}
 
 
 def test_a_worker_writes_what_runs_need_and_calls_the_tools_of_any_toolset() -> None:
@@ -49,7 +48,7 @@ def test_a_worker_writes_what_runs_need_and_calls_the_tools_of_any_toolset() -> 
 
 def test_a_tool_server_reads_its_own_calls_and_can_approve_nothing() -> None:
     assert may("tools", "Read") == {"acme.tools.orders.v1"}
-    assert may("tools", "Write") == {"acme.tool-results.v1", "acme.toolsets.v1"}
+    assert may("tools", "Write") == {"acme.tool-results.v1", "acme.toolsets.orders.v1"}
 
 
 def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_may() -> None:
@@ -81,7 +80,7 @@ def test_people_and_apps_cancel_and_no_tool_server() -> None:
 def test_an_admin_makes_all_topics_and_those_of_each_toolset() -> None:
     """Those of toolsets keep their number of partitions."""
     lanes = {it.full_name("acme") for it in (*TOPICS, *RUN_TOPICS)}
-    of_tools = {TOOLSETS.full_name("acme"), "acme.tools."}
+    of_tools = {"acme.toolsets.", "acme.tools."}
 
     assert may("admin", "Alter") == lanes
     assert may("admin", "Describe") == of_tools
@@ -109,8 +108,12 @@ def test_only_workers_can_fence_a_lane() -> None:
     assert prefixes == {
         ("worker", "acme.lane."),
         ("worker", "acme.tools."),
+        ("worker", "acme.toolsets."),
+        ("operator", "acme.toolsets."),
         ("admin", "acme.tools."),
+        ("admin", "acme.toolsets."),
         ("console", "acme.tools."),  # which it reads, and whose groups it describes
+        ("console", "acme.toolsets."),
     }
 
 

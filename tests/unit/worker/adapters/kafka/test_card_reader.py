@@ -1,16 +1,17 @@
 """Cards are used only while there is a topic for the calls of their toolset."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
+import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from answerbus.envelope import encode
 from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import TOOLSETS, tool_calls
+from answerbus.topics import SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.adapters.kafka.card_reader import (
     AGAIN_AFTER_S,
     CATCH_UP_S,
@@ -22,7 +23,7 @@ from tests.unit.worker.core.run.test_known_tools import card
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import until
 
-PLACE = TopicPartition(TOOLSETS.full_name(), 0)
+ORDERS, ECHO = toolset_cards("orders"), toolset_cards("echo")
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ class Record:
 class Consumer:
     """A broker with cards, and with topics that come and go."""
 
-    cards: list[Record] = field(default_factory=list)
-    there: set[str] = field(default_factory=lambda: {TOOLSETS.full_name()})
+    cards: dict[str, list[Record]] = field(default_factory=dict)
+    there: set[str] = field(default_factory=lambda: {ORDERS.full_name()})
     fails: bool = False  # once
-    _read: int = 0
+    _read: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def start(self) -> None:
         await asyncio.sleep(0)
@@ -48,28 +49,38 @@ class Consumer:
     async def topics(self) -> set[str]:
         return set(self.there)
 
-    def assign(self, _: Any) -> None:
-        self._read = 0
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        self._read = dict.fromkeys(places, 10**6)  # where nobody has said
 
-    async def seek_to_beginning(self, _: Any) -> None:
-        self._read = 0
+    def seek(self, place: TopicPartition, position: int) -> None:
+        self._read[place] = position
 
-    async def end_offsets(self, _: Any) -> Mapping[TopicPartition, int]:
-        return {PLACE: len(self.cards)}
+    async def seek_to_beginning(self, *places: TopicPartition) -> None:
+        self._read |= dict.fromkeys(places, 0)
 
-    async def position(self, _: Any) -> int:
-        return self._read
+    async def end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {place: len(self.cards.get(place.topic, ())) for place in places}
+
+    async def position(self, place: TopicPartition) -> int:
+        return self._read[place]
 
     async def getmany(self, *, timeout_ms: int) -> Mapping[TopicPartition, Sequence[Record]]:
         await asyncio.sleep(timeout_ms / 1000)
         if self.fails:
             self.fails = False
             raise KafkaConnectionError
-        new, self._read = self.cards[self._read :], len(self.cards)
-        return {PLACE: new}
+        found = {}
+        for place, read in self._read.items():
+            records = self.cards.get(place.topic, [])
+            found[place], self._read[place] = records[read:], max(read, len(records))
+        return found
 
-    def announce(self, one: ToolsetCard) -> None:
-        self.cards.append(Record(one.toolset.encode(), encode(one).value))
+    def announce(
+        self, one: ToolsetCard, topic: Topic | None = None, key: str | None = None
+    ) -> None:
+        topic = topic or toolset_cards(one.toolset)
+        record = Record((key or one.toolset).encode(), encode(one).value)
+        self.cards.setdefault(topic.full_name(), []).append(record)
 
 
 async def nothing_to_do() -> None:
@@ -80,14 +91,118 @@ async def fault_at_once(one: ToolsetCard) -> str | None:
     return schema_fault(one)
 
 
-def reader_of(consumer: Consumer, known: KnownTools) -> CardReader:
+def reader_of(
+    consumer: Consumer,
+    known: KnownTools,
+    named: Collection[str] = ("orders",),
+    *,
+    shared: bool = False,
+) -> CardReader:
     return CardReader(
         lambda: consumer,  # type: ignore[arg-type, return-value]
         lambda topic: topic.full_name(),
         known,
         prepare=nothing_to_do,
+        toolsets=lambda: named,
+        shared=shared,
         fault_of=fault_at_once,  # no thread knows of virtual time
     )
+
+
+@contextmanager
+def followed(reader: CardReader) -> Iterator[None]:
+    reading = asyncio.create_task(reader.run())
+    try:
+        yield
+    finally:
+        reading.cancel()
+
+
+Announce = Callable[[Consumer], None]
+
+
+@pytest.mark.parametrize(
+    "announce",
+    [
+        lambda bus: bus.announce(card("pay"), ECHO),
+        lambda bus: bus.announce(card("pay"), ECHO, key="echo"),
+        lambda bus: bus.announce(card("pay"), ORDERS, key="other"),
+        lambda bus: bus.announce(card("pay", toolset="echo"), ORDERS, key="orders"),
+        lambda bus: bus.announce(card("pay"), SHARED_CARDS),
+        lambda bus: bus.cards[ECHO.full_name()].append(Record(b"orders", None)),
+        lambda bus: bus.cards[ORDERS.full_name()].append(Record(b"orders", b"{}")),
+        lambda bus: bus.cards[ORDERS.full_name()].append(Record(b"other", None)),
+    ],
+)
+def test_no_server_speaks_for_another_toolset(announce: Announce) -> None:
+    """Whoever may write the cards of `echo`, or the shared topic, changes nothing of `orders`."""
+
+    async def main() -> None:
+        there = {one.full_name() for one in (ORDERS, ECHO, SHARED_CARDS)}
+        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+        bus, known = Consumer(there=there), KnownTools()
+        bus.announce(card("get"))
+        bus.announce(card("say", toolset="echo"))
+        reader = reader_of(bus, known, ("orders", "echo"))
+        with followed(reader):
+            await reader.until_read()
+            before = dict(known.tools)
+            assert set(before) == {"orders.get", "echo.say"}
+
+            announce(bus)
+            await reader.catch_up()
+            assert known.tools == before
+            assert (
+                sum(known.refusals.values())
+                == len(known.notes())
+                == (0 if SHARED_CARDS.full_name() in bus.cards else 1)
+            )
+
+    run(main())
+
+
+def test_cards_of_the_shared_topic_are_read_where_asked_for_until_there_is_an_own_one() -> None:
+    async def main() -> None:
+        there = {SHARED_CARDS.full_name(), tool_calls("orders").full_name()}
+        bus, known = Consumer(there=there), KnownTools()
+        bus.announce(card("get"), SHARED_CARDS)
+        bus.announce(card("pay"), SHARED_CARDS, key="echo")
+        reader = reader_of(bus, known, ("orders", "echo"), shared=True)
+        with followed(reader):
+            await reader.until_read()
+            assert set(known.tools) == {"orders.get"}
+
+            bus.there.add(ORDERS.full_name())
+            bus.announce(card("get", "ship"))
+            await reader.catch_up()
+            bus.announce(card("pay"), SHARED_CARDS)
+            await reader.catch_up()
+            assert set(known.tools) == {"orders.get", "orders.ship"}
+
+    run(main())
+
+
+def test_a_toolset_that_no_agent_names_is_not_read() -> None:
+    async def main() -> None:
+        there = {one.full_name() for one in (ORDERS, ECHO)}
+        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+        bus, known, named = Consumer(there=there), KnownTools(), {"echo"}
+        bus.announce(card("get"))
+        bus.announce(card("say", toolset="echo"))
+        reader = reader_of(bus, known, named)
+        with followed(reader):
+            await reader.until_read()
+            assert set(known.tools) == {"echo.say"}
+
+            named.add("orders")
+            await reader.catch_up()
+            assert set(known.tools) == {"echo.say", "orders.get"}
+
+            named.remove("echo")
+            await reader.catch_up()
+            assert set(known.tools) == {"orders.get"}
+
+    run(main())
 
 
 def test_a_toolset_is_used_from_when_its_topic_is_there_until_it_is_gone() -> None:
