@@ -23,6 +23,7 @@ from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client import uuid7
 from answerbus.client.answer_type import TYPE_DISAGREES, AnswerType
 from answerbus.client.ask_options import make_request
+from answerbus.client.request_id import is_new
 from answerbus.client.subscription import item_of
 from answerbus.client.terminals import terminal_of
 from answerbus.envelope import Undecodable, decode, encode
@@ -292,6 +293,10 @@ def test_a_refusing_variant_is_a_refusal_whose_answer_is_kept() -> None:
 
 def test_a_new_id_is_a_uuid_of_version_7_that_keeps_its_moment() -> None:
     made = uuid7(0x0199E7A46C1F, bytes(range(10)))
+    assert is_new(str(made), 0x0199E7A46C1F + 1_000)
+    assert not is_new(str(made), 0x0199E7A46C1F + 60_000)
+    assert not is_new(str(made), 0x0199E7A46C1F - 1)
+    assert not is_new("ticket-1", 0x0199E7A46C1F)
 
     assert str(made) == "0199e7a4-6c1f-7001-8203-040506070809"
     assert (made.version, made.variant) == (7, uuid.RFC_4122)

@@ -50,6 +50,34 @@ def text_request(request_id: str, workflow_id: str = "w") -> Request:
     )
 
 
+async def test_a_request_that_was_answered_before_has_its_outcome_at_once(bus: Bus) -> None:
+    """A consumer that reads its ticket twice asks the same twice."""
+    asked: list[str] = []
+
+    def answer(request: Request) -> list[Event]:
+        if request.request_id in asked:
+            return []  # as a worker drops a copy
+        asked.append(request.request_id)
+        return [result(request, "Hello.")]
+
+    async with client_of(bus) as client, answering(bus, answer):
+        first = [
+            await client.ask("Say hello.", workflow_id="w", request_id=f"ticket-{number}")
+            for number in range(20)
+        ]
+    async with client_of(bus) as client:  # nothing answers any more
+        again = [
+            await client.ask(
+                "Say hello.", workflow_id="w", request_id=f"ticket-{number}", timeout_s=20
+            )
+            for number in (0, 19)
+        ]
+        with pytest.raises(NoAnswerYet):  # the same id in another workflow is another request
+            await client.ask("Say hello.", workflow_id="x", request_id="ticket-0", timeout_s=2)
+
+    assert again == [first[0], first[19]]
+
+
 async def test_a_contract_is_asked_for_by_its_type_and_answered_in_it(bus: Bus) -> None:
     asked: list[Request] = []
 

@@ -99,7 +99,9 @@ class Client(OpenRequests):
     ) -> "TypedTerminal[Any]":
         """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
 
-        Without `timeout_s` it waits 120 s, and for a run until 60 s after its deadline (`ttl_s`).
+        A request that was asked before (the same `request_id` and `workflow_id`) gives the outcome
+        that it had within the last 24 h. Without `timeout_s` it waits 120 s, and for a run until
+        60 s after its deadline (`ttl_s`).
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
         `trace` is the span that asks; see `answerbus.trace.read_trace`. `on_progress` is called

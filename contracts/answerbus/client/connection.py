@@ -1,8 +1,10 @@
 """A client's operations on events: publish a request, wait for its terminal, find it."""
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from typing import Self
 
@@ -10,10 +12,11 @@ from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus
 from answerbus.client.controls import PublishedControl, find_effect, publish_control
-from answerbus.client.errors import NoAnswerYet
+from answerbus.client.errors import BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
-from answerbus.client.history import find_terminal
+from answerbus.client.history import find_past_terminal, find_terminal
 from answerbus.client.progress import Published, Tell, retries_of, with_retries
+from answerbus.client.request_id import is_new
 from answerbus.client.terminals import Terminals
 from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
@@ -24,6 +27,10 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
+
+CONFLICT_S = 1.0  # in which a worker reports that the id was used with another body
+
+_log = logging.getLogger(__name__)
 
 
 class Connection:
@@ -68,10 +75,16 @@ class Connection:
         trace: Trace | None = None,
         tell: Tell | None = None,
     ) -> Terminal:
-        """Publish, and wait for the first terminal from then on; raises NoAnswerYet."""
+        """Publish, and wait for the first terminal; raises NoAnswerYet.
+
+        A request that was asked before may have had its terminal: it is looked for meanwhile.
+        """
         terminals = await self._reader()
         partition = self._layout.owner(request.workflow_id)
-        async with terminals.awaiting(RequestKey.of(request), partition) as terminal:
+        async with (
+            terminals.awaiting(RequestKey.of(request), partition) as terminal,
+            self._looking_back(request, terminal),
+        ):
             if tell is None:
                 await self.publish(request, trace)
                 return await _in_time(terminal, request, timeout_s)
@@ -79,6 +92,36 @@ class Connection:
                 tell(await self.publish(request, trace))
                 waiting = with_retries(terminal, request.request_id, retries, tell)
                 return await _in_time(waiting, request, timeout_s)
+
+    @asynccontextmanager
+    async def _looking_back(
+        self, request: Request, terminal: "asyncio.Future[Terminal]"
+    ) -> AsyncIterator[None]:
+        now_ms = time.time_ns() // 1_000_000
+        if is_new(request.request_id, now_ms):
+            yield
+            return
+        task = asyncio.create_task(self._look_back(request, terminal, now_ms))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _look_back(
+        self, request: Request, terminal: "asyncio.Future[Terminal]", now_ms: int
+    ) -> None:
+        homes = self._layout.homes(request.workflow_id)
+        try:
+            found = await find_past_terminal(self._bus, RequestKey.of(request), homes, now_ms)
+        except BusUnavailable as error:
+            _log.warning("no look at earlier outcomes of %s: %s", request.request_id, error)
+            return
+        if found is not None:
+            await asyncio.wait([terminal], timeout=CONFLICT_S)
+            if not terminal.done():
+                terminal.set_result(found)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
         """The first terminal since the start of retention, or a later one; raises NoAnswerYet."""

@@ -1,26 +1,85 @@
-"""Look for the terminal of a request from the start of retention on."""
+"""Look for the terminal of a request that was published before."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
+from answerbus.client.records.batch import Record
+from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.terminals import TOPICS, terminal_of
 from answerbus.event import Terminal
 from answerbus.request_key import RequestKey
 
+LOOK_BACK_S = (600, 3 * 3_600, 24 * 3_600)  # the newest first; workers know ids for 24 h
+LOOK_BACK_BYTES_MAX = 64 * 1024 * 1024  # of records, in all of that time
 _POLL_MS = 1_000
+_FETCH_WAIT_MS = 50
 
 
 async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[int]) -> Terminal:
     """The first terminal of the request in these partitions; waits until there is one."""
     consumer = bus.consumer(auto_offset_reset="earliest")
     async with bus.running(consumer):
-        consumer.assign(
-            [bus.place(topic, partition) for topic in TOPICS for partition in partitions]
-        )
+        consumer.assign(_places(bus, partitions))
         while True:
             with bus.explained():
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
-                for record in records:
-                    if (terminal := terminal_of(record, {request})) is not None:
-                        return terminal
+                if (terminal := _first(records, request)) is not None:
+                    return terminal
+
+
+async def find_past_terminal(
+    bus: Bus, request: RequestKey, partitions: Collection[int], now_ms: int
+) -> Terminal | None:
+    """The terminal of the request among those of the last day; None if it is not found.
+
+    It looks at the newest records first, at most LOOK_BACK_BYTES_MAX. Raises BusUnavailable.
+    """
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    places, left = _places(bus, partitions), LOOK_BACK_BYTES_MAX
+    async with bus.running(consumer):
+        consumer.assign(places)
+        with bus.explained():
+            ends = await consumer.end_offsets(places)
+            for past_s in LOOK_BACK_S:
+                times = dict.fromkeys(places, now_ms - 1_000 * past_s)
+                found = await consumer.offsets_for_times(times)
+                begins = {
+                    p: min(at.offset, ends[p]) if (at := found.get(p)) else ends[p] for p in places
+                }
+                terminal, read = await _between(consumer, begins, ends, request)
+                left -= read
+                if terminal is not None or left <= 0:
+                    return terminal
+                ends = begins
+    return None
+
+
+async def _between(
+    consumer: RecordConsumer,
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    request: RequestKey,
+) -> tuple[Terminal | None, int]:
+    """The terminal, if it is between these offsets, and how many bytes were read."""
+    for place, begin in begins.items():
+        consumer.seek(place, begin)
+    read, waiting = 0, {place for place in begins if begins[place] < ends[place]}
+    while waiting and read < LOOK_BACK_BYTES_MAX:
+        for records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).values():
+            read += sum(len(record.value or b"") for record in records)
+            if (terminal := _first(records, request)) is not None:
+                return terminal, read
+        waiting = {place for place in waiting if await consumer.position(place) < ends[place]}
+    return None, read
+
+
+def _first(records: Collection[Record], request: RequestKey) -> Terminal | None:
+    found = (terminal_of(record, {request}) for record in records)
+    return next((terminal for terminal in found if terminal is not None), None)
+
+
+def _places(bus: Bus, partitions: Collection[int]) -> list[TopicPartition]:
+    return [bus.place(topic, partition) for topic in TOPICS for partition in partitions]

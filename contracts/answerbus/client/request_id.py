@@ -3,6 +3,7 @@
 from uuid import UUID
 
 RANDOM_BYTES = 10
+NEW_MS = 5_000
 _VERSION = 0x7 << 76
 _VARIANT = 0x2 << 62
 _FIXED_BITS = 0xF << 76 | 0x3 << 62
@@ -14,3 +15,12 @@ def uuid7(unix_ms: int, randomness: bytes) -> UUID:
         raise ValueError(f"a UUIDv7 takes {RANDOM_BYTES} random bytes")
     bits = int.from_bytes(unix_ms.to_bytes(6, "big") + randomness, "big")
     return UUID(int=bits & ~_FIXED_BITS | _VERSION | _VARIANT)
+
+
+def is_new(request_id: str, now_ms: int) -> bool:
+    """Whether the id is a UUIDv7 of the last seconds, which was hardly asked before."""
+    try:
+        made = UUID(request_id)
+    except ValueError:
+        return False
+    return made.version == 7 and 0 <= now_ms - (made.int >> 80) < NEW_MS

@@ -60,6 +60,9 @@ class FakeConnection(Connection):
             tell(taken.published)
         if taken.terminal is not None:
             return taken.terminal
+        for record in self._fake.outcomes:  # of the same request, asked before
+            if (terminal := terminal_of(record, {RequestKey.of(request)})) is not None:
+                return terminal
         if not taken.is_prepared:
             raise FakeClientError(
                 "The test has prepared no outcome for a request with the instructions "
