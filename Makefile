@@ -14,7 +14,7 @@ STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
 .PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
-	up down console demo recording chaos simulate cluster alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
+	up down console demo recording chaos storms simulate cluster alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUES
 			--requests $(or $(REQUESTS),$(if $(filter 1,$(RUNS)),2000,10000)) \
 			$(if $(BROKERS),--brokers $(BROKERS)) $(if $(filter 1,$(HOSTILE)),--hostile) \
 			$(if $(filter 1,$(RUNS)),--runs) || exit $$?; done
+
+storms: install  ## Requests of transactions held, dropped, repeated, cut off before three brokers; SEEDS=200
+	@$(RUN) -m tests.storms.run --seeds $(or $(SEEDS),200)
 
 simulate: install  ## Seeded histories of the lanes on a virtual clock; HISTORIES=10000 SEED=0; AGENTS=1 with runs
 	@$(RUN) -m tests.simulation --histories $(or $(HISTORIES),10000) --seed $(or $(SEED),0) \

@@ -26,7 +26,7 @@ def _without(folders: Iterable[str]) -> tuple[str, ...]:
 
 
 _ALL = {*WIDE, *WITH_BROKER, "contracts", "model_survey", "unit"}
-_NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo"})
+_NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo", "storms"})
 _NOT_ON_KAFKA = _without({*WIDE, "contracts", "unit"} - {*WITH_BROKER})
 _NOT_LONG = _without({*WIDE, "contracts"} - {*WITH_BROKER})
 

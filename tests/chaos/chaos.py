@@ -141,7 +141,7 @@ class Chaos:
             return Ordinary(Cluster(self._folder, size.brokers))
         count, lasting_s = round(size.requests * GARBAGE_SHARE), size.window_s - SESSION_S
         planned = garbage(self._seed, count, size.partitions, lasting_s)
-        return Hostile(self._folder, size.brokers, PREFIX, size.partitions, planned)
+        return Hostile(self._seed, self._folder, size.brokers, PREFIX, size.partitions, planned)
 
     def _start(self, fleet: Fleet) -> None:
         for slot in range(self._size.workers):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from infra.kafka import Cluster
+from infra.ports import free_ports
 from tests.chaos.audit.history import History, Violation
 from tests.chaos.audit.record import Record
 from tests.chaos.clocks import Clocks
@@ -14,8 +15,11 @@ from tests.chaos.rights import WorkersRights
 from tests.chaos.stage import Grips
 from tests.integration.rights import PASSWORD, PASSWORD_ENV, USER
 from tests.integration.secured import sasl_properties
+from tests.storms.proxied import ProxyThread
+from tests.storms.storm import astray
 
 PROTOCOL = "SASL_PLAINTEXT"
+ASTRAY = 0.01  # of the requests of transactions: more, and little else would go on
 
 
 class Ordinary:
@@ -61,13 +65,22 @@ class Ordinary:
 
 
 class Hostile(Ordinary):
-    """Garbage among the requests, clocks that jump, rights that go and come."""
+    """Garbage among the requests, clocks that jump, rights that go and come, lossy connections."""
 
     def __init__(
-        self, folder: Path, brokers: int, prefix: str, partitions: int, garbage: list[Garbage]
+        self,
+        seed: int,
+        folder: Path,
+        brokers: int,
+        prefix: str,
+        partitions: int,
+        garbage: list[Garbage],
     ) -> None:
         """Raises SetupError if clocks cannot be set."""
-        super().__init__(Cluster(folder, brokers, (PROTOCOL,), sasl_properties()))
+        ports = free_ports(brokers)
+        advertised = {PROTOCOL: ports}
+        super().__init__(Cluster(folder, brokers, (PROTOCOL,), sasl_properties(), advertised))
+        self._proxies = ProxyThread(self.cluster, ports, PROTOCOL, astray(seed, ASTRAY))
         plain = self.cluster.bootstrap_servers
         self._topic, self._partitions = f"{prefix}.requests.v1", partitions
         self._clocks = Clocks(folder)
@@ -77,7 +90,7 @@ class Hostile(Ordinary):
     def kafka(self) -> Mapping[str, str]:
         """Workers come in by password, so that they have the rights of a user."""
         return {
-            "bootstrap_servers": self.cluster.servers_at(PROTOCOL),
+            "bootstrap_servers": self._proxies.servers,
             "security_protocol": PROTOCOL,
             "sasl_plain_username": USER,
             "sasl_plain_password_env": PASSWORD_ENV,
@@ -88,7 +101,8 @@ class Hostile(Ordinary):
         return {PASSWORD_ENV: PASSWORD, **self._clocks.environment(slot)}
 
     def prepare(self) -> Grips:
-        """Workers are given their rights."""
+        """Workers are given their rights, and their way in."""
+        self._proxies.start()
         self._rights.give_all()
         return Grips(self._clocks, self._rights)
 
@@ -109,7 +123,11 @@ class Hostile(Ordinary):
     def summary(self) -> str:
         """Garbage that the brokers took; the rest they refused."""
         records = sum(one.garbage.batch.records for one in self._raw.placed)
-        return f", {len(self._raw.placed)} batches of garbage with {records} records"
+        lost = self._proxies.disturbed
+        return (
+            f", {len(self._raw.placed)} batches of garbage with {records} records, "
+            f"{lost} requests of transactions held, dropped, repeated or cut off"
+        )
 
     def check(self, history: History) -> Iterable[Violation]:
         """Garbage is told, record by record, where the broker said that it stands."""
@@ -118,3 +136,4 @@ class Hostile(Ordinary):
     def close(self) -> None:
         """What has not begun is left."""
         self._raw.close()
+        self._proxies.close()

@@ -25,7 +25,7 @@ from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
 from services.worker.limits.lease import CallLease
 from services.worker.ports import OutRecord, ReadProgress, StoredRecord
-from tests.simulation.producer import SimProducer
+from tests.simulation.producer import SimProducer, SimTransactionalProducer
 
 Patch = Callable[[], AbstractContextManager[object]]
 
@@ -278,4 +278,10 @@ MUTATIONS = (
     ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards),
+    Mutation(
+        "a producer keeps its epoch when an answer was not seen",
+        lambda: mock.patch.object(
+            SimTransactionalProducer, "begin_transaction", SimProducer.begin_transaction
+        ),
+    ),
 )

@@ -3,12 +3,15 @@
 import asyncio
 import random
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
 
 from aiokafka.errors import (
+    InvalidTxnState,
+    KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
@@ -29,6 +32,8 @@ LATE_S_MAX = 20.0  # how long the end of a transaction itself may be on its way
 SLOW_S_MIN, SLOW_S_MAX = 3.0, 11.0  # how late the answer to the end of one can be
 TERMINAL_TOPICS = (".results.v1", ".refusals.v1", ".dead-letters.v1")
 LISTING_TOPICS = (".retries.v1", ".runs.v1")
+HELD_ARRIVES = 0.5  # the chance of a request that was held, whenever its producer writes again
+BROKERS = 3  # which lead partitions in turn: a transaction is sent in several requests
 GIVEN_UP_IS_SENT = 0.5  # the chance of a request that was given up while nobody could be reached
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Sent = tuple[str, int, bytes | None, bytes | None, Headers]
+Held = tuple[int, Callable[["Transaction"], None]]  # its epoch, and what it does when it arrives
 
 
 class Fault(Enum):
@@ -48,6 +54,13 @@ class Fault(Enum):
     SILENT_COMMIT = auto()  # it happens, and nothing is heard
     SLOW = auto()  # it happens, and that is heard only seconds later
     LATE_COMMIT = auto()  # nothing is heard; it happens later, unless somebody has fenced first
+    UNSEEN = auto()  # it happens, the connection breaks, and the client asks again
+    HELD = auto()  # the same, and what was asked first arrives when the producer writes again
+    HELD_OFFSET = auto()  # the same of the group's offset that goes with the transaction
+
+
+class Unanswered(KafkaConnectionError):  # type: ignore[misc]  # aiokafka has no types
+    """The connection broke before the answer; the client asks again by itself."""
 
 
 class _Silence(Exception):
@@ -77,6 +90,7 @@ class Cluster:
         self.owners: dict[str, tuple[Process | None, int]] = {}  # by transactional id, with epoch
         self.running: list[SimProducer] = []  # producers that were started and not stopped
         self._open: dict[str, Transaction] = {}
+        self._held: defaultdict[str, list[Held]] = defaultdict(list)  # by transactional id
         self._broken: defaultdict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
         self._waiting: list[tuple[Process | None, Callable[[], Any], asyncio.Future[Any]]] = []
         self._listening: asyncio.Future[Process | None] | None = None
@@ -175,16 +189,49 @@ class Cluster:
             self.boundary.fenced(process, partition, self.offsets.get(partition, 0))
         return epoch
 
+    def renew(self, id_: str, epoch: int) -> int:
+        """The next epoch of a producer that has the last one."""
+        if self.owners[id_][1] != epoch:
+            raise ProducerFenced
+        if left := self._open.get(id_):
+            self._decide(left, Fate.COMMITTED if left.fate is Fate.PREPARED else Fate.ABORTED)
+        self.owners[id_] = self.owners[id_][0], epoch + 1
+        return epoch + 1
+
+    def add_partitions(self, id_: str, epoch: int, places: Collection[tuple[str, int]]) -> None:
+        """They become a part of the transaction, which begins with the first."""
+        self._transaction(id_, epoch).partitions.update(places)
+
     def produce(
-        self, id_: str | None, epoch: int, batch: Sequence[Sent]
+        self,
+        id_: str | None,
+        epoch: int,
+        batch: Sequence[Sent],
     ) -> list[KafkaError | None]:
         """Append a batch; for each record the error with which it was refused, if it was."""
         transaction = self._transaction(id_, epoch) if id_ is not None else None
         refused = self._chance.randrange(len(batch)) if self._is_refused() else None
-        return [
+        answers = [
             self._append(transaction, (id_ or "", epoch), sent, is_refused=number == refused)
             for number, sent in enumerate(batch)
         ]
+        if transaction:
+            self._let_held_arrive(transaction)
+        return answers
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that takes the records of a partition."""
+        return (crc32(topic.encode()) + partition) % BROKERS
+
+    def _let_held_arrive(self, transaction: Transaction) -> None:
+        """Perhaps; a broker refuses what is of a former epoch."""
+        held = self._held[transaction.id]
+        if not held or self._chance.random() > HELD_ARRIVES:
+            return
+        epoch, act = held.pop()
+        if epoch == transaction.epoch:
+            self.timeline.tell("a request that was held arrives", who=_name(self, transaction.id))
+            act(transaction)
 
     def add_offset(self, id_: str, epoch: int, partition: int, offset: int) -> None:
         """The group's offset is to move with the transaction; nobody asks who owns what."""
@@ -197,8 +244,13 @@ class Cluster:
         fault = self.end_faults.popleft() if self.end_faults else None
         if fault:
             self.timeline.tell(f"the end of its transaction: {fault.name}", who=_name(self, id_))
-        if fault in {None, Fault.SLOW, Fault.ANSWER_LOST, Fault.SILENT_COMMIT}:
+        if fault in {Fault.HELD, Fault.HELD_OFFSET}:
+            act = self._prepare if fault is Fault.HELD else partial(_set_offset, transaction.offset)
+            self._held[id_].append((epoch, act))
+        if fault not in {Fault.REFUSED, Fault.SILENCE, Fault.LATE_COMMIT}:
             self._prepare(transaction)
+        if fault in {Fault.UNSEEN, Fault.HELD, Fault.HELD_OFFSET}:
+            raise Unanswered
         if fault is Fault.SLOW:
             raise _LateError
         if fault is Fault.LATE_COMMIT:
@@ -240,6 +292,8 @@ class Cluster:
             )
             return MessageSizeTooLargeError()
         log = self.log(topic, partition)
+        if transaction and (topic, partition) not in transaction.partitions:
+            return InvalidTxnState()
         entry = log.append(self.clock.now(), key, value, headers, transaction)
         if transaction is None:
             self._grown(topic)
@@ -290,6 +344,10 @@ class Cluster:
     def _grown(self, topic: str) -> None:
         for watcher in self.watchers:
             watcher(topic)
+
+
+def _set_offset(offset: tuple[int, int] | None, transaction: Transaction) -> None:
+    transaction.offset = offset or transaction.offset
 
 
 def _name(cluster: Cluster, id_: str) -> str:

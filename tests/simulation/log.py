@@ -28,6 +28,7 @@ class Transaction:
     offset: tuple[int, int] | None = None
     entries: list["Entry"] = field(default_factory=list)
     logs: list["Log"] = field(default_factory=list)
+    partitions: set[tuple[str, int]] = field(default_factory=set)  # that may be written to
 
     @property
     def is_undecided(self) -> bool:

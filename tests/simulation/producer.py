@@ -1,6 +1,7 @@
 """A transactional producer with the interface and the manners of aiokafka's."""
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -9,8 +10,9 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalOperation, KafkaConnectionError, KafkaError, ProducerFenced
 
+from answerbus.client.transactional_producer import RenewsEpoch
 from services.worker.adapters.kafka.shard import LOG_APPEND_TIME
-from tests.simulation.cluster import Cluster, Sent
+from tests.simulation.cluster import Cluster, Sent, Unanswered
 from tests.simulation.log import Headers
 from tests.simulation.process import CURRENT
 
@@ -23,6 +25,7 @@ class Acknowledged:
     timestamp_type: int = LOG_APPEND_TIME
 
 
+Waiting = tuple[Sent, "asyncio.Future[Acknowledged]"]
 RECORDS_MAX = 3  # of a batch: few, so that batches are full now and then
 
 
@@ -46,16 +49,19 @@ class SimProducer:
     """Sends are gathered and go out together; a commit waits for them, also for those that failed.
 
     A record that the broker refused fails on its own future alone, and the commit succeeds
-    without it: that is what aiokafka does.
+    without it: that is what aiokafka does. `unanswered` says that a request was asked again.
     """
+
+    unanswered = False
 
     def __init__(self, *, cluster: Cluster, transactional_id: str | None = None, **_: Any) -> None:
         self._cluster, self._id = cluster, transactional_id
         self._epoch = -1
-        self._sent: list[tuple[Sent, asyncio.Future[Acknowledged]]] = []
+        self._sent: list[Waiting] = []
         self._flushing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._is_fatal = self._is_stopped = False
+        self._added: set[tuple[str, int]] = set()  # partitions of the transaction
         self._found: dict[str, int] = {}  # topics of others, with their partitions
         self.process = CURRENT.get()
 
@@ -79,6 +85,7 @@ class SimProducer:
 
     async def begin_transaction(self) -> None:
         assert not self._is_fatal, "after a fatal error nothing can begin"
+        self._added.clear()
 
     async def send(
         self,
@@ -123,7 +130,7 @@ class SimProducer:
         if self._flushing:
             await asyncio.wait([self._flushing])
         id_ = str(self._id)
-        self._ending = asyncio.create_task(self._call(lambda: self._cluster.end(id_, self._epoch)))
+        self._ending = asyncio.create_task(self._end(id_))
         self._ending.add_done_callback(_on_done)
         await asyncio.shield(self._ending)  # aiokafka goes on with a commit that was given up
 
@@ -139,25 +146,50 @@ class SimProducer:
                         await asyncio.wait([task])
             await asyncio.sleep(0.001)
 
+    async def _end(self, id_: str) -> None:
+        """As aiokafka does, until there is an answer."""
+        while True:
+            try:
+                return await self._call(lambda: self._cluster.end(id_, self._epoch))
+            except Unanswered:
+                self.unanswered = True
+
     async def _flush(self) -> None:
         while self._sent:
             batch, self._sent = self._sent, []
-            sent = [record for record, _ in batch]
-            appended_at = 0
-            try:
-                appended_at, errors = await self._cluster.ask(partial(self._produce, sent))
-            except KafkaError as error:
-                errors = [error] * len(batch)
-            except asyncio.CancelledError:
-                for _, future in batch:
-                    future.cancel()
-                raise
-            for (_, future), failure in zip(batch, errors, strict=True):
-                if failure is not None and not future.done():  # given up by the task that waited
-                    future.set_exception(failure)
+            by_leader: defaultdict[int, list[Waiting]] = defaultdict(list)
+            for record, future in batch:
+                by_leader[self._cluster.leader(*record[:2])].append((record, future))
+            await self._add_partitions({record[:2] for record, _ in batch})
+            await asyncio.gather(*map(self._deliver, by_leader.values()))
+
+    async def _add_partitions(self, places: set[tuple[str, int]]) -> None:
+        """What goes wrong here is told by the records that follow."""
+        if self._id is None or places <= self._added:
+            return
+        id_, cluster = self._id, self._cluster
+        with suppress(KafkaError):
+            await cluster.ask(lambda: cluster.add_partitions(id_, self._epoch, places))
+        self._added |= places
+
+    async def _deliver(self, batch: list[Waiting]) -> None:
+        """To one broker, in a request of its own."""
+        sent = [record for record, _ in batch]
+        appended_at = 0
+        try:
+            appended_at, errors = await self._cluster.ask(partial(self._produce, sent))
+        except KafkaError as error:
+            errors = [error] * len(batch)
+        except asyncio.CancelledError:
             for _, future in batch:
-                if not future.done():
-                    future.set_result(Acknowledged(appended_at))
+                future.cancel()
+            raise
+        for (_, future), failure in zip(batch, errors, strict=True):
+            if failure is not None and not future.done():  # given up by the task that waited
+                future.set_exception(failure)
+        for _, future in batch:
+            if not future.done():
+                future.set_result(Acknowledged(appended_at))
 
     def _produce(self, sent: list[Sent]) -> tuple[int, list[KafkaError | None]]:
         cluster = self._cluster
@@ -170,6 +202,14 @@ class SimProducer:
         except ProducerFenced:
             self._is_fatal = True
             raise
+
+
+class SimTransactionalProducer(RenewsEpoch, SimProducer):
+    """With what the product adds to aiokafka's."""
+
+    async def renew_epoch(self) -> None:
+        id_, cluster = str(self._id), self._cluster
+        self._epoch = await cluster.ask(lambda: cluster.renew(id_, self._epoch))
 
 
 def _frozen(headers: Any) -> Headers:

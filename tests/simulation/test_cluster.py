@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import MessageSizeTooLargeError, ProducerFenced
+from aiokafka.errors import InvalidTxnState, MessageSizeTooLargeError, ProducerFenced
 
 from tests.simulation.boundary import Boundary
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster, Fault
 from tests.simulation.log import Log
 from tests.simulation.process import Process, ProcessLoop, run_and_clean_up
-from tests.simulation.producer import SimProducer
+from tests.simulation.producer import SimProducer, SimTransactionalProducer
 from tests.simulation.timeline import Timeline
 from tests.unit.worker.builders import NOW
 
@@ -74,6 +74,54 @@ def test_a_successor_ends_what_was_open_and_shuts_its_predecessor_out() -> None:
             await before.commit_transaction()
 
     run(main())
+
+
+def test_a_held_end_ends_the_next_transaction_of_its_epoch_half_way() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        producer = await a_producer(cluster)
+        await (await producer.send(RESULTS, b"before"))
+        cluster.end_faults.append(Fault.HELD)
+        await producer.commit_transaction()
+        assert producer.unanswered
+
+        refused = await half_of_a_transaction(producer)
+
+        assert isinstance(refused.exception(), InvalidTxnState)
+        assert values(cluster)[:2] == [b"before", b"half"]
+
+    run(main())
+
+
+def test_a_held_end_does_nothing_in_the_next_epoch() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        producer = SimTransactionalProducer(cluster=cluster, transactional_id="sim.lane.0")
+        await producer.start()
+        await producer.begin_transaction()
+        await (await producer.send(RESULTS, b"before"))
+        cluster.end_faults.append(Fault.HELD)
+        await producer.commit_transaction()
+
+        sent = await half_of_a_transaction(producer)
+
+        assert (sent.exception(), values(cluster)) == (None, [b"before"])
+        await producer.commit_transaction()
+        await asyncio.sleep(0.01)
+        assert values(cluster)[:2] == [b"before", b"half"]
+
+    run(main())
+
+
+async def half_of_a_transaction(producer: SimProducer) -> "asyncio.Future[Any]":
+    """Records go on until what was held has had its chance; gives the last."""
+    await producer.begin_transaction()
+    await (await producer.send(RESULTS, b"half"))
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+        sent = await producer.send(RESULTS, b"the other half")
+        await asyncio.wait([sent])
+    return sent
 
 
 def test_what_is_undecided_holds_readers_back_and_markers_leave_gaps() -> None:

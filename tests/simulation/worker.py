@@ -39,7 +39,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
 from tests.simulation.group import Group
 from tests.simulation.process import Process
-from tests.simulation.producer import SimProducer
+from tests.simulation.producer import SimTransactionalProducer
 from tests.simulation.provider import SimProvider
 
 PREFIX = "sim"
@@ -72,7 +72,7 @@ class World:
 def simulated_clients() -> Iterator[None]:
     """Let the Kafka adapter of lanes use these clients instead of aiokafka's."""
     with (
-        mock.patch.object(shard, "TransactionalProducer", SimProducer),
+        mock.patch.object(shard, "TransactionalProducer", SimTransactionalProducer),
         mock.patch.object(shard, "RecordConsumer", SimReader),
         mock.patch.object(shard, "REST_S_MAX", NULLS.total_seconds() / 2),
     ):

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,9 +46,24 @@ class Treatment:
     after_s: float | None = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request of a transactional producer."""
+
+    api: Api
+    transactional_id: str
+
+
 PASS = Treatment()
-Rule = Callable[[Api], Treatment]
-_APIS = {api.value for api in Api}
+Rule = Callable[[Asked], Treatment]
+_FLEXIBLE_FROM = {  # version of the request since which its strings are compact
+    Api.PRODUCE: 9,
+    Api.INIT_PRODUCER_ID: 2,
+    Api.ADD_PARTITIONS: 3,
+    Api.ADD_OFFSETS: 3,
+    Api.END_TXN: 3,
+    Api.TXN_OFFSET_COMMIT: 3,
+}
 
 
 class _Cut(Exception):
@@ -71,7 +87,7 @@ class Proxy:
 
     def __init__(self, broker_port: int, rule: Rule = lambda _: PASS, port: int = 0) -> None:
         self.rule, self.port = rule, port
-        self.seen: list[tuple[Api, Kind]] = []
+        self.seen: Counter[tuple[Api, Kind]] = Counter()
         self.late_answers = asyncio.Semaphore(0)  # released by each answer to what came late
         self._broker_port = broker_port
         self._release = asyncio.Event()
@@ -123,14 +139,10 @@ class Proxy:
             broker.close()
 
     async def _pass_on(self, frame: bytes, connection: _Connection) -> None:
-        (key,), correlation = struct.unpack_from(">h", frame, 4), _correlation(frame, 8)
-        if key not in _APIS:
-            connection.broker.write(frame)
-            await connection.broker.drain()
-            return
-        api = Api(key)
-        treatment = self.rule(api)
-        self.seen.append((api, treatment.kind))
+        asked, correlation = _asked(frame), _correlation(frame, 8)
+        treatment = PASS if asked is None else self.rule(asked)
+        if asked:
+            self.seen[asked.api, treatment.kind] += 1
         match treatment.kind:
             case Kind.DELAY:
                 await self._wait(treatment)
@@ -196,6 +208,23 @@ class Proxy:
 async def _frame(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readexactly(4)
     return head + await reader.readexactly(struct.unpack(">i", head)[0])
+
+
+def _asked(frame: bytes) -> Asked | None:
+    """None for what belongs to no transaction."""
+    key, version = struct.unpack_from(">hh", frame, 4)
+    if key not in _FLEXIBLE_FROM:
+        return None
+    api = Api(key)
+    (client,) = struct.unpack_from(">h", frame, 12)
+    at = 14 + max(client, 0)
+    if version < _FLEXIBLE_FROM[api]:
+        (length,) = struct.unpack_from(">h", frame, at)
+        at += 2
+    else:  # behind the header's tags, of which clients send none
+        length = frame[at + 1] - 1
+        at += 2
+    return Asked(api, frame[at : at + length].decode()) if length > 0 else None
 
 
 def _correlation(frame: bytes, at: int) -> int:

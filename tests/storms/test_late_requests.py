@@ -47,7 +47,7 @@ async def test_a_late_request_changes_no_later_transaction(
         await producer.begin_transaction()
         await bounded(producer.send_and_wait(topic.topic, b"B"), LIMIT_S)
         (proxy,) = way_in.each
-        assert (api, kind) in proxy.seen
+        assert proxy.seen[api, kind] == 1
 
         proxy.release()
         await bounded(proxy.late_answers.acquire(), LIMIT_S)
@@ -106,7 +106,7 @@ async def test_an_epoch_is_asked_for_until_the_answer_is_seen(
 def treat_first(way_in: Proxies, api: Api, treatment: Treatment) -> None:
     """The next request of the kind alone."""
     left = [treatment]
-    way_in.set_rule(lambda asked: left.pop() if asked is api and left else PASS)
+    way_in.set_rule(lambda asked: left.pop() if asked.api is api and left else PASS)
 
 
 async def a_topic(cluster: ProxiedCluster, name: str) -> TopicPartition:
