@@ -11,14 +11,17 @@ from answerbus.private.runs import (
     RunRecord,
     RunsRecord,
     RunStepRecord,
+    head_key,
     runs_key,
     step_key,
 )
+from answerbus.request_key import SEPARATOR
 
 
 class _Part(NamedTuple):
-    request_id: str
-    after_step: int  # without which it cannot be; 0 for none
+    run: str  # the key of the record with which it begins
+    after: str  # the key of the step without which it cannot be
+    after_step: int  # its number; 0 for none
     offset: int
 
 
@@ -43,9 +46,9 @@ class RunGaps:
                     len(request.resumed.steps) if request.resumed else 0
                 )
             case RunStepRecord():
-                self._parts[runs_key(record)] = _Part(record.request_id, record.n - 1, offset)
+                self._parts[runs_key(record)] = _part(record, record.n - 1, offset)
             case RunCallRecord():
-                self._parts[runs_key(record)] = _Part(record.request_id, record.n, offset)
+                self._parts[runs_key(record)] = _part(record, record.n, offset)
             case RunChildRecord() | RunCancelRecord():
                 pass
 
@@ -76,11 +79,11 @@ class RunGaps:
 
     def _wanted(self, part: _Part) -> str | None:
         """The key of the record that is missing before a part."""
-        taken_over = self._taken_over.get(part.request_id)
+        taken_over = self._taken_over.get(part.run)
         if taken_over is None:
-            wanted = part.request_id
+            wanted = part.run
         else:
-            wanted = step_key(part.request_id, part.after_step)
+            wanted = part.after
             if part.after_step <= taken_over or wanted in self._parts:
                 return None
         return None if wanted in self._unreadable else wanted
@@ -90,6 +93,11 @@ def _name(key: bytes | None) -> str:
     return (key or b"").decode(errors="replace")
 
 
+def _part(record: RunStepRecord | RunCallRecord, after: int, offset: int) -> _Part:
+    key = step_key(record.request_id, after, record.workflow_id)
+    return _Part(head_key(record), key, after, offset)
+
+
 def _what(wanted: str) -> str:
-    name, _, n = wanted.partition("/")
+    name, _, n = wanted.partition(SEPARATOR)[0].partition("/")
     return f"step {n} of the run {name!a}" if n else f"the beginning of the run {name!a}"

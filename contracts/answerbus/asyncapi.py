@@ -19,15 +19,18 @@ _WITH_VARIANT = frozenset({"result", "refusal"})
 _TERMINAL = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
 _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
-    "request_id": "The `request_id`.",
+    "request": "`<request_id>@<workflow_id>`.",
     "dead_letter_id": "The `dead_letter_id`.",
     "ledger": (
-        "`account:<account_id>`, `closed:<request_id>`, `closed:@<origin>`, `lane` or "
-        "`skipped:@<offset>`."
+        "`account:<account_id>`, `closed:<request_id>@<workflow_id>`, `closed:@<origin>`, `lane` "
+        "or `skipped:@<offset>`."
     ),
     "call_id": "The `call_id`.",
     "toolset": "The name of the toolset.",
-    "run": "`<request_id>`, with `/<step>`, `/<step>/<call>` or `/cancel` behind it.",
+    "run": (
+        "`<request_id>`, `<request_id>/<step>` or `<request_id>/<step>/<call>` with "
+        "`@<workflow_id>` behind it, or `<request_id>/cancel/<workflow_id>`."
+    ),
 }
 _ABOUT = """\
 Requests to language models and their typed answers, over Kafka.

@@ -11,6 +11,7 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import (
     CLOSED_IDS_KEY,
+    CLOSED_KEY,
     LANE_KEY,
     AccountRecord,
     ClosedIdsRecord,
@@ -20,6 +21,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
@@ -73,11 +75,11 @@ def key(event: Event) -> str:
         case Result() | Attempt() | UnvalidatedResult() | Refusal() | Request():
             return event.workflow_id
         case ClosedRecord():
-            return f"closed:{'@' if event.is_place else ''}{event.closes}"  # no id has an @
+            return f"{CLOSED_KEY}{event.name}"
         case AccountRecord():
             return f"account:{event.account_id}"
         case RetryRequest():
-            return event.request_id
+            return RequestKey.of(event).record_key()
         case DeadLetter() | Replayed() | Dismissed():
             return event.dead_letter_id
         case ClosedIdsRecord():

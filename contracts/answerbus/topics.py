@@ -12,7 +12,7 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _MIB = 1024 * 1024
 
-Key = Literal["workflow_id", "request_id", "dead_letter_id", "ledger", "call_id", "toolset", "run"]
+Key = Literal["workflow_id", "request", "dead_letter_id", "ledger", "call_id", "toolset", "run"]
 Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit", "tools"]
 
 
@@ -114,7 +114,7 @@ REFUSALS = Topic(
 RETRIES = Topic(
     "retries",
     ("retry_request", "skipped"),
-    "request_id",
+    "request",
     "compact",
     None,
     writers=("worker", "operators"),

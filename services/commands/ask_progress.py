@@ -15,6 +15,7 @@ from answerbus.event import Event
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import AccountRecord
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, Topic
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -78,7 +79,7 @@ async def _follow(
 def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:
     """What a record says of a request that is waited for; None if it is about others."""
     match event:
-        case RetryRequest() if event.request_id == request.request_id:
+        case RetryRequest() if RequestKey.of(event) == RequestKey.of(request):
             return f"waits for {retry_text(event)}"
         case AccountRecord() if event.account_id == request.account_id:
             for spend in event.in_flight:

@@ -154,15 +154,16 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
     match TOPIC_OF_KIND[event.kind].key:
         case "workflow_id":
             assert key(event) == workflow_of(event)
-        case "request_id":
-            assert key(event) == request_of(event)
+        case "request":
+            assert key(event) == f"{request_of(event)}@{workflow_of(event)}"
         case "dead_letter_id":
             assert key(event) == json.loads(path.read_bytes())["dead_letter_id"]
         case "call_id" | "toolset" as name:
             assert key(event) == json.loads(path.read_bytes())[name]
         case "run":
             # A cancellation of a workflow is of no request.
-            assert key(event).partition("/")[0] == (request_of(event) or "")
+            subject = key(event).partition("@")[0].partition("/")[0]
+            assert subject == (request_of(event) or "")
         case "ledger":
             assert key(event).partition(":")[0] == event.kind
 

@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from answerbus.budget import Budget
 from answerbus.envelope import encode
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, Topic
 from infra.kafka import start_broker
 from services.worker.core.budget.account import Account
@@ -73,8 +74,9 @@ def written(ids: ClosedIds, hour: int) -> Iterator[OutRecord]:
         account = Account(f"w-{offset % 50}", f"w-{offset % 50}", Budget(attempts=9), now)
         yield records.account_record(account, 0).written()
         if number % RETRIED_EVERY == 0:
-            yield OutRecord(RETRIES, 0, name.encode(), RETRY, [])
-            yield records.retry_tombstone(name, 0)
+            retried = RequestKey(account.workflow_id, name).record_key().encode()
+            yield OutRecord(RETRIES, 0, retried, RETRY, [])
+            yield records.retry_tombstone(retried, 0)
         yield records.account_record(account, 0).written()
         closed = closed_record(name, account.workflow_id, DIGEST, "result", offset, now)
         ids.add(closed)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from unittest import mock
 
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES
 from services.worker.adapters.kafka.intake import PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
@@ -175,8 +176,8 @@ def _keeps_all_calls() -> AbstractContextManager[object]:
 def _blames_all_in_flight() -> AbstractContextManager[object]:
     """Two crashes are enough, also with others in flight."""
 
-    def mutated(self: Suspects, request_id: str) -> int | None:
-        suspect = self.found.get(request_id)
+    def mutated(self: Suspects, request: RequestKey) -> int | None:
+        suspect = self.found.get(request)
         return suspect.crashes if suspect and suspect.crashes >= suspects.HELD_FROM else None
 
     return mock.patch.object(Suspects, "given_up", mutated)

@@ -17,9 +17,12 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from answerbus.budget import Budget, Spent
+from answerbus.request_key import SEPARATOR, RequestKey
 from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 LEDGER_VERSION = 1
+LANE_VERSION = 2  # since the keys of retries, runs and closed ids have the workflow
+CLOSED_KEY = "closed:"
 OFFSET_MAX = 2**63 - 1  # as Kafka counts
 
 Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
@@ -76,6 +79,8 @@ class ClosedRecord(Wire):
     """A request id, or the place of a record that was no request, that has had its one event.
 
     A place has no `workflow_id`, which tells the two apart: a request may be called like a place.
+    Its record key is `closed:` and its name. In records of versions before, that of a request was
+    its id alone.
     """
 
     kind: Literal["closed"] = "closed"
@@ -86,6 +91,13 @@ class ClosedRecord(Wire):
     outcome: ClosedOutcome
     offset: Offset
     at: Timestamp
+
+    @property
+    def name(self) -> str:
+        """What its key names: the request with its workflow, or the place."""
+        if self.workflow_id is None:
+            return f"{SEPARATOR}{self.closes}"
+        return RequestKey(self.workflow_id, self.closes).record_key()
 
     @property
     def is_place(self) -> bool:
@@ -125,11 +137,11 @@ _CHUNK_NUMBER = f"[0-9]{{1,{CHUNK_DIGITS_MAX}}}"
 class ClosedIdsRecord(Wire):
     """Many closed ids at once, packed: it takes the place of as many `closed` records.
 
-    Three columns, sorted by `keys`: the first 8 bytes of the SHA-256 of an id (of a place with an
-    `@` before it); its next 4, and the first 8 of the digest of its body; the hash of its workflow,
-    by which partitions are found (of a place 4 times 255). `offset` is the greatest of theirs,
-    `since` and `until` are when the first and the last was closed, and `at` is when this was
-    written. A lane numbers its chunks without gaps; one may take the place of a few, and `covers`
+    Three columns, sorted by `keys`: the first 8 bytes of the SHA-256 of a name (see ClosedRecord);
+    its next 4, and the first 8 of the digest of its body; the hash of its workflow, by which
+    partitions are found (of a place 4 times 255). `offset` is the greatest of theirs, `since` and
+    `until` are when the first and the last was closed, and `at` is when this was written. A lane
+    numbers its chunks without gaps; one may take the place of a few, and `covers`
     so many numbers up to its own. A move names those that it brings otherwise.
     """
 
@@ -171,6 +183,7 @@ class Suspect(Wire):
     """A request that was under way when its worker ended, and how often that was so in a row."""
 
     request_id: RequestId
+    workflow_id: WorkflowId | None = None  # None as versions before wrote it, whose word is dropped
     crashes: Count = 0  # while its call was in flight
     alone: Count = 0  # of them, while nothing else was in flight in its worker
     prepared: Count = 0  # while it was made ready for its call, or an error ended that
@@ -188,6 +201,7 @@ class Watched(Wire):
 
     what: Literal["record", "preparation", "call"]
     request_id: RequestId | None = None
+    workflow_id: WorkflowId | None = None
     offset: Count | None = None
 
 
@@ -206,7 +220,7 @@ class LaneRecord(Wire):
     """
 
     kind: Literal["lane"] = "lane"
-    v: Literal[1] = 1
+    v: Literal[1, 2] = 2
     partitions: Partitions
     openings_without_progress: Count
     worker: str

@@ -10,10 +10,21 @@ from answerbus.budget import Budget, Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.outcome import Origin
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.step import Number
 from answerbus.tool_call import CallApproval, CallId, ToolsetName
 from answerbus.toolset_card import ToolCard
-from answerbus.wire import Count, Digest, Name, Notes, Reason, RequestId, Timestamp, Wire
+from answerbus.wire import (
+    Count,
+    Digest,
+    Name,
+    Notes,
+    Reason,
+    RequestId,
+    Timestamp,
+    Wire,
+    WorkflowId,
+)
 
 
 class ToolDefinition(Wire):
@@ -38,6 +49,9 @@ def _is_empty(value: object) -> bool:
 
 
 _IF_SAID = Field(exclude_if=_is_empty)
+
+# In the records of a version whose keys lacked the workflow it is None, and their keys stay so.
+Scope = Annotated[WorkflowId | None, _IF_SAID]
 
 
 class Delegation(Wire):
@@ -102,6 +116,7 @@ class RunRecord(Wire):
 
     kind: Literal["run"] = "run"
     v: Literal[1] = 1
+    workflow_id: Scope = None
     request: Request
     body_digest: Digest
     origin: Origin
@@ -114,6 +129,7 @@ class RunChildRecord(Wire):
 
     kind: Literal["run_child"] = "run_child"
     v: Literal[1] = 1
+    workflow_id: Scope = None
     request: Request
     body_digest: Digest
     origin: Origin
@@ -145,6 +161,7 @@ class RunStepRecord(Wire):
 
     kind: Literal["run_step"] = "run_step"
     v: Literal[1] = 1
+    workflow_id: Scope = None
     request_id: RequestId
     n: Number
     attempt: Number
@@ -169,6 +186,7 @@ class RunCallRecord(Wire):
 
     kind: Literal["run_call"] = "run_call"
     v: Literal[1] = 1
+    workflow_id: Scope = None
     request_id: RequestId
     n: Number
     place: Count
@@ -208,26 +226,40 @@ RUNS_RECORD: TypeAdapter[RunsRecord] = TypeAdapter(
 
 
 def runs_key(record: RunsRecord) -> str:
-    """The record key: a run, its steps, and their calls, one below the other."""
+    """The record key: a run, its steps, and their calls, each with the workflow."""
     match record:
         case RunRecord() | RunChildRecord():
-            return record.request.request_id
+            return head_key(record)
         case RunStepRecord():
-            return step_key(record.request_id, record.n)
+            return step_key(record.request_id, record.n, record.workflow_id)
         case RunCallRecord():
-            return call_key(record.request_id, record.n, record.place)
+            return call_key(record.request_id, record.n, record.place, record.workflow_id)
         case RunCancelRecord():
             return cancel_key(record.request_id, record.workflow_id)
 
 
-def step_key(request_id: str, n: int) -> str:
-    """Of the step number `n`; no request id has a slash."""
-    return f"{request_id}/{n}"
+def head_key(record: RunRecord | RunChildRecord | RunStepRecord | RunCallRecord) -> str:
+    """The key of the record with which the run of a record begins."""
+    if isinstance(record, RunRecord | RunChildRecord):
+        return run_key(record.request.request_id, record.workflow_id)
+    return run_key(record.request_id, record.workflow_id)
 
 
-def call_key(request_id: str, n: int, place: int) -> str:
+def run_key(request_id: str, workflow_id: str | None, part: str = "") -> str:
+    """Of a part of a run; no request id has a slash or an @."""
+    if workflow_id is None:
+        return f"{request_id}{part}"
+    return RequestKey(workflow_id, request_id).record_key(part)
+
+
+def step_key(request_id: str, n: int, workflow_id: str | None) -> str:
+    """Of the step number `n`."""
+    return run_key(request_id, workflow_id, f"/{n}")
+
+
+def call_key(request_id: str, n: int, place: int, workflow_id: str | None) -> str:
     """Of the tool call at `place` of that step."""
-    return f"{request_id}/{n}/{place}"
+    return run_key(request_id, workflow_id, f"/{n}/{place}")
 
 
 def cancel_key(request_id: str | None, workflow_id: str) -> str:

@@ -101,7 +101,7 @@ class Board:
                 minute.retries += 1
                 self.waits.take(event, record.place.partition, record.at_ms)
             case RetryEnded() as event:
-                self.waits.end(event.request_id)
+                self.waits.end(event, record.place.partition)
             case ReplayedSummary():
                 minute.replayed += 1
             case DismissedSummary():

@@ -73,7 +73,7 @@ def _key(record: RecordSummary) -> str | None:
     match record.event:
         case (ReplayedSummary() | DismissedSummary()) as event:
             return letter_key(event.dead_letter_id)
-        case RetryEnded(request_id=request_id):
+        case RetryEnded(request_id=request_id, workflow_id=None):
             return retry_key(request_id)
         case DeadLetterSummary(workflow_id=None) as event:
             return letter_key(event.dead_letter_id)

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+from answerbus.request_key import RequestKey
 from services.operators.records.event_summary import AttemptSummary
 
 RUNS_MAX = 20_000  # whose last call is remembered
@@ -12,14 +13,15 @@ class LastSteps:
     """Runs whose last call ended a step: the call after it is no repair."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, None] = OrderedDict()
+        self._runs: OrderedDict[RequestKey, None] = OrderedDict()
 
     def is_repair(self, event: AttemptSummary) -> bool:
         """Whether the call follows one of its request that gave nothing to go on with."""
-        follows_step = event.request_id in self._runs
-        self._runs.pop(event.request_id, None)
+        key = RequestKey.of(event)
+        follows_step = key in self._runs
+        self._runs.pop(key, None)
         if event.outcome == STEP:
-            self._runs[event.request_id] = None
+            self._runs[key] = None
             if len(self._runs) > RUNS_MAX:
                 self._runs.popitem(last=False)
         return event.attempt > 1 and not follows_step

@@ -46,7 +46,7 @@ def letter_key(dead_letter_id: str) -> str:
 
 
 def retry_key(request_id: str) -> str:
-    """Under which the end of a request's retries is kept."""
+    """Under which the end of a request's retries is kept whose key lacks the workflow."""
     return f"retry\0{request_id}"
 
 

@@ -34,8 +34,8 @@ class DecodedRecord:
         match self.event:
             case Undecodable() as found:
                 return found.workflow_id
-            case RetryEnded():
-                return None
+            case RetryEnded() as found:
+                return found.workflow_id
             case event:
                 return workflow_of(event)
 

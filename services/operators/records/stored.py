@@ -11,6 +11,7 @@ from answerbus.broker_time import bounded_ms, moment
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.failure import Problem
+from answerbus.request_key import SEPARATOR
 from answerbus.topics import RETRIES, Topic
 
 
@@ -27,6 +28,7 @@ class RetryEnded:
     """A null value in the retries: the request is no longer being retried."""
 
     request_id: str
+    workflow_id: str | None  # None where a version before wrote the key
     kind: ClassVar[Literal["retry_ended"]] = "retry_ended"
 
 
@@ -77,5 +79,6 @@ class Stored:
     def retry_ended(self) -> RetryEnded | None:
         """What a record without a value says among the retries."""
         if self.topic is RETRIES and self.value is None and self.key is not None:
-            return RetryEnded(self.key.decode(errors="replace"))
+            name, _, workflow_id = self.key.decode(errors="replace").partition(SEPARATOR)
+            return RetryEnded(name, workflow_id or None)
         return None

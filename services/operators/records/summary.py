@@ -52,7 +52,7 @@ class RecordSummary(Struct, frozen=True, gc=False):
         match self.event:
             case ReplayedSummary() | DismissedSummary() | LaneRecordSummary() | SkippedSummary():
                 return None
-            case ClosedIdsSummary() | RetryEnded() | UndecodableRecord():
+            case ClosedIdsSummary() | UndecodableRecord():
                 return None
             case event:
                 return event.workflow_id

@@ -101,7 +101,7 @@ def _related(
     )
     for record in found:
         match record.event:
-            case RetryEnded(request_id=request) if request in requests:
+            case RetryEnded(request_id=request, workflow_id=None) if request in requests:
                 yield record
             case (Replayed() | Dismissed()) as event if event.dead_letter_id in letters:
                 yield record

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from answerbus.private.ledger import Skipped
+from answerbus.request_key import SEPARATOR
 from services.operators.records.stored import Stored
 from services.private_records import passes_by, runs_event
 
@@ -20,7 +21,7 @@ def open_requests(records: Iterable[Stored]) -> list[str]:
         else:
             last[stored.partition, stored.key or b""] = stored
     names = {
-        (stored.key or b"").decode(errors="replace").partition("/")[0]
+        (stored.key or b"").decode(errors="replace").partition(SEPARATOR)[0].partition("/")[0]
         for stored in last.values()
         if not any(
             passes_by(one, stored.offset, stored.value)

@@ -26,12 +26,12 @@ async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
 
 def preparation(ticket: Ticket) -> Watched:
     """Its schema is compiled, its prompt built."""
-    return Watched(what="preparation", request_id=ticket.request.request_id)
+    return Watched(what="preparation", **ticket.key._asdict())
 
 
 def lone_call(ticket: Ticket) -> Watched:
     """It is called while nothing else is."""
-    return Watched(what="call", request_id=ticket.request.request_id)
+    return Watched(what="call", **ticket.key._asdict())
 
 
 async def _mark(lane: Lane, what: Watched | None) -> None:

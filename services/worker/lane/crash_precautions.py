@@ -18,7 +18,7 @@ def cause_without_preparation(lane: Lane, ticket: Ticket) -> Cause | None:
     """Why it ends without a look at what it asks, if it does."""
     if ticket.cancelled:
         return ticket.cancelled
-    suspects, name = lane.lane_state.suspects, ticket.request.request_id
+    suspects, name = lane.lane_state.suspects, ticket.key
     if crashes := suspects.given_up(name):
         return CrashedWorker(openings=crashes)
     waits_for_tools = ticket.run is not None and bool(ticket.run.open)
@@ -32,7 +32,7 @@ def cause_without_preparation(lane: Lane, ticket: Ticket) -> Cause | None:
 async def prepare(lane: Lane, ticket: Ticket) -> Prepared:
     """How it will be asked; where it may end the worker to find that out, under a mark."""
     request = ticket.request
-    is_held = lane.lane_state.suspects.is_held(request.request_id)
+    is_held = lane.lane_state.suspects.is_held(ticket.key)
     if not lane.opened.is_careful and not is_held:
         return await plan_of(lane, ticket)
     async with crash_mark(lane, preparation(ticket)):
@@ -46,7 +46,7 @@ def isolation_lease(lane: Lane, ticket: Ticket) -> IsolationLease:
     """Which calls may run beside its own: for a suspect no other lane's, and at last none."""
     if ticket not in lane.trial:
         return IsolationLease(lane.context.isolation, SHARED)
-    suspects, name = lane.lane_state.suspects, ticket.request.request_id
+    suspects, name = lane.lane_state.suspects, ticket.key
     alone = len(lane.trial) == 1 and suspects.needs_all(name)
     level = IsolationLevel(trial=lane.partition, alone=alone, rank=suspects.rank(name))
     return IsolationLease(lane.context.isolation, level)

@@ -217,7 +217,7 @@ class Lane:
 
     def _failed(self, ticket: Ticket, error: Exception) -> None:
         self.calls.failed(ticket)
-        self.fail_at(Watched(what="preparation", request_id=ticket.request.request_id), error)
+        self.fail_at(Watched(what="preparation", **ticket.key._asdict()), error)
 
     def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
         if self.tasks.get(ticket) is task:  # a retry that was due at once may run already

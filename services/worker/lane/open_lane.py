@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from answerbus.request_key import RequestKey
 from answerbus.topics import Topic
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.ticket import Ticket
@@ -111,11 +112,11 @@ class OpenLane:
             return []
         queue, can_spare = self.lane_state.queue, partial(self._can_spare, now)
         chosen = self.lane_state.suspects.next_tried(queue.apart(), can_spare)
-        return [queue.take_apart(request_id) for request_id in chosen]
+        return [queue.take_apart(key) for key in chosen]
 
-    def _can_spare(self, now: datetime, request_id: str) -> bool:
+    def _can_spare(self, now: datetime, key: RequestKey) -> bool:
         """Whether its account could pay for one more crash."""
-        request = self.lane_state.queue.tickets[request_id].request
+        request = self.lane_state.queue.tickets[key].request
         account = self.lane_state.ledger.account(request, now)
         left = account.limit.attempts - account.charged[0] - len(account.in_flight)
         return left >= SPARE_ATTEMPTS

@@ -123,11 +123,13 @@ class RecoveredState:
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
                 size = len(value)
-                self.retries[record.key or b""] = ticket_of_retry(event, size, record.headers)
+                self.retries[record.key or b""] = ticket_of_retry(
+                    event, record.key or b"", size, record.headers
+                )
             case AccountRecord() | ClosedRecord() | ClosedIdsRecord():
                 if isinstance(event, ClosedIdsRecord):
                     self.numbers.take(event, record.offset)
-                self.ledger.restore(event, record.appended_at)
+                self.ledger.restore(event, record.appended_at, record.key)
             case _:
                 self.runs.take(event, record.headers, len(value))
                 self.gaps.take(event, record.offset)
@@ -142,7 +144,8 @@ class RecoveredState:
 
     def tickets(self) -> list[Ticket]:
         """The requests that are open beyond their record, in the order in which they arrived."""
-        found = [*self.retries.values(), *self.runs.tickets(self.retries)]
+        listed = {ticket.key: ticket for ticket in self.retries.values()}
+        found = [*listed.values(), *self.runs.tickets(listed)]
         return sorted(found, key=lambda ticket: ticket.origin.offset)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from answerbus.attempt import Attempt
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.ledger import Ledger
@@ -45,7 +46,7 @@ def suspects_after(
     )
     lane = recovered.ledger.lane
     if lane is not None and not same_process and not recovered.was_alive:
-        cut_off = dict.fromkeys(attempt.request_id for attempt in orphaned if attempt.counted)
+        cut_off = dict.fromkeys(RequestKey.of(attempt) for attempt in orphaned if attempt.counted)
         if cut_off or lane.watched:
             suspects.blame(lane.watched, cut_off.keys())
     suspects.bound()

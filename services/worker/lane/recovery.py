@@ -18,6 +18,7 @@ from services.worker.lane.orphaned_calls import settle_orphaned_calls, suspects_
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.suspects import Suspects
@@ -96,7 +97,7 @@ async def _fenced(
     inherited = await _inherited(lane, recovered.ledger.lane)
     lane_state = _books(lane, recovered.ledger, suspects)
     known = (*recovered.tickets(), *unused.values())
-    traces = {ticket.request.request_id: ticket.incoming_trace for ticket in known}
+    traces = {ticket.key: ticket.incoming_trace for ticket in known}
     await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
     lane.calls.forget_unused()
     lane.errors.clear()
@@ -205,15 +206,13 @@ def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState)
     tickets, runs, cancels = recovered.tickets(), recovered.runs.runs(), recovered.runs.cancels
     for ticket in lane.calls:
         if ticket.run:  # what was not committed of it is forgotten
-            ticket.run = runs.get(ticket.request.request_id) or new_run(
-                ticket.run.definition, ticket.request
-            )
+            ticket.run = runs.get(ticket.key) or new_run(ticket.run.definition, ticket.request)
         lane_state.queue.adopt(ticket)
     known = (*lane_state.queue.tickets.values(), *tickets)
-    asking = {ticket.request.parent.request_id for ticket in known if ticket.request.parent}
+    asking = {parent_key(ticket.request) for ticket in known}
     for ticket in tickets:
-        if ticket.request.request_id not in lane_state.queue.tickets:
-            if ticket.run and ticket.request.request_id in asking:
+        if ticket.key not in lane_state.queue.tickets:
+            if ticket.run and ticket.key in asking:
                 ticket.not_before = ticket.deadline  # until its children are gone
             lane_state.queue.put(ticket)
             lane_state.runs.watch(ticket)

@@ -49,8 +49,8 @@ class LaneRequestTask:
         if ticket.cancelled:
             return Unanswerable(ticket.cancelled)
         open_lane, asked_at = lane.opened, asyncio.get_running_loop().time()
-        suspects, name = open_lane.lane_state.suspects, ticket.request.request_id
-        if suspects.found and not suspects.has_room(name, [*lane.calls.request_ids()]):
+        suspects, name = open_lane.lane_state.suspects, ticket.key
+        if suspects.found and not suspects.has_room(name, [*lane.calls.requests()]):
             return Later(NO_ROOM_S)  # one more crash could not be blamed on more than are there
         now = lane.context.clock.now()
         if plan.may_go_on and open_lane.lane_state.is_last_attempt(ticket, now):

@@ -71,20 +71,23 @@ class ClosedIds:
     def __len__(self) -> int:
         return len(self._singles) + sum(len(chunk.ids) for chunk in self._packed())
 
-    def get(self, closes: str, *, is_place: bool = False) -> Closed | None:
-        """What is remembered of an id."""
-        digest = id_digest(closes, is_place=is_place)
+    def get(self, name: str) -> Closed | None:
+        """What is remembered under a name (see ClosedRecord)."""
+        digest = id_digest(name)
         if single := self._singles.get(digest):
             return Closed(frozenset({single.body}))
         bodies = frozenset(body for chunk in self._packed() for body in chunk.bodies(digest))
         return Closed(bodies) if bodies else None
 
-    def add(self, record: ClosedRecord, at: datetime | None = None) -> None:
-        """Remember; a later record of the same id takes the place of the one before.
+    def add(
+        self, record: ClosedRecord, at: datetime | None = None, name: str | None = None
+    ) -> None:
+        """Remember; a later record of the same name takes the place of the one before.
 
-        `at` is when it was written, where that is known better than by the record itself.
+        `at` is when it was written, where that is known better than by the record itself, and
+        `name` is what its key names, where a version before has written it.
         """
-        digest, single = SingleId.of(record, at or record.at)
+        digest, single = SingleId.of(record, at or record.at, name)
         self._singles.pop(digest, None)
         self._singles[digest] = single
         if len(self._singles) > MERGED_CHUNKS * self.memory.chunk_ids:
@@ -97,9 +100,9 @@ class ClosedIds:
         if record.chunk.isdecimal():
             self._next = max(self._next, int(record.chunk) + 1)
 
-    def end(self, closes: str, *, is_place: bool = False) -> None:
+    def end(self, name: str) -> None:
         """A single record was ended: a chunk has it, or another partition."""
-        digest = id_digest(closes, is_place=is_place)
+        digest = id_digest(name)
         self._singles.pop(digest, None)
         for chunk in self._unwritten:
             if any(chunk.bodies(digest)):

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Self
 
-from answerbus.private.ledger import CLOSED_IDS_KEY, ClosedIdsRecord, ClosedRecord
+from answerbus.private.ledger import (
+    CLOSED_IDS_KEY,
+    CLOSED_KEY,
+    ClosedIdsRecord,
+    ClosedRecord,
+)
 from services.worker.core.budget.packed_ids import (
     PackedIds,
     body_mark,
@@ -31,11 +36,11 @@ class SingleId(NamedTuple):
     offset: int
 
     @classmethod
-    def of(cls, record: ClosedRecord, at: datetime) -> tuple[bytes, Self]:
+    def of(cls, record: ClosedRecord, at: datetime, name: str | None = None) -> tuple[bytes, Self]:
         """With the digest that it is known by; `at` is when it was closed."""
-        place = "@" if record.is_place else ""
-        return id_digest(record.closes, is_place=record.is_place), cls(
-            f"closed:{place}{record.closes}",
+        name = name or record.name
+        return id_digest(name), cls(
+            f"{CLOSED_KEY}{name}",
             body_mark(record.body_digest),
             owner_mark(record.workflow_id),
             milliseconds(at),

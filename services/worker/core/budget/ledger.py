@@ -8,6 +8,7 @@ from typing import assert_never
 from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.private.ledger import (
+    CLOSED_KEY,
     AccountRecord,
     ClosedIdsRecord,
     ClosedOutcome,
@@ -17,6 +18,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.request import Request
+from answerbus.request_key import SEPARATOR, RequestKey
 from services.worker.core.budget.account import Account, Charged, Spend, restored
 from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import Closed, ClosedIds
@@ -45,11 +47,16 @@ class Ledger:
     _swept_at: datetime | None = None
     _forgotten: deque[str] = field(default_factory=deque)  # accounts whose records stand
 
-    def restore(self, record: LedgerRecord, appended_at: datetime | None = None) -> None:
+    def restore(
+        self,
+        record: LedgerRecord,
+        appended_at: datetime | None = None,
+        key: bytes | None = None,
+    ) -> None:
         """Take one record of the ledger topic; later ones of a key win.
 
         Ages count from `appended_at`, by the broker's clock: the worker that wrote it may have had
-        a wrong one.
+        a wrong one. `key` is that of the record: versions before had others for closed ids.
         """
         match record:
             case AccountRecord():
@@ -57,7 +64,7 @@ class Ledger:
                 account.updated_at = appended_at or account.updated_at
                 self.accounts[record.account_id] = account
             case ClosedRecord():
-                self.closed.add(record, appended_at)
+                self.closed.add(record, appended_at, _name_in(key, record))
             case ClosedIdsRecord():
                 self.closed.add_chunk(record, appended_at)
             case LaneRecord():
@@ -74,7 +81,7 @@ class Ledger:
             case "account":
                 self.accounts.pop(name, None)
             case "closed":
-                self.closed.end(name.removeprefix("@"), is_place=name.startswith("@"))
+                self.closed.end(name)
             case "closed_ids":
                 self.closed.end_chunk(name)
             case "lane":
@@ -154,13 +161,16 @@ class Ledger:
             account.end(record.closes)
             account.updated_at = record.at
 
-    def known(self, request_id: str) -> Closed | None:
-        """What is remembered of a closed request id (see `forget`)."""
-        return self.closed.get(request_id)
+    def known(self, request: RequestKey) -> Closed | None:
+        """What is remembered of a closed request (see `forget`).
+
+        What a version before has closed is known by the request's own id alone.
+        """
+        return self.closed.get(request.record_key()) or self.closed.get(request.request_id)
 
     def known_place(self, place_id: str) -> Closed | None:
         """What is remembered of a record that was no request; an id may be spelt like its place."""
-        return self.closed.get(place_id, is_place=True)
+        return self.closed.get(f"{SEPARATOR}{place_id}")
 
     def forget(self, now: datetime, committable: int) -> None:
         """Bound the memory: closed ids, and accounts without an event for `account_memory`.
@@ -183,6 +193,12 @@ class Ledger:
     def _is_old(self, account: Account, now: datetime) -> bool:
         is_open = account.in_flight or account.open
         return not is_open and now - account.updated_at > self.account_memory
+
+
+def _name_in(key: bytes | None, record: ClosedRecord) -> str:
+    if key is None or record.is_place:
+        return record.name
+    return key.decode(errors="replace").removeprefix(CLOSED_KEY)
 
 
 def closed_record(

@@ -31,9 +31,8 @@ class Entry(NamedTuple):
         return self.rest[-BODY_BYTES:]
 
 
-def id_digest(closes: str, *, is_place: bool) -> bytes:
-    """What an id, or a place, is known by. No id has an @, so that none is spelt like a place."""
-    name = f"@{closes}" if is_place else closes
+def id_digest(name: str) -> bytes:
+    """What a name of a ClosedRecord is known by."""
     return hashlib.sha256(name.encode()).digest()[:ID_BYTES]
 
 

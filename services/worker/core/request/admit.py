@@ -21,6 +21,7 @@ from answerbus.limits import (
 from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.guard.nesting import nests_deeper
 
@@ -92,10 +93,10 @@ Admission = Admitted | Duplicate | Misrouted | Unfit
 def admit(
     arrival: Arrival,
     ledger: Ledger,
-    pending: Mapping[str, str],
+    pending: Mapping[RequestKey, str],
     partitions: int,
 ) -> Admission:
-    """Judge a record. `pending` maps the ids that the lane holds to the digests of their bodies."""
+    """Judge a record. `pending` maps the requests of the lane to the digests of their bodies."""
     handled = ledger.known_place(arrival.place_id)
     if handled and handled.has_body(arrival.digest):
         return Duplicate()  # the digest: a topic that was made anew has other records there
@@ -116,7 +117,8 @@ def admit(
             if arrival.forwarded
             else Misrouted(owner, request.workflow_id)
         )
-    known, digest = ledger.known(request.request_id), pending.get(request.request_id)
+    key = RequestKey.of(request)
+    known, digest = ledger.known(key), pending.get(key)
     if known is None and digest is None:
         return Admitted(request, received.unknown_fields)
     is_copy = known.has_body(arrival.digest) if known else digest == arrival.digest

@@ -11,6 +11,7 @@ from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.private.runs import RunChildRecord, RunRecord
 from answerbus.request import Prior, Request
+from answerbus.request_key import RequestKey
 from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
@@ -35,7 +36,7 @@ class Ticket:
     """One admitted request.
 
     `offset` is its place in the lane's partition while its record still holds the watermark, else
-    None. `in_retries` says whether the retries topic has an entry for it, to be ended with it.
+    None. `retry_key` is that of its entry in the retries topic, if it has one, to be ended with it.
     `incoming_trace` is the trace that upstream named, or the one that began here. `run` is there
     once an agent works on it, and `used` is what attempts since its last step have used;
     `cancelled` once a person has ended it.
@@ -50,13 +51,19 @@ class Ticket:
     incoming_trace: Trace
     prior: tuple[Prior, ...] = ()
     waits: int = 0
-    in_retries: bool = False
+    retry_key: bytes | None = None
     not_before: datetime | None = None
     stage: Stage = Stage.WAITING
     run: Run | None = None
     used: Usage = field(default_factory=Usage)
     cancelled: Cancelled | None = None
     keeps_floor: bool = False  # its last spend was on a step after which there may be another
+    key: RequestKey = field(init=False)
+    scope: str | None = field(init=False)  # see private/runs.py
+
+    def __post_init__(self) -> None:
+        self.key = RequestKey.of(self.request)
+        self.scope = self.key.workflow_id
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -115,7 +122,7 @@ def ticket_of_arrival(arrival: Arrival, admitted: Admitted) -> Ticket:
     )
 
 
-def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> Ticket:
+def ticket_of_retry(entry: RetryRequest, key: bytes, size_bytes: int, headers: Headers) -> Ticket:
     """The ticket of a request that the retries topic says is still being tried."""
     return Ticket(
         request=with_interned_parts(entry.request),
@@ -127,7 +134,7 @@ def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> T
         incoming_trace=incoming_trace(headers, entry.origin, entry.request_id),
         prior=entry.prior,
         waits=entry.waits,
-        in_retries=True,
+        retry_key=key,
         not_before=entry.not_before,
         used=entry.used or Usage(),
     )
@@ -135,7 +142,7 @@ def ticket_of_retry(entry: RetryRequest, size_bytes: int, headers: Headers) -> T
 
 def ticket_of_run(record: RunRecord, size_bytes: int, headers: Headers) -> Ticket:
     """The ticket of a request whose run is open, and which the retries topic does not have."""
-    return Ticket(
+    ticket = Ticket(
         request=record.request,
         body_digest=record.body_digest,
         origin=record.origin,
@@ -144,11 +151,13 @@ def ticket_of_run(record: RunRecord, size_bytes: int, headers: Headers) -> Ticke
         offset=None,
         incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
     )
+    ticket.scope = record.workflow_id
+    return ticket
 
 
 def ticket_of_child(record: RunChildRecord, size_bytes: int, headers: Headers) -> Ticket:
     """The ticket of a request that a run has asked, and on which no agent has worked yet."""
-    return Ticket(
+    ticket = Ticket(
         request=record.request,
         body_digest=record.body_digest,
         origin=record.origin,
@@ -157,3 +166,5 @@ def ticket_of_child(record: RunChildRecord, size_bytes: int, headers: Headers) -
         offset=None,
         incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
     )
+    ticket.scope = record.workflow_id
+    return ticket

@@ -141,6 +141,7 @@ def child_record(
     )
     body = request.model_dump(mode="json")
     return RunChildRecord(
+        workflow_id=request.workflow_id,
         request=request,
         body_digest=canonical_digest(body),
         origin=origin.model_copy(update={"timestamp": to_utc_milliseconds(begins)}),

@@ -46,9 +46,9 @@ class RunInputs:
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
     `may_call` says whether calls of a toolset can be written now. `model` is what was asked for a
-    step, in a prompt with this `frame` (see Prompt). The last four are for children: where the
+    step, in a prompt with this `frame` (see Prompt). The next four are for children: where the
     run's record stands, how many attempts are left to them, why a request cannot be asked, and
-    which ids are known.
+    which ids are known. `scope` is the workflow in the keys of the run's private records.
     """
 
     request: Request
@@ -65,6 +65,7 @@ class RunInputs:
     attempts_left: int = 0
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
     is_taken: Callable[[str], bool] = _nothing_taken
+    scope: str | None = None
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)
@@ -225,7 +226,12 @@ def stop(run: Run, call: ToolCall, reason: str, inputs: RunInputs) -> ToolCancel
 
 
 def _record(call: ToolCall, inputs: RunInputs) -> RunCallRecord:
-    return RunCallRecord(request_id=inputs.request.request_id, n=call.n, place=call.place)
+    return RunCallRecord(
+        workflow_id=inputs.scope,
+        request_id=inputs.request.request_id,
+        n=call.n,
+        place=call.place,
+    )
 
 
 def changed(call: ToolCall, inputs: RunInputs, **changes: object) -> RunCallRecord:

@@ -14,6 +14,7 @@ def step_record(
 ) -> RunStepRecord:
     """What the run keeps of a step, for what is told and asked after it."""
     return RunStepRecord(
+        workflow_id=inputs.scope,
         request_id=inputs.request.request_id,
         n=len(run.steps) + 1,
         attempt=attempt,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping
 
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.ticket import Ticket
 
@@ -36,9 +37,9 @@ class Calls:
         """Those of the calls in flight."""
         return set(self._begun.values())
 
-    def request_ids(self) -> Iterator[str]:
+    def requests(self) -> Iterator[RequestKey]:
         """Of both."""
-        return (ticket.request.request_id for ticket in (*self._begun, *self._unused.values()))
+        return (ticket.key for ticket in (*self._begun, *self._unused.values()))
 
     @property
     def unused(self) -> Mapping[Spend, Ticket]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from answerbus.cause import Cancelled
 from answerbus.control import Cancel
 from answerbus.private.runs import RunCancelRecord, cancel_key, runs_key
+from answerbus.request_key import RequestKey
 from services.worker.core.request.ticket import Ticket
 from services.worker.lane.state import records
 from services.worker.ports import OutRecord
@@ -28,7 +29,7 @@ class Cancellations:
         control: Cancel,
         tickets: Sequence[Ticket],
         until: datetime,
-        open_requests: Container[str],
+        open_requests: Container[RequestKey],
         now: datetime,
     ) -> list[OutRecord]:
         """End what is open of it, and remember it for what was published `until` then.
@@ -80,7 +81,9 @@ class Cancellations:
         taken, self.stopped = self.stopped[:most], self.stopped[most:]
         return taken
 
-    def _forget_cancels(self, open_requests: Container[str], now: datetime) -> list[OutRecord]:
+    def _forget_cancels(
+        self, open_requests: Container[RequestKey], now: datetime
+    ) -> list[OutRecord]:
         """Those whose requests have not come in time, and the oldest of too many.
 
         That of a request which has not ended yet stays: a successor must know of it.
@@ -90,7 +93,8 @@ class Cancellations:
             is_old = now - found.at > CANCELS_KEPT
             if not is_old and len(self.cancels) - len(forgotten) < CANCELS_MAX:
                 break  # the oldest stand first
-            if found.request_id is None or found.request_id not in open_requests:
+            about = found.request_id and RequestKey(found.workflow_id, found.request_id)
+            if not about or about not in open_requests:
                 forgotten.append(key)
         for key in forgotten:
             del self.cancels[key]

@@ -77,7 +77,7 @@ class LaneState(RecordedLane):
         decision, written = self._outcome(call, decision, account, now)
         if not call.is_counted:
             self.queue.children.uncounted(ticket, account)
-        elif self.suspects.clear(ticket.request.request_id):
+        elif self.suspects.clear(ticket.key):
             written.append(self._lane_record(now))
         outcome, trace = attempt_outcome(decision), call.trace(self.worker)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=call.is_counted)
@@ -91,6 +91,8 @@ class LaneState(RecordedLane):
                 return decision, self.writing(*written, *taken, *self._goes_on(ticket))
             case RetryRequest():
                 self._release_offset(ticket)
+                if ticket.retry_key not in (None, written[0].key):  # of a version before
+                    written += self._off_retries(ticket)
                 return decision, self.writing(*written, self._account(ticket))
             case _:
                 written += self.runs.selected(call, decision, account.state, now)
@@ -141,14 +143,14 @@ class LaneState(RecordedLane):
                 ticket.waits += 1
             case NextStep():
                 ticket.prior, ticket.waits, ticket.used = (), 0, Usage()
-                ticket.in_retries, ticket.offset = False, None
+                ticket.retry_key, ticket.offset = None, None
                 self.queue.hold(ticket, ticket.deadline)
                 self.release_if_answered(ticket)
                 self._end_if_cancelled(ticket)
             case RetryRequest():
                 ticket.prior, ticket.waits = decision.prior, decision.waits
                 ticket.used = decision.used or Usage()
-                ticket.in_retries, ticket.offset = True, None
+                ticket.retry_key, ticket.offset = ticket.key.record_key().encode(), None
                 self.queue.hold(ticket, decision.not_before)
                 self._end_if_cancelled(ticket)
             case _:
@@ -197,11 +199,9 @@ class LaneState(RecordedLane):
         )
         self.ledger.close(closed, ticket.request.account_id)
         self.queue.fund(ticket.request.account_id)
-        self.suspects.clear(ticket.request.request_id)
+        self.suspects.clear(ticket.key)
         self._release_offset(ticket)
-        ended: list[OutRecord] = []
-        if ticket.in_retries:
-            ended.append(records.retry_tombstone(ticket.request.request_id, self.partition))
+        ended = self._off_retries(ticket)
         if ticket.run or ticket.cancelled or ticket.request.parent:
             ended += self.runs.end(ticket, now)
         progress = self.progress_record(now)
@@ -229,9 +229,13 @@ class LaneState(RecordedLane):
     def _goes_on(self, ticket: Ticket) -> Iterator[Outgoing]:
         """A run is known by its own records: offset and entry of its request are not needed."""
         self._release_offset(ticket)
-        if ticket.in_retries:
-            yield records.retry_tombstone(ticket.request.request_id, self.partition)
+        yield from self._off_retries(ticket)
         yield self._account(ticket)
+
+    def _off_retries(self, ticket: Ticket) -> list[OutRecord]:
+        """The end of what the retries topic has of it."""
+        key = ticket.retry_key
+        return [] if key is None else [records.retry_tombstone(key, self.partition)]
 
     def _position_of(self, ticket: Ticket) -> int:
         """The offset in this partition up to which the ticket's record may be delivered again."""

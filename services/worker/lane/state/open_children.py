@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from answerbus.budget import Spent
+from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Account, Charged
 from services.worker.core.budget.allowance import UNBOUND, Allowance, Cap
 from services.worker.core.budget.remaining_budget import exceeded
@@ -25,19 +27,18 @@ class OpenChildren:
     cannot; if that one is not counted, it keeps it again.
     """
 
-    tickets: Mapping[str, Ticket]
-    _of: dict[str, dict[str, Ticket]] = field(default_factory=dict)
-    _keeping: dict[str, dict[str, Ticket]] = field(default_factory=dict)  # by account
+    tickets: Mapping[RequestKey, Ticket]
+    _of: dict[RequestKey, dict[RequestKey, Ticket]] = field(default_factory=dict)
+    _keeping: dict[str, dict[RequestKey, Ticket]] = field(default_factory=dict)  # by account
 
     def put(self, ticket: Ticket) -> None:
         """Take a ticket in, if it is a child."""
-        parent = ticket.request.parent
-        above = self.tickets.get(parent.request_id) if parent else None
+        above = self._named_parent(ticket)
         if above and may_ask(above.request, above.run, ticket.request):
             self._put(ticket, above)
 
     def _put(self, ticket: Ticket, above: Ticket) -> None:
-        self._of.setdefault(above.request.request_id, {})[ticket.request.request_id] = ticket
+        self._of.setdefault(above.key, {})[ticket.key] = ticket
 
     def put_all(self, accounts: Mapping[str, Account]) -> None:
         """Take in the children among all tickets, in any order, and the floors of runs.
@@ -47,8 +48,7 @@ class OpenChildren:
         needs another one, and keeps what is left beside the floors of others.
         """
         for ticket in self.tickets.values():
-            parent = ticket.request.parent
-            above = self.tickets.get(parent.request_id) if parent else None
+            above = self._named_parent(ticket)
             if above and above.run and above.request.account_id == ticket.request.account_id:
                 self._put(ticket, above)
         spenders = []
@@ -81,9 +81,9 @@ class OpenChildren:
         request, ticket.keeps_floor = ticket.request, floor
         keeping = self._keeping.setdefault(request.account_id, {})
         if floor:
-            keeping[request.request_id] = ticket
+            keeping[ticket.key] = ticket
         else:
-            keeping.pop(request.request_id, None)
+            keeping.pop(ticket.key, None)
         if not keeping:
             del self._keeping[request.account_id]
 
@@ -99,23 +99,27 @@ class OpenChildren:
         above = self.parent_of(ticket)
         if above is None:
             return None
-        siblings = self._of[above.request.request_id]
-        del siblings[ticket.request.request_id]
+        siblings = self._of[above.key]
+        del siblings[ticket.key]
         if siblings:
             return None
-        del self._of[above.request.request_id]
+        del self._of[above.key]
         return above
 
     def parent_of(self, ticket: Ticket) -> Ticket | None:
         """The run that asked, if it is a child."""
-        parent = ticket.request.parent
-        if parent is None or ticket.request.request_id not in self._of.get(parent.request_id, ()):
+        parent = parent_key(ticket.request)
+        if parent is None or ticket.key not in self._of.get(parent, ()):
             return None
-        return self.tickets.get(parent.request_id)
+        return self.tickets.get(parent)
+
+    def _named_parent(self, ticket: Ticket) -> Ticket | None:
+        parent = parent_key(ticket.request)
+        return self.tickets.get(parent) if parent else None
 
     def of(self, ticket: Ticket) -> list[Ticket]:
         """Those that a run has asked, and which are open."""
-        return list(self._of.get(ticket.request.request_id, {}).values()) if self._of else []
+        return list(self._of.get(ticket.key, {}).values()) if self._of else []
 
     def below(self, ticket: Ticket) -> Iterator[Ticket]:
         """These, and those that they have asked."""
@@ -173,8 +177,14 @@ class OpenChildren:
             limit,
             self.used(ticket, account),
             sum(account.in_flight_of(one.request.request_id) for one in within),
-            sum(one is not spends and one.request.request_id in keeping for one in within),
+            sum(one is not spends and one.key in keeping for one in within),
         )
+
+
+def parent_key(request: Request) -> RequestKey | None:
+    """The run that a request names as its parent: one of its own workflow."""
+    parent = request.parent
+    return RequestKey(request.workflow_id, parent.request_id) if parent else None
 
 
 def _kept_floor(ticket: Ticket, run: Run, account: Account) -> bool:

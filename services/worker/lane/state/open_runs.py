@@ -14,9 +14,11 @@ from answerbus.private.runs import (
     RunRecord,
     call_key,
     cancel_key,
+    run_key,
     step_key,
 )
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.worker.core.budget.allowance import floor_after
@@ -51,7 +53,7 @@ def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
     return ()
 
 
-def _nothing_taken(_: str) -> bool:
+def _nothing_taken(_: RequestKey) -> bool:
     return False
 
 
@@ -79,7 +81,7 @@ class OpenRuns(Cancellations):
     on_ended: Callable[[str, ToolEnded], None] = _untold
     put: Callable[[Ticket], None] = _no_place
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
-    is_taken: Callable[[str], bool] = _nothing_taken
+    is_taken: Callable[[RequestKey], bool] = _nothing_taken
     _due: HeldTickets = field(default_factory=HeldTickets)  # by when the time of a call is over
 
     def take_step(
@@ -177,12 +179,12 @@ class OpenRuns(Cancellations):
             change = transitions.stopped(run, by, self._inputs(ticket, now))
             events = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in events]
-            written += [self._null(key) for key in _keys(request_id, run)]
+            written += [self._null(key) for key in _keys(ticket, run)]
             self._report_ends(change)
             ticket.run = change.run  # what comes until this is committed finds no call open
             self.watch(ticket)
         elif ticket.request.parent:
-            written.append(self._null(request_id))
+            written.append(self._null(run_key(request_id, ticket.scope)))
         key = cancel_key(request_id, ticket.request.workflow_id)
         if self.cancels.pop(key, None):
             written.append(self._null(key))
@@ -212,6 +214,7 @@ class OpenRuns(Cancellations):
 
     def _head(self, ticket: Ticket, run: Run) -> OutRecord:
         head = RunRecord(
+            workflow_id=ticket.scope,
             request=ticket.request,
             body_digest=ticket.body_digest,
             origin=ticket.origin,
@@ -232,7 +235,8 @@ class OpenRuns(Cancellations):
             may_call=self.may_call,
             origin=ticket.origin,
             problems_of=self.problems_of,
-            is_taken=self.is_taken,
+            is_taken=lambda name: self.is_taken(ticket.key._replace(request_id=name)),
+            scope=ticket.scope,
         )
 
 
@@ -242,7 +246,11 @@ def _run_of(ticket: Ticket) -> Run:
     return ticket.run
 
 
-def _keys(request_id: str, run: Run) -> Iterator[str]:
-    yield request_id
+def _keys(ticket: Ticket, run: Run) -> Iterator[str]:
+    request_id, scope = ticket.request.request_id, ticket.scope
+    yield run_key(request_id, scope)
     for n, place in run.record_keys:
-        yield step_key(request_id, n) if place is None else call_key(request_id, n, place)
+        if place is None:
+            yield step_key(request_id, n, scope)
+        else:
+            yield call_key(request_id, n, place, scope)

@@ -9,6 +9,7 @@ from datetime import datetime
 from operator import itemgetter
 
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from services.worker.core.request.ticket import Stage, Ticket
 from services.worker.lane.state.deadlines import Deadlines
 from services.worker.lane.state.fair_scheduler import FairScheduler
@@ -30,15 +31,19 @@ class Queue:
     """
 
     workflow_share_max: int = sys.maxsize
-    is_held: Callable[[str], bool] = lambda _: False  # of a request: it runs only when it is tried
-    tickets: dict[str, Ticket] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
+    is_held: Callable[[RequestKey], bool] = lambda _: (
+        False
+    )  # of a request: it runs only when it is tried
+    tickets: dict[RequestKey, Ticket] = field(default_factory=dict)
+    digests: dict[RequestKey, str] = field(default_factory=dict)
     bytes: int = 0
     excess: int = 0
     children: OpenChildren = field(init=False)
     _of_workflow: Counter[str] = field(default_factory=Counter)
     _unfunded: dict[str, deque[Ticket]] = field(default_factory=dict)  # by account
-    _apart: dict[str, Ticket] = field(default_factory=dict)  # that are held, and could run else
+    _apart: dict[RequestKey, Ticket] = field(
+        default_factory=dict
+    )  # that are held, and could run else
     _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
     _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
@@ -54,8 +59,8 @@ class Queue:
     def put(self, ticket: Ticket) -> None:
         """Take a ticket in, behind what its workflow already has."""
         request = ticket.request
-        self.tickets[request.request_id] = ticket
-        self.digests[request.request_id] = ticket.body_digest
+        self.tickets[ticket.key] = ticket
+        self.digests[ticket.key] = ticket.body_digest
         self.bytes += ticket.size_bytes
         self._of_workflow[request.workflow_id] += 1
         self.excess += self._of_workflow[request.workflow_id] > self.workflow_share_max
@@ -111,13 +116,13 @@ class Queue:
         if not waiting:
             self._unfunded.pop(account_id, None)
 
-    def apart(self) -> list[str]:
+    def apart(self) -> list[RequestKey]:
         """The requests that are held, and could run."""
         return [name for name, ticket in self._apart.items() if ticket.stage is Stage.READY]
 
-    def take_apart(self, request_id: str) -> Ticket:
+    def take_apart(self, key: RequestKey) -> Ticket:
         """One of `apart`, which runs until `hold` or `finish`."""
-        ticket = self._apart.pop(request_id)
+        ticket = self._apart.pop(key)
         self._funded.discard(ticket)
         return self._scheduler.run(ticket)
 
@@ -140,7 +145,7 @@ class Queue:
             return False
         self._held.release(ticket)
         self._funded.discard(ticket)
-        self._apart.pop(ticket.request.request_id, None)
+        self._apart.pop(ticket.key, None)
         self._scheduler.run(ticket)
         return True
 
@@ -161,11 +166,11 @@ class Queue:
         self._scheduler.stop(ticket)
         ticket.stage = Stage.GONE
         request = ticket.request
-        del self.tickets[request.request_id]
-        del self.digests[request.request_id]
+        del self.tickets[ticket.key]
+        del self.digests[ticket.key]
         self.bytes -= ticket.size_bytes
         self._funded.discard(ticket)
-        self._apart.pop(request.request_id, None)
+        self._apart.pop(ticket.key, None)
         self.excess -= self._of_workflow[request.workflow_id] > self.workflow_share_max
         self._of_workflow[request.workflow_id] -= 1
         if not self._of_workflow[request.workflow_id]:
@@ -239,9 +244,9 @@ class Queue:
         self._line_up(ticket)
 
     def _line_up(self, ticket: Ticket, *, first: bool = False) -> None:
-        if self.is_held(ticket.request.request_id):
+        if self.is_held(ticket.key):
             ticket.stage = Stage.READY
-            self._apart[ticket.request.request_id] = ticket
+            self._apart[ticket.key] = ticket
         else:
             self._scheduler.line_up(ticket, first=first)
 

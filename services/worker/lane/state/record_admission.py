@@ -8,11 +8,13 @@ from typing import assert_never
 from answerbus.dead_letter import CrashedWorker
 from answerbus.envelope import ReceivedRequest
 from answerbus.private.ledger import ClosedOutcome
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.core.request.ticket import Ticket, ticket_of_arrival
 from services.worker.core.run.children import adopted
 from services.worker.lane.state import records as lane_records
+from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.suspects import Suspects
@@ -112,9 +114,9 @@ class RecordAdmission:
 
     def _as_child(self, admitted: Admitted) -> Admitted:
         """A request that names an open run of its workflow is charged to the account of that."""
-        parent = admitted.request.parent
-        above = self.queue.tickets.get(parent.request_id) if parent else None
-        if above is None or above.request.workflow_id != admitted.request.workflow_id:
+        parent = parent_key(admitted.request)
+        above = self.queue.tickets.get(parent) if parent else None
+        if above is None:
             return admitted
         return replace(admitted, request=adopted(admitted.request, above.request))
 
@@ -127,7 +129,7 @@ class RecordAdmission:
         """Whether this is the very record of a ticket that outlived a reopening."""
         if not isinstance(arrival.decoded, ReceivedRequest):
             return False
-        ticket = self.queue.tickets.get(arrival.decoded.request.request_id)
+        ticket = self.queue.tickets.get(RequestKey.of(arrival.decoded.request))
         return ticket is not None and ticket.offset == arrival.place.offset
 
     def writing(self, *records: Outgoing) -> LaneWrite:

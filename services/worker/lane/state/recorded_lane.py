@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from answerbus.attempt import Attempt
 from answerbus.event import Event
 from answerbus.private.ledger import LaneRecord, Watched
+from answerbus.request_key import RequestKey
 from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from answerbus.trace import Trace
 from services.worker.lane.state import records
@@ -43,7 +44,7 @@ class RecordedLane(RecordAdmission):
         return self._lane_record(now)
 
     def opening_records(
-        self, lane: LaneRecord, orphaned: list[Attempt], traces: Mapping[str, Trace]
+        self, lane: LaneRecord, orphaned: list[Attempt], traces: Mapping[RequestKey, Trace]
     ) -> LaneWrite:
         """The first transaction of an open lane; `traces` are of requests, as far as known."""
         self.ledger.lane = lane
@@ -51,7 +52,7 @@ class RecordedLane(RecordAdmission):
         accounts = dict.fromkeys(attempt.account_id for attempt in orphaned)  # in this order
         return self.writing(
             *(
-                records.attempt_record(a, traces.get(a.request_id), self.partition)
+                records.attempt_record(a, traces.get(RequestKey.of(a)), self.partition)
                 for a in orphaned
             ),
             *(self._account_of(account) for account in accounts),

@@ -102,9 +102,9 @@ def account_key(account_id: str) -> str:
     return f"account:{account_id}"
 
 
-def retry_tombstone(request_id: str, partition: int) -> OutRecord:
+def retry_tombstone(key: bytes, partition: int) -> OutRecord:
     """The null value that takes a request off the list of what is still being tried."""
-    return OutRecord(RETRIES, partition, request_id.encode(), None, [])
+    return OutRecord(RETRIES, partition, key, None, [])
 
 
 def ledger_tombstone(key: str, partition: int) -> OutRecord:

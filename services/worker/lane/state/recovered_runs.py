@@ -1,6 +1,6 @@
 """Open runs, recovered from the private topic of a partition."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from answerbus.envelope import Headers
@@ -11,8 +11,10 @@ from answerbus.private.runs import (
     RunRecord,
     RunsRecord,
     RunStepRecord,
+    head_key,
     runs_key,
 )
+from answerbus.request_key import RequestKey
 from services.worker.core.request.ticket import Ticket, ticket_of_child, ticket_of_run
 from services.worker.core.run.new_run import new_run
 from services.worker.core.run.run import Run
@@ -44,16 +46,20 @@ class RecoveredRuns:
         found = (record for record in self._found.values() if isinstance(record, RunCancelRecord))
         return {runs_key(one): one for one in sorted(found, key=lambda one: one.at)}
 
-    def runs(self) -> dict[str, Run]:
+    def runs(self) -> dict[RequestKey, Run]:
         """The open runs by request."""
+        return {RequestKey.of(self._head(name).request): run for name, run in self._runs().items()}
+
+    def _runs(self) -> dict[str, Run]:
+        """By the key of the record with which each begins."""
         steps: dict[str, list[RunStepRecord]] = {}
         calls: dict[str, list[RunCallRecord]] = {}
         for record in self._found.values():
             match record:
                 case RunStepRecord():
-                    steps.setdefault(record.request_id, []).append(record)
+                    steps.setdefault(head_key(record), []).append(record)
                 case RunCallRecord():
-                    calls.setdefault(record.request_id, []).append(record)
+                    calls.setdefault(head_key(record), []).append(record)
                 case _:
                     pass
         return {
@@ -61,28 +67,36 @@ class RecoveredRuns:
             for name, head in self._heads_of()
         }
 
-    def tickets(self, listed: dict[bytes, Ticket]) -> list[Ticket]:
+    def tickets(self, listed: Mapping[RequestKey, Ticket]) -> list[Ticket]:
         """Those of open runs that no list of retries has; the others get their run."""
         found = []
-        for name, run in self.runs().items():
-            ticket = listed.get(name.encode())
+        for name, run in self._runs().items():
+            head = self._head(name)
+            ticket = listed.get(RequestKey.of(head.request))
             if ticket is None:
-                head = self._found[name]
-                if not isinstance(head, RunRecord):
-                    raise TypeError("a run begins with its own record")
                 headers, size = self._heads[name]
                 ticket = ticket_of_run(head, size, headers)
                 found.append(ticket)
-            ticket.run = run
+            ticket.run, ticket.scope = run, head.workflow_id
             if run.open:
                 ticket.not_before = ticket.deadline
         return [*found, *self._children(listed)]
 
-    def _children(self, listed: dict[bytes, Ticket]) -> Iterator[Ticket]:
+    def _children(self, listed: Mapping[RequestKey, Ticket]) -> Iterator[Ticket]:
         for name, record in self._found.items():
-            if isinstance(record, RunChildRecord) and name.encode() not in listed:
+            if not isinstance(record, RunChildRecord):
+                continue
+            if ticket := listed.get(RequestKey.of(record.request)):
+                ticket.scope = record.workflow_id
+            else:
                 headers, size = self._heads[name]
                 yield ticket_of_child(record, size, headers)
+
+    def _head(self, name: str) -> RunRecord:
+        head = self._found[name]
+        if not isinstance(head, RunRecord):
+            raise TypeError("a run begins with its own record")
+        return head
 
     def _heads_of(self) -> list[tuple[str, RunRecord]]:
         return [(key, one) for key, one in self._found.items() if isinstance(one, RunRecord)]

@@ -9,6 +9,7 @@ from answerbus.call_id import request_of_call
 from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.partition import partition_of
+from answerbus.request_key import CallKey, RequestKey
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import TOOL_RESULTS, TOPIC_OF_KIND, Topic
 from services.worker.core.request.ticket import Ticket
@@ -77,8 +78,8 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> list[Out
 def _apply_to_call(
     lane_state: LaneState, signal: ToolResult | ToolProgress, now: datetime
 ) -> list[OutRecord]:
-    ticket = _ticket_of_call(lane_state, signal.call_id)
-    if ticket is None or signal.workflow_id != ticket.request.workflow_id:
+    ticket = _ticket_of_call(lane_state, CallKey.of(signal))
+    if ticket is None:
         return []
     runs = lane_state.runs
     if isinstance(signal, ToolProgress):
@@ -126,8 +127,8 @@ def _take_effect(
 
 
 def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Applied:
-    ticket = _ticket_of_call(lane_state, approval.call_id)
-    if ticket is None or approval.workflow_id != ticket.request.workflow_id:
+    ticket = _ticket_of_call(lane_state, CallKey.of(approval))
+    if ticket is None:
         return _NO_EFFECT
     written = lane_state.runs.approval_came(ticket, approval, now)
     if not written:
@@ -152,19 +153,20 @@ def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:
         return False  # another lane reads its requests
     if control.scope == "workflow":
         return True
-    if control.request_id is None or lane_state.ledger.known(control.request_id):
+    if control.request_id is None:
         return False
-    ticket = lane_state.queue.tickets.get(control.request_id)
-    if ticket is None:
-        return True
-    return ticket.request.workflow_id == control.workflow_id and ticket.cancelled is None
+    asked = RequestKey(control.workflow_id, control.request_id)
+    if lane_state.ledger.known(asked):
+        return False
+    ticket = lane_state.queue.tickets.get(asked)
+    return ticket is None or ticket.cancelled is None
 
 
 def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> list[Ticket]:
     """Without requests whose outcome is being committed: nothing would end that cancel's record."""
     tickets = lane_state.queue.tickets
     if control.scope == "request":
-        one = tickets.get(control.request_id or "")
+        one = tickets.get(RequestKey(control.workflow_id, control.request_id or ""))
         found = [one, *lane_state.queue.children.below(one)] if one else []
     else:
         found = [one for one in tickets.values() if one.origin.timestamp <= until]
@@ -173,11 +175,12 @@ def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> lis
         for ticket in found
         if ticket.request.workflow_id == control.workflow_id
         and ticket.cancelled is None
-        and not lane_state.ledger.known(ticket.request.request_id)
+        and not lane_state.ledger.known(ticket.key)
     ]
 
 
-def _ticket_of_call(lane_state: LaneState, call_id: str) -> Ticket | None:
+def _ticket_of_call(lane_state: LaneState, call: CallKey) -> Ticket | None:
     """The open request with a run that made the call."""
-    ticket = lane_state.queue.tickets.get(request_of_call(call_id))
+    key = RequestKey(call.workflow_id, request_of_call(call.call_id))
+    ticket = lane_state.queue.tickets.get(key)
     return ticket if ticket and ticket.run else None

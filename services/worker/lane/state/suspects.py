@@ -1,10 +1,11 @@
 """Requests that may end workers: held back, tried in isolation, and given up one by one."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from answerbus.private.ledger import LaneRecord, Suspect, SuspectRecord, Watched
+from answerbus.request_key import RequestKey
 
 HELD_FROM = 2  # crashes in a row with its call in flight; fewer are a coincidence
 ALONE_FROM = 4  # from then on one that is left over calls while nothing else does
@@ -31,53 +32,56 @@ class Suspects:
     may have been a coincidence, and who is to blame for it comes again.
     """
 
-    found: dict[str, Suspect] = field(default_factory=dict)
+    found: dict[RequestKey, Suspect] = field(default_factory=dict)
     record: SuspectRecord | None = None
 
     def listed(self) -> tuple[Suspect, ...]:
         """For the lane's record, those with most crashes if there are too many."""
-        most = sorted(self.found.values(), key=_weight, reverse=True)[:SUSPECTS_MAX]
-        kept = {suspect.request_id for suspect in most}
-        return tuple(s for s in self.found.values() if s.request_id in kept)
+        return tuple(self._most().values())
 
     def bound(self) -> None:
         """Keep as many as can be written down.
 
         Those with most crashes, of them those of the last crash, and of these the first.
         """
-        self.found = {suspect.request_id: suspect for suspect in self.listed()}
+        self.found = self._most()
 
-    def has_room(self, request_id: str, in_flight: Collection[str]) -> bool:
+    def _most(self) -> dict[RequestKey, Suspect]:
+        ranked = sorted(self.found, key=lambda name: _weight(self.found[name]), reverse=True)
+        kept = set(ranked[:SUSPECTS_MAX])
+        return {name: suspect for name, suspect in self.found.items() if name in kept}
+
+    def has_room(self, request: RequestKey, in_flight: Collection[RequestKey]) -> bool:
         """Whether it may be called beside those: should the worker end, all are suspects."""
         if not self.found or len(self.found) + len(in_flight) < SUSPECTS_MAX:
             return True
         certain = {name for name, suspect in self.found.items() if _is_certain(suspect)}
-        if request_id in certain:
+        if request in certain:
             return True
         return len(certain) + sum(one not in certain for one in in_flight) < SUSPECTS_MAX
 
-    def rank(self, request_id: str) -> int:
+    def rank(self, request: RequestKey) -> int:
         """How suspect it is: who is less so is tried before."""
-        suspect = self.found.get(request_id)
+        suspect = self.found.get(request)
         return _rank(suspect) if suspect else 0
 
-    def is_held(self, request_id: str) -> bool:
+    def is_held(self, request: RequestKey) -> bool:
         """Whether it may only run when it is tried."""
-        suspect = self.found.get(request_id)
-        if suspect is None or self.given_up(request_id):
+        suspect = self.found.get(request)
+        if suspect is None or self.given_up(request):
             return False
         return _is_certain(suspect)
 
-    def given_up(self, request_id: str) -> int | None:
+    def given_up(self, request: RequestKey) -> int | None:
         """After how many crashes it is given up; None if it is not."""
-        suspect = self.found.get(request_id)
+        suspect = self.found.get(request)
         if suspect is None or (suspect.alone < ALONE_MAX and suspect.prepared < PREPARED_MAX):
             return None
         return suspect.crashes + suspect.prepared
 
-    def needs_all(self, request_id: str) -> bool:
+    def needs_all(self, request: RequestKey) -> bool:
         """Whether, tried by itself, it must call while nothing else does."""
-        suspect = self.found.get(request_id)
+        suspect = self.found.get(request)
         return suspect is not None and suspect.crashes >= ALONE_FROM
 
     def record_given_up(self, offset: int) -> int | None:
@@ -87,7 +91,9 @@ class Suspects:
             return None
         return found.crashes
 
-    def next_tried(self, waiting: Sequence[str], can_spare: Callable[[str], bool]) -> list[str]:
+    def next_tried(
+        self, waiting: Sequence[RequestKey], can_spare: Callable[[RequestKey], bool]
+    ) -> list[RequestKey]:
         """Whom to try together: of those least suspect, half of all, or less the more they are.
 
         So innocents soon have their turn, and each crash halves those it may be, also where there
@@ -99,52 +105,65 @@ class Suspects:
         least = self.rank(ranked[0])
         most = max(len(ranked) >> max(least - HELD_FROM + 1, 1), 1)
         alike = [i for i in ranked if self.rank(i) == least][:most]
-        together = [request_id for request_id in alike if can_spare(request_id)]
+        together = [request for request in alike if can_spare(request)]
         return together if len(together) > 1 else ranked[:1]
 
-    def clear(self, request_id: str) -> bool:
+    def clear(self, request: RequestKey) -> bool:
         """It was called and lived, or is gone; gives whether it was suspect."""
-        return self.found.pop(request_id, None) is not None
+        return self.found.pop(request, None) is not None
 
     def pass_record(self, offset: int) -> None:
         """The record was taken in."""
         if self.record and self.record.offset <= offset:
             self.record = None
 
-    def blame(self, watched: Watched | None, in_flight: AbstractSet[str]) -> None:
+    def blame(self, watched: Watched | None, in_flight: AbstractSet[RequestKey]) -> None:
         """A worker ended while it was at this."""
+        named = _watched_request(watched)
         is_alone = watched is not None and watched.what == "call"
-        for request_id in in_flight:
-            mine = is_alone and watched is not None and watched.request_id == request_id
-            self._count(request_id, crashes=1, alone=int(mine))
+        for request in in_flight:
+            self._count(request, crashes=1, alone=int(is_alone and named == request))
         self.found = {name: self.found[name] for name in in_flight} | self.found
         if watched is None or watched.what == "call":
             return
-        if watched.request_id is not None:
-            self._count(watched.request_id, prepared=1)
+        if named is not None:
+            self._count(named, prepared=1)
         elif watched.offset is not None:
             same = self.record is not None and self.record.offset == watched.offset
             before = self.record.crashes if self.record and same else 0
             self.record = SuspectRecord(offset=watched.offset, crashes=before + 1)
 
     def _count(
-        self, request_id: str, *, crashes: int = 0, alone: int = 0, prepared: int = 0
+        self, request: RequestKey, *, crashes: int = 0, alone: int = 0, prepared: int = 0
     ) -> None:
-        before = self.found.get(request_id, Suspect(request_id=request_id))
-        self.found[request_id] = Suspect(
-            request_id=request_id,
+        before = self.found.get(request, Suspect(**request._asdict()))
+        self.found[request] = Suspect(
+            **request._asdict(),
             crashes=before.crashes + crashes,
             alone=before.alone + alone,
             prepared=before.prepared + prepared,
         )
 
 
-def suspects_of(lane: LaneRecord | None, is_closed: Callable[[str], bool]) -> Suspects:
+def suspects_of(lane: LaneRecord | None, is_closed: Callable[[RequestKey], bool]) -> Suspects:
     """What a predecessor wrote down, but for those that have had their terminal."""
     if lane is None:
         return Suspects()
-    found: Iterable[Suspect] = (s for s in lane.suspects if not is_closed(s.request_id))
-    return Suspects({s.request_id: s for s in found}, lane.suspect_record)
+    found = {
+        RequestKey(suspect.workflow_id, suspect.request_id): suspect
+        for suspect in lane.suspects
+        if suspect.workflow_id is not None
+    }
+    return Suspects(
+        {name: suspect for name, suspect in found.items() if not is_closed(name)},
+        lane.suspect_record,
+    )
+
+
+def _watched_request(watched: Watched | None) -> RequestKey | None:
+    if watched is None or watched.request_id is None or watched.workflow_id is None:
+        return None
+    return RequestKey(watched.workflow_id, watched.request_id)
 
 
 def _rank(suspect: Suspect) -> int:

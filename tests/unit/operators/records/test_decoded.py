@@ -24,7 +24,7 @@ REQUEST_ID = "0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10"
 NO_EVENT = DecodedRecord(
     DEAD_LETTERS, 3, 17, AT, Undecodable((Problem.of("/kind", "missing", "Field required"),), "r-9")
 )
-ENDED = DecodedRecord(RETRIES, 3, 18, AT, RetryEnded("r-8"))
+ENDED = DecodedRecord(RETRIES, 3, 18, AT, RetryEnded("r-8", None))
 
 
 def example(name: str) -> Event:

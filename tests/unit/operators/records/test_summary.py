@@ -161,5 +161,5 @@ def test_the_name_of_a_model_is_cut_since_the_wire_does_not_bound_it() -> None:
 def test_the_end_of_a_retry_names_its_request() -> None:
     ended = summarize(Stored(RETRIES, 0, 0, 0, b"r-1", None, ()))
 
-    assert (ended.kind, ended.event) == ("retry_ended", RetryEnded("r-1"))
+    assert (ended.kind, ended.event) == ("retry_ended", RetryEnded("r-1", None))
     assert summarize(Stored(DEAD_LETTERS, 0, 0, 0, b"r-1", None, ())).event is UNDECODABLE

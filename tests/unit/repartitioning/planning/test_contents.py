@@ -21,6 +21,7 @@ from answerbus.private.ledger import (
     LaneRecord,
     Skipped,
 )
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
 from services.digest import bytes_digest
 from services.operators.records.stored import Stored
@@ -152,7 +153,7 @@ def test_a_lane_that_opens_knows_nothing_of_what_was_moved_away() -> None:
         recovered.take(StoredRecord(here.topic, here.key, here.value))
 
     assert recovered.ledger.accounts == {}
-    assert recovered.ledger.known("r-1") is None
+    assert recovered.ledger.known(RequestKey(LEAVING, "r-1")) is None
 
 
 def arrival(workflow_id: str, **more: Any) -> Any:
@@ -231,7 +232,9 @@ def test_a_chunk_of_closed_ids_is_divided_among_the_owners_of_its_workflows() ->
         found.restore(LEDGER_RECORD.validate_json(record.value or b""), NOW)
     for n, workflow_id in enumerate(OURS):
         owner = partition_of(workflow_id, NEW)
-        assert [at for at, found in ledgers.items() if found.known(f"r-{n}")] == [owner]
+        assert [
+            at for at, found in ledgers.items() if found.known(RequestKey(workflow_id, f"r-{n}"))
+        ] == [owner]
     assert ledgers[HERE].known_place(place)
     assert records[-1].key == b"closed_ids:0", "what is left has its number still"
     assert len({record.key for record in records}) == 2, "and what is brought has another"

@@ -8,6 +8,7 @@ import pytest
 
 from answerbus.control import Cancel
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
+from answerbus.request_key import RequestKey
 from answerbus.topics import ATTEMPTS, CONTROLS
 from services.worker.core.attempt.reply import Throttled
 from services.worker.lane.state.cancellations import CANCELS_KEPT, CANCELS_MAX
@@ -136,7 +137,9 @@ def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behin
         stage = await RunStage.opened("r-1")
         lane = stage.worker.lane
         ledger = lane.lane_state.ledger
-        await until(lambda: ledger.known("r-1") is not None, look_s=COMMIT_S / 4)
+        await until(
+            lambda: ledger.known(RequestKey(WORKFLOW, "r-1")) is not None, look_s=COMMIT_S / 4
+        )
         assert not done(stage.broker, ["r-1"])  # decided, and not committed yet
         assert lane.open
         lane.apply_signals(lane.open, [SignalRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
@@ -216,7 +219,7 @@ def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes
 
 def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() -> None:
     count = CANCELLED_AT_ONCE_MAX + 100
-    held = {f"r-{n}": ticket(f"r-{n}", WORKFLOW) for n in range(count)}
+    held = {RequestKey(WORKFLOW, f"r-{n}"): ticket(f"r-{n}", WORKFLOW) for n in range(count)}
     runs = OpenRuns()
 
     written = runs.cancel(cancel("workflow"), [*held.values()], NOW, held, NOW)
@@ -261,7 +264,7 @@ def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:
 
 def test_of_too_many_cancels_the_oldest_is_dropped_but_not_that_of_an_open_request() -> None:
     runs = OpenRuns()
-    is_open = {"r-0": ticket("r-0", WORKFLOW)}
+    is_open = {RequestKey(WORKFLOW, "r-0")}
     for number in range(CANCELS_MAX + 10):
         runs.cancel(cancel(name=f"r-{number}"), (), NOW, is_open, NOW)
 

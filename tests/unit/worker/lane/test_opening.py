@@ -15,6 +15,7 @@ from answerbus.event import Event, key
 from answerbus.failure import TimedOut
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.digest import bytes_digest
 from services.worker.core.budget.account import Spend
@@ -90,7 +91,7 @@ def test_retries_come_back_in_the_order_in_which_they_first_arrived() -> None:
 
 
 def test_what_was_ended_does_not_come_back_whether_or_not_it_was_compacted() -> None:
-    ended = retry_tombstone("a", 0)
+    ended = retry_tombstone(RequestKey.of(retry("a")).record_key().encode(), 0)
 
     assert names(restored(retry("a"), retry("b"), ended)) == ["b"]
     assert names(restored(ended, retry("b"))) == ["b"]
@@ -121,10 +122,10 @@ def test_what_was_written_by_a_wrong_clock_is_as_old_as_the_broker_says(off: tim
         recovered.take(replace(stored(event), appended_at=NOW))
 
     recovered.ledger.forget(after(23 * 3_600), committable=99)
-    assert recovered.ledger.known("r-1") is not None
+    assert recovered.ledger.known(RequestKey("w-0", "r-1")) is not None
     assert recovered.ledger.accounts["w-0"].spent.attempts == 1
     recovered.ledger.forget(after(25 * 3_600), committable=99)
-    assert recovered.ledger.known("r-1") is None
+    assert recovered.ledger.known(RequestKey("w-0", "r-1")) is None
     assert recovered.ledger.account(request("r-2"), after(6 * 86_400)).spent.attempts == 1
     assert recovered.ledger.account(request("r-2"), after(8 * 86_400)).spent.attempts == 0
 

@@ -92,7 +92,7 @@ def compacted(log: Log) -> Log:
 
 
 def knows(ids: ClosedIds, name: str, *, is_place: bool = False) -> bool:
-    found = ids.get(name, is_place=is_place)
+    found = ids.get(closed(name, is_place=is_place).name)
     return found is not None and found.has_body(digest(name)) and not found.has_body(digest("?"))
 
 
@@ -109,8 +109,9 @@ def test_what_is_closed_is_known_however_it_was_written_and_read(seed: int) -> N
 
     for ids in (lane.ids, read(lane.log).ledger.closed, read(compacted(lane.log)).ledger.closed):
         assert [n for n in range(200) if not knows(ids, names[n], is_place=n % 7 == 0)] == []
-        assert ids.get("r-1", is_place=True) is None
-        assert ids.get("r-200") is None
+        assert ids.get("@r-1") is None
+        assert ids.get("r-200@w-1") is None
+        assert ids.get("r-1@w-2") is None
 
 
 def test_an_id_expires_in_memory_and_in_the_ledger() -> None:
@@ -153,7 +154,7 @@ def test_the_ledger_of_a_version_that_knew_no_chunks_is_packed_step_by_step() ->
 
 def test_what_was_ended_by_a_move_is_not_known() -> None:
     log: Log = [written(closed(f"old-{n}", NOW, n)) for n in range(40)]
-    ids = Lane([*log, (b"closed:old-3", None), (b"closed:old-39", None)]).ids
+    ids = Lane([*log, (b"closed:old-3@w-1", None), (b"closed:old-39@w-1", None)]).ids
 
     assert [n for n in range(40) if not knows(ids, f"old-{n}")] == [3, 39]
 

@@ -13,6 +13,7 @@ from answerbus.dead_letter import BudgetExhausted
 from answerbus.envelope import decode
 from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.private.ledger import AccountRecord
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.closed import CLOSED_MEMORY
 from services.worker.core.budget.ledger import (
@@ -162,7 +163,7 @@ def test_closing_ends_the_count_of_attempts() -> None:
     close(ledger, "r-1", NOW)
 
     assert ledger.accounts["w-0"].open == {}
-    known = ledger.known("r-1")
+    known = ledger.known(RequestKey("w-0", "r-1"))
     assert known
     assert known.has_body(DIGEST)
     assert not known.has_body("sha256:" + "1" * 64)
@@ -174,10 +175,13 @@ def test_ids_expire_after_a_day() -> None:
     close(ledger, "young", after(3600), offset=2)
 
     ledger.forget(NOW + CLOSED_MEMORY, committable=3)
-    assert ledger.known("old")
+    assert ledger.known(RequestKey("w-0", "old"))
 
     ledger.forget(NOW + CLOSED_MEMORY + timedelta(seconds=1), committable=3)
-    assert (ledger.known("old"), ledger.known("young") is None) == (None, False)
+    assert (
+        ledger.known(RequestKey("w-0", "old")),
+        ledger.known(RequestKey("w-0", "young")) is None,
+    ) == (None, False)
 
 
 def test_what_may_be_delivered_again_is_known_however_long_the_lane_was_shut() -> None:
@@ -186,10 +190,10 @@ def test_what_may_be_delivered_again_is_known_however_long_the_lane_was_shut() -
     close(ledger, "r-1", NOW, offset=7)
 
     ledger.forget(NOW + timedelta(days=3), committable=7)
-    assert ledger.known("r-1")
+    assert ledger.known(RequestKey("w-0", "r-1"))
 
     ledger.forget(NOW + timedelta(days=3), committable=8)
-    assert ledger.known("r-1") is None
+    assert ledger.known(RequestKey("w-0", "r-1")) is None
 
 
 def test_accounts_expire_a_week_after_their_last_event() -> None:

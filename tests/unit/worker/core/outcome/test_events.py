@@ -91,7 +91,7 @@ def through_the_log(retry: RetryRequest) -> Ticket:
     record = encode(retry, trace=TRACE.headers())
     event = decode(record.value)
     assert isinstance(event, RetryRequest)
-    return ticket_of_retry(event, 100, record.headers)
+    return ticket_of_retry(event, record.key, 100, record.headers)
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,7 +106,11 @@ def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
     ticket = through_the_log(retry_of(of))
 
     assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.ticket.prior, of.notes)
-    assert (ticket.waits, ticket.in_retries, ticket.offset) == (3, True, None)
+    assert (ticket.waits, ticket.retry_key, ticket.offset) == (
+        3,
+        ticket.key.record_key().encode(),
+        None,
+    )
     assert (ticket.not_before, ticket.deadline) == (after(5), after(3600))
     assert ticket.incoming_trace == TRACE
     assert (ticket.origin, ticket.body_digest) == (of.ticket.origin, of.ticket.body_digest)

@@ -23,6 +23,7 @@ from answerbus.limits import (
     REQUEST_BYTES_MAX,
 )
 from answerbus.outcome import RetryRequest
+from answerbus.request_key import RequestKey
 from services.digest import canonical_digest
 from services.forwarding import FORWARDED_HEADER
 from services.worker.core.budget.ledger import Ledger, closed_record
@@ -47,7 +48,8 @@ OURS, THEIRS = workflow_of(0), workflow_of(1)
 def verdict(
     arrived: Arrival, ledger: Ledger | None = None, pending: dict[str, str] | None = None
 ) -> Admission:
-    return admit(arrived, ledger or Ledger(), pending or {}, PARTITIONS)
+    held = {RequestKey(OURS, name): body for name, body in (pending or {}).items()}
+    return admit(arrived, ledger or Ledger(), held, PARTITIONS)
 
 
 def cause(admission: Admission) -> Cause:
@@ -233,7 +235,7 @@ def test_a_request_may_be_called_like_the_place_of_another_record() -> None:
     assert verdict(arrival(named_like_it, offset=14), ledger) == Duplicate()
     assert verdict(rubbish, ledger) == Duplicate()
     assert key(closed_record("a", None, digest, "result", 1, NOW)) == "closed:@a"
-    assert key(closed_record("a", OURS, digest, "result", 1, NOW)) == "closed:a"
+    assert key(closed_record("a", OURS, digest, "result", 1, NOW)) == f"closed:a@{OURS}"
 
 
 def test_letters_of_requests_and_of_records_never_have_one_id() -> None:

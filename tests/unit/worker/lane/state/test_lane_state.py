@@ -122,7 +122,8 @@ def test_a_retry_lets_its_offset_go_and_its_terminal_ends_the_list() -> None:
 
     assert isinstance(decision, RetryRequest)
     assert kinds(writing) == ["retry_request", "attempt", "account"]
-    assert (writing.offset, ticket.offset, ticket.in_retries) == (1, None, True)
+    assert (writing.offset, ticket.offset) == (1, None)
+    assert ticket.retry_key == ticket.key.record_key().encode()
     assert (ticket.prior, lane.queue.held) == (decision.prior, 1)
 
     lane.queue.wake(decision.not_before)
@@ -131,7 +132,7 @@ def test_a_retry_lets_its_offset_go_and_its_terminal_ends_the_list() -> None:
 
     assert kinds(writing) == ["result", "attempt", "ended", "account", "closed"]
     ended = writing.records[2]
-    assert (ended.topic, ended.key) == (topics.RETRIES, b"r-1")
+    assert (ended.topic, ended.key) == (topics.RETRIES, ticket.key.record_key().encode())
 
 
 def test_a_short_wait_writes_no_more_than_the_attempt_and_its_account() -> None:

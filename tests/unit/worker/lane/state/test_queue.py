@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from answerbus.request_key import RequestKey
 from services.worker.core.request.ticket import Stage, Ticket
 from services.worker.lane.state.deadlines import GONE_MAX
 from services.worker.lane.state.queue import Queue
@@ -203,7 +204,7 @@ def test_a_run_that_keeps_its_floor_waits_behind_none_that_has_none() -> None:
     for name in ("poor-0", "poor-1", "keeps"):
         queue.put(ticket(name, "poor", **UNORDERED))
     poor = [queue.take(), queue.take()]
-    queue.tickets["keeps"].keeps_floor = True
+    queue.tickets[RequestKey("poor", "keeps")].keeps_floor = True
     for one in poor:
         assert one is not None
         queue.wait_for_funds(one, after(0))

@@ -13,7 +13,8 @@ def recovered(without: Collection[int]) -> Run:
     for record in records_of_two_steps():
         if not (isinstance(record, RunStepRecord) and record.n in without):
             found.take(record, (), 0)
-    return found.runs()["r-1"]
+    (run,) = found.runs().values()
+    return run
 
 
 def test_a_run_goes_on_from_the_last_step_before_one_that_is_lost() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.private.ledger import LEDGER_RECORD, LaneRecord, Suspect, SuspectRecord, Watched
+from answerbus.request_key import RequestKey
 from services.worker.lane.state.suspects import (
     PREPARED_MAX,
     RECORD_MAX,
@@ -17,11 +18,16 @@ from services.worker.lane.state.suspects import (
 from tests.unit.worker.builders import NOW
 
 KILLS = 10
+A, B = (RequestKey("w", name) for name in "ab")
 LANE = LaneRecord(partitions=1, openings_without_progress=1, worker="w", at=NOW)
 
 
+def key(name: str) -> RequestKey:
+    return RequestKey("w", name)
+
+
 def crashes_until_found(
-    suspects: Suspects, poison: set[str], can_spare: Callable[[str], bool]
+    suspects: Suspects, poison: set[RequestKey], can_spare: Callable[[RequestKey], bool]
 ) -> int:
     """Crashes until no suspect is left but those that were given up; only poison crashes."""
     crashes = 0
@@ -30,7 +36,7 @@ def crashes_until_found(
         assert tried
         if poison & set(tried):
             is_alone = len(tried) == 1 and suspects.needs_all(tried[0])
-            mark = Watched(what="call", request_id=tried[0]) if is_alone else None
+            mark = Watched(what="call", **tried[0]._asdict()) if is_alone else None
             suspects.blame(mark, set(tried))
             crashes += 1
         else:
@@ -47,13 +53,13 @@ def crashes_until_found(
 def test_only_poison_is_given_up_after_a_bounded_number_of_crashes(
     count: int, poison: set[int], poor: set[int]
 ) -> None:
-    names = [f"r-{number}" for number in range(count)]
-    bad = {f"r-{number}" for number in poison if number < count}
+    names = [key(f"r-{number}") for number in range(count)]
+    bad = {names[number] for number in poison if number < count}
     suspects = Suspects()
     for _ in range(2):
         suspects.blame(None, set(names))
 
-    crashes = 2 + crashes_until_found(suspects, bad, lambda name: int(name[2:]) not in poor)
+    crashes = 2 + crashes_until_found(suspects, bad, lambda it: int(it.request_id[2:]) not in poor)
 
     assert set(suspects.found) == bad
     assert all((suspects.given_up(name) or 0) > KILLS for name in bad)
@@ -62,33 +68,33 @@ def test_only_poison_is_given_up_after_a_bounded_number_of_crashes(
 
 def test_two_crashes_make_a_suspect_and_any_call_that_ends_clears_it() -> None:
     suspects = Suspects()
-    suspects.blame(None, {"a"})
-    assert not suspects.is_held("a")
-    suspects.blame(None, {"a", "b"})
-    assert (suspects.is_held("a"), suspects.is_held("b")) == (True, False)
-    assert suspects.clear("a")
-    assert not suspects.clear("a")
-    assert not suspects.is_held("a")
+    suspects.blame(None, {A})
+    assert not suspects.is_held(A)
+    suspects.blame(None, {A, B})
+    assert (suspects.is_held(A), suspects.is_held(B)) == (True, False)
+    assert suspects.clear(A)
+    assert not suspects.clear(A)
+    assert not suspects.is_held(A)
 
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_ten_crashes_are_never_enough(alone: bool) -> None:
     suspects = Suspects()
     for _ in range(KILLS):
-        is_alone = alone and suspects.needs_all("a")
-        suspects.blame(Watched(what="call", request_id="a") if is_alone else None, {"a"})
-    assert suspects.given_up("a") is None
+        is_alone = alone and suspects.needs_all(A)
+        suspects.blame(Watched(what="call", **A._asdict()) if is_alone else None, {A})
+    assert suspects.given_up(A) is None
 
 
 def test_what_ends_the_worker_before_its_call_is_held_at_once_and_soon_given_up() -> None:
     suspects = Suspects()
-    mark = Watched(what="preparation", request_id="a")
+    mark = Watched(what="preparation", **A._asdict())
     for _ in range(PREPARED_MAX):
-        assert suspects.given_up("a") is None
-        suspects.blame(mark, {"b"})
-        assert suspects.is_held("a") or suspects.given_up("a")
-    assert suspects.given_up("a") == PREPARED_MAX
-    assert suspects.given_up("b") is None
+        assert suspects.given_up(A) is None
+        suspects.blame(mark, {B})
+        assert suspects.is_held(A) or suspects.given_up(A)
+    assert suspects.given_up(A) == PREPARED_MAX
+    assert suspects.given_up(B) is None
 
 
 def test_a_record_is_given_up_at_its_own_place_alone() -> None:
@@ -103,9 +109,9 @@ def test_a_record_is_given_up_at_its_own_place_alone() -> None:
 
 def test_the_most_suspect_are_kept_if_there_are_too_many() -> None:
     suspects = Suspects()
-    names = {f"r-{number}" for number in range(SUSPECTS_MAX + 50)}
+    names = {key(f"r-{number}") for number in range(SUSPECTS_MAX + 50)}
     suspects.blame(None, names)
-    suspects.blame(None, {"r-1049"})
+    suspects.blame(None, {key("r-1049")})
     kept = suspects.listed()
     assert len(kept) == SUSPECTS_MAX
     assert "r-1049" in {suspect.request_id for suspect in kept}
@@ -118,9 +124,9 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
     count: int, places: tuple[int, ...]
 ) -> None:
     """One lane through its crashes; what a worker knows of the last is what was written down."""
-    waiting = dict.fromkeys(f"r-{number:05}" for number in range(count))
+    waiting = dict.fromkeys(key(f"r-{number:05}") for number in range(count))
     poison = {[*waiting][place % count] for place in places}
-    written, crashes, given_up = LANE, 0, set[str]()
+    written, crashes, given_up = LANE, 0, set[RequestKey]()
     while waiting:
         suspects = suspects_of(written, lambda name: name not in waiting)
         suspects.bound()
@@ -133,7 +139,7 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
             assert buried or called, "it goes on"
             if poison & called:
                 alone = len(tried) == 1 and suspects.needs_all(tried[0])
-                mark = Watched(what="call", request_id=tried[0]) if alone else None
+                mark = Watched(what="call", **tried[0]._asdict()) if alone else None
                 held = {name for name in suspects.found if suspects.is_held(name)}
                 assert not suspects.found or len(held | called) <= SUSPECTS_MAX
                 suspects.blame(mark, dict.fromkeys([*running, *tried]).keys())
@@ -152,22 +158,22 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
 
 
 def test_those_of_the_last_crash_are_kept_before_those_that_only_waited() -> None:
-    suspects = Suspects()
-    suspects.blame(Watched(what="preparation", request_id="certain"), set())
-    suspects.blame(None, dict.fromkeys(f"old-{number}" for number in range(SUSPECTS_MAX)).keys())
+    suspects, certain = Suspects(), key("certain")
+    suspects.blame(Watched(what="preparation", **certain._asdict()), set())
+    suspects.blame(None, {key(f"old-{number}") for number in range(SUSPECTS_MAX)})
     suspects.bound()
-    calls = [f"new-{number}" for number in range(SUSPECTS_MAX - 1)]
+    calls = [key(f"new-{number}") for number in range(SUSPECTS_MAX - 1)]
     assert suspects.has_room(calls[-1], calls[:-1])
-    assert not suspects.has_room("one-more", calls)
+    assert not suspects.has_room(key("one-more"), calls)
     suspects.blame(None, dict.fromkeys(calls).keys())
     suspects.bound()
-    assert suspects.found.keys() == {"certain", *calls}
+    assert suspects.found.keys() == {certain, *calls}
     assert all(suspects.found[name].crashes == 1 for name in calls)
 
 
-def _started(waiting: Iterable[str], suspects: Suspects) -> list[str]:
+def _started(waiting: Iterable[RequestKey], suspects: Suspects) -> list[RequestKey]:
     """What a lane calls side by side, in the order in which it came."""
-    running: list[str] = []
+    running: list[RequestKey] = []
     for name in waiting:
         if not suspects.is_held(name) and suspects.has_room(name, running):
             running.append(name)
@@ -183,10 +189,14 @@ def test_records_without_suspects_are_read_and_closed_ones_are_removed() -> None
     assert isinstance(record, LaneRecord)
     assert suspects_of(record, lambda _: False) == Suspects()
 
-    found = (Suspect(request_id="a", crashes=2), Suspect(request_id="b", crashes=3))
+    found = (
+        Suspect(**A._asdict(), crashes=2),
+        Suspect(**B._asdict(), crashes=3),
+        Suspect(request_id="of-a-version-before", crashes=9),
+    )
     new = record.model_copy(update={"suspects": found, "at": NOW})
     again = LEDGER_RECORD.validate_json(new.model_dump_json())
     assert again == new
     assert isinstance(again, LaneRecord)
-    assert set(suspects_of(again, lambda name: name == "a").found) == {"b"}
+    assert set(suspects_of(again, lambda name: name == A).found) == {B}
     assert suspects_of(None, lambda _: False) == Suspects()
