@@ -132,6 +132,12 @@ class UnknownParent(Wire):
     kind: Literal["unknown_parent"] = "unknown_parent"
 
 
+class UnverifiedSteps(Wire):
+    """The request goes on from steps that no operator has sent."""
+
+    kind: Literal["unverified_steps"] = "unverified_steps"
+
+
 class MissingTools(Wire):
     """No tool server has announced these tools of the agent."""
 
@@ -183,6 +189,7 @@ Cause = Annotated[
     | CrashedWorker
     | UnknownAgent
     | UnknownParent
+    | UnverifiedSteps
     | MissingTools
     | RunExhausted
     | ChildrenFailed

@@ -31,6 +31,7 @@ from answerbus.cause import UnknownParent as UnknownParent
 from answerbus.cause import UnknownProfile as UnknownProfile
 from answerbus.cause import UnknownSchema as UnknownSchema
 from answerbus.cause import UnsupportedSchema as UnsupportedSchema
+from answerbus.cause import UnverifiedSteps as UnverifiedSteps
 from answerbus.cause import WaitedTooOften as WaitedTooOften
 from answerbus.explain import died_text, remedy
 from answerbus.one_line import one_line

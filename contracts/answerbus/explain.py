@@ -124,6 +124,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return "The workers have no agent of that name and version."
         case causes.UnknownParent():
             return "No open run has asked for such a child."
+        case causes.UnverifiedSteps():
+            return "It goes on from steps that no operator has sent."
         case causes.MissingTools():
             return f"No tool server has announced {', '.join(cause.tools)}."
         case causes.RunExhausted():
@@ -171,6 +173,8 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "Correct name and version, or add the agent to the workers' settings."
         case causes.UnknownParent():
             return "Let the tool pass on the `parent` of its call while that call is open."
+        case causes.UnverifiedSteps():
+            return "Publish it without `resumed`, or replay the dead letter of the run."
         case causes.MissingTools():
             return "Start the tool server, see `answerbus tools list`, then replay it."
         case causes.RunExhausted():

@@ -1,13 +1,17 @@
-"""The part of a dead run that a new request takes over: steps, and outcomes of their tool calls."""
+"""The part of a dead run that a new request takes over: steps, and outcomes of their tool calls.
 
-from typing import Annotated
+Any publisher can write such a part into a request. Workers believe it only beside a RunResumed, on
+a topic that operators alone may write.
+"""
+
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from answerbus import limits
 from answerbus.call_outcome import CallOutcome
 from answerbus.tool_call import CallId
-from answerbus.wire import Digest, RequestId, Wire
+from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 
 class ResumedCall(Wire):
@@ -39,3 +43,17 @@ class ResumedRun(Wire):
     steps: Annotated[tuple[ResumedStep, ...], Field(min_length=1, max_length=limits.STEPS_MAX)]
     previous: Digest
     number: Annotated[int, Field(ge=1)]
+
+
+class RunResumed(Wire):
+    """An operator has sent these steps: the request may go on from them.
+
+    In the transaction of the request; `steps_digest` is that of its `resumed` as canonical JSON.
+    """
+
+    kind: Literal["run_resumed"] = "run_resumed"
+    request_id: RequestId
+    workflow_id: WorkflowId
+    steps_digest: Digest
+    by: Reason
+    at: Timestamp

@@ -13,10 +13,20 @@ from answerbus.private.runs import (
     RunStepRecord,
     runs_key,
 )
+from answerbus.resumed_run import RunResumed
 from answerbus.step import Step, ToolEnded
 from answerbus.wire import format_timestamp
 
-RunEvent = Step | ToolEnded | ApprovalRequested | Approval | Cancel | ControlApplied | RunsRecord
+RunEvent = (
+    Step
+    | ToolEnded
+    | ApprovalRequested
+    | Approval
+    | Cancel
+    | ControlApplied
+    | RunResumed
+    | RunsRecord
+)
 
 
 def event_id(event: RunEvent) -> str:
@@ -29,6 +39,8 @@ def event_id(event: RunEvent) -> str:
         case Cancel():
             about = event.request_id or event.workflow_id
             return f"{about}.cancel.{format_timestamp(event.at)}"
+        case RunResumed():
+            return f"{event.request_id}.resumed"
         case RunRecord() | RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return runs_key(event)
         case _:
@@ -40,7 +52,7 @@ def key(event: RunEvent) -> str:
     match event:
         case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
             return event.workflow_id
-        case Approval() | Cancel():
+        case Approval() | Cancel() | RunResumed():
             return event.workflow_id
         case RunRecord() | RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return runs_key(event)

@@ -226,13 +226,13 @@ TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSET_CARDS)
 
 APPROVALS = Topic(
     "approvals",
-    ("approval",),
+    ("approval", "run_resumed"),
     "workflow_id",
     "delete",
     30 * _DAY_MS,
     writers=("operators",),
     readers=("worker", "operators"),
-    summary="Decisions of operators; no application and no tool server may write them.",
+    summary="Decisions of operators, and runs that they resumed; written by operators alone.",
 )
 CONTROLS = Topic(
     "controls",

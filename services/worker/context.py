@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from answerbus.outcome import Origin
+from answerbus.request import Request
 from answerbus.topics import TOOL_RESULTS
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.budget.ledger import ACCOUNT_MEMORY
@@ -35,6 +37,14 @@ class Limits:
 
 def _as_it_is(admitted: Admitted) -> Admitted:
     return admitted
+
+
+IsResumed = Callable[[Request, Origin], Awaitable[bool]]
+"""Whether an operator sent the steps from which a request goes on; it stood first at the origin."""
+
+
+async def _by_nobody(_: Request, __: Origin) -> bool:
+    return False
 
 
 READ_AT_ONCE = 2
@@ -69,6 +79,7 @@ class RunSetup:
     reply_topic: str = TOOL_RESULTS.full_name()
     chance: Callable[[int], bytes] = secrets.token_bytes
     complete: Callable[[Admitted], Admitted] = _as_it_is
+    is_resumed: IsResumed = _by_nobody
     unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
 
 

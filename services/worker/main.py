@@ -16,6 +16,7 @@ from faststream import FastStream
 
 from answerbus.topics import REQUESTS, TOOL_RESULTS
 from services import plugins
+from services.command_line import bus_of
 from services.kafka import connection_options, servers, topic_name
 from services.live_mask import LiveMask, mask_of
 from services.settings import KafkaSettings, Settings
@@ -38,6 +39,7 @@ from services.worker.adapters.kafka.other_groups import OtherGroups
 from services.worker.adapters.kafka.position_check import check_positions
 from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.resumption_check import ResumptionCheck
 from services.worker.adapters.kafka.rights_check import check_rights
 from services.worker.adapters.kafka.run_consumers import reading_for_runs
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
@@ -129,6 +131,9 @@ async def _serve(
     settings, kafka = live.current, live.current.kafka
     others = OtherGroups(kafka)
     context = replace(context, members_of=others.members_of, offset_of=others.offset_of)
+    if context.runs.is_on:
+        check = ResumptionCheck(bus_of(kafka))
+        context = replace(context, runs=replace(context.runs, is_resumed=check))
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))

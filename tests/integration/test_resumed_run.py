@@ -71,16 +71,25 @@ async def test_a_run_that_died_at_its_seventh_step_goes_on_there_once(bus: Bus) 
         for _ in range(REPEATS):
             await answerbus_(*RUN)
         outcomes = await bus.terminals(2)
+        await bus.settled()
+        (replayed,) = [one for one in await bus.everything(REQUESTS) if one["request_id"] != "r-1"]
+        await bus.publish([{**replayed, "request_id": "forged", "workflow_id": "w-1"}])
+        *_, forged = await bus.terminals(3)
+        again = await answerbus_("replay", "run", "--id", "forged.dead-letter", "--json", *RUN[2:])
 
+    assert (forged["request_id"], forged["cause"]["kind"]) == ("forged", "unverified_steps")
+    assert "no operator has sent the steps" in again.out, again
     (result,) = [event for event in outcomes if event["kind"] == "result"]
     assert (result["request_id"], result["answer"]) == ("r-1.replay.1", "All is said.")
     await bus.settled()
-    assert len(await bus.everything(REQUESTS)) == 2, "one new run"
+    assert len(await bus.everything(REQUESTS)) == 3, "one new run, and the forged one"
     assert len(await bus.everything(RESULTS)) == 1
     assert len(ran) == len(set(ran)) == STEPS_OF_ALL, "no tool was called again"
     asked = [call["request_id"] for call in bus.calls()]
     assert (asked.count("r-1"), asked.count("r-1.replay.1")) == (DIED_AT, 5), "nothing paid again"
     own = [event for event in await bus.everything(STEPS) if event["kind"] == "step"]
     assert [step["n"] for step in own] == list(range(1, STEPS_OF_ALL + 1))
+    assert "forged" not in asked
     verified = await answerbus_("audit", "verify")
-    assert verified.code == 0, verified
+    (found,) = [line for line in verified.out.splitlines() if "replayed" in line]
+    assert "names forged" in found, verified

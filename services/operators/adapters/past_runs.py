@@ -9,8 +9,9 @@ from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
 from answerbus.request_key import RequestKey
+from answerbus.resumed_run import RunResumed
 from answerbus.toolset_card import Delivery, ToolsetCard
-from answerbus.topics import STEPS, card_owner
+from answerbus.topics import APPROVALS, STEPS, card_owner
 from services.operators.adapters.picker import Picker, picking
 from services.operators.adapters.reader import reading
 from services.operators.dead_letters.effects import OF_A_CALL
@@ -24,20 +25,23 @@ from services.operators.records.summary import summarize
 class PastRuns:
     """Where the steps of each run stand, and how the tools are called that are announced now.
 
-    `below` are those of the runs that it asked, by the id that theirs begin with.
+    `resumptions` are those of the runs, by operators; `below` are the steps of the runs that they
+    asked, by the id that theirs begin with.
     """
 
     picker: Picker | None = None
     places: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
     below: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
     deliveries: dict[str, Delivery] = field(default_factory=dict)
+    resumptions: list[RunResumed] = field(default_factory=list)
 
     async def of(self, letter: DeadLetter) -> PastRun:
         """What the run of a dead letter had done. Raises BusUnavailable."""
         name = RequestKey(letter.workflow_id or "", letter.request_id or "")
         records = await self._picked(self.places.get(name, []))
         places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
-        return past_run(letter, records, self.deliveries, await self._picked(places))
+        below = await self._picked(places)
+        return past_run(letter, records, self.deliveries, below, self.resumptions)
 
     async def _picked(self, places: Sequence[Place]) -> list[Stored]:
         return await self.picker.pick_all(places) if self.picker and places else []
@@ -47,9 +51,19 @@ class PastRuns:
         for stored in batch:
             if toolset := card_owner(stored.topic):
                 self._take_card(stored, toolset)
+            elif stored.topic is APPROVALS:
+                self._take_resumption(stored, runs)
             elif (summary := summarize(stored)).request_id and summary.workflow_id:
                 name = RequestKey(summary.workflow_id, summary.request_id)
                 self._take_step(stored, name, runs)
+
+    def _take_resumption(self, stored: Stored, runs: Collection[RequestKey]) -> None:
+        event = decode(stored.value, stored.headers)
+        if (
+            isinstance(event, RunResumed)
+            and RequestKey(event.workflow_id, event.request_id) in runs
+        ):
+            self.resumptions.append(event)
 
     def _take_step(self, stored: Stored, name: RequestKey, runs: Collection[RequestKey]) -> None:
         if name in runs:
@@ -77,7 +91,7 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
         if letter.agent and letter.request_id and letter.workflow_id
     )
     found = PastRuns()
-    present = (*await bus.present(STEPS), *await bus.of_cards()) if runs else ()
+    present = (*await bus.present(STEPS, APPROVALS), *await bus.of_cards()) if runs else ()
     if not present:
         yield found
         return

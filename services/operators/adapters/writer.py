@@ -15,9 +15,10 @@ from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.dead_letter import Dismissed
 from answerbus.envelope import Encoded, encode
 from answerbus.partition import Layout
-from answerbus.topics import DEAD_LETTERS, REQUESTS, STEPS, Topic
+from answerbus.topics import APPROVALS, DEAD_LETTERS, REQUESTS, STEPS, Topic
 from answerbus.trace import Trace
 from services.operators.dead_letters.prepare_replay import PreparedReplay
+from services.resumed_steps import run_resumed
 
 SOURCE = "/answerbus/replay"
 TRANSACTION_TIMEOUT_MS = 15_000
@@ -68,6 +69,8 @@ class Writer:
                 raise Superseded from None
 
     async def _commit(self, changes: Sequence[Change]) -> None:
+        if any(isinstance(it.done, PreparedReplay) and it.done.request.resumed for it in changes):
+            await self._bus.counts(APPROVALS)  # to write to a topic that is missing may create it
         await self._producer.begin_transaction()
         sent = [
             await self._producer.send(
@@ -93,6 +96,9 @@ class Writer:
             case PreparedReplay(request, replayed):
                 owner = self._layout.owner(request.workflow_id)
                 yield REQUESTS, owner, encode(request, source=SOURCE, trace=trace)
+                if request.resumed:
+                    resumed = run_resumed(request, request.resumed, replayed.by, replayed.at)
+                    yield APPROVALS, owner, encode(resumed, source=SOURCE, trace=trace)
                 yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE, trace=trace)
 
 

@@ -1,18 +1,19 @@
 """The history of a dead run, read from its steps: where a replay resumes; pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from answerbus import json_text
 from answerbus.call_outcome import CallOutcome
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
-from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
+from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep, RunResumed
 from answerbus.step import Step, ToolEnded
 from services.digest import record_digest
 from services.operators.audit.step_chain import StepChain
 from services.operators.dead_letters.effects import Deliveries, effects_of
 from services.operators.records.stored import Stored
+from services.resumed_steps import proves
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,20 @@ def past_run(
     records: Sequence[Stored],
     deliveries: Deliveries,
     below: Sequence[Stored] = (),
+    resumptions: Collection[RunResumed] = (),
 ) -> PastRun:
     """What the request took over, and what the run itself added; `records` are of its steps.
 
     Each record must follow the one before it, and all that its letter counts must be there: of a
-    step that is missing, a tool would run again. `below` are the steps of runs that it asked.
+    step that is missing, a tool would run again. `below` are the steps of runs that it asked. What
+    its request took over must be in `resumptions`: any publisher can write steps into a request.
     """
     request = letter.request
     if request is None or request.agent is None:
         return NO_PAST
     before = request.resumed
+    if before and not any(proves(event, request) for event in resumptions):
+        return PastRun(fault="no operator has sent the steps that it went on from")
     reading = _Reading(before)
     for stored in sorted(records, key=lambda one: (one.at_ms, one.partition, one.offset)):
         if fault := reading.take(stored):

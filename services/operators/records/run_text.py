@@ -10,6 +10,7 @@ from answerbus.private.runs import (
     RunRecord,
     RunStepRecord,
 )
+from answerbus.resumed_run import RunResumed
 from answerbus.run_event import RunEvent
 from answerbus.step import Step, ToolEnded
 from services.escaping import plain_line
@@ -31,6 +32,8 @@ def run_text(event: RunEvent) -> str:
         case Cancel():
             what = "the workflow" if event.scope == "workflow" else f"{event.request_id}"
             return plain_line(f"{what} is cancelled by {event.by}: {event.reason}")
+        case RunResumed():
+            return plain_line(f"{event.request_id} goes on from earlier steps, by {event.by}")
         case ControlApplied():
             return plain_line(f"{event.control.kind} of {event.control.by}: {event.effect}")
         case RunRecord():

@@ -2,7 +2,13 @@
 
 from contextlib import suppress
 
-from answerbus.dead_letter import Cause, MissingTools, UnknownParent
+from answerbus.dead_letter import (
+    Cause,
+    DeadlinePassed,
+    MissingTools,
+    UnknownParent,
+    UnverifiedSteps,
+)
 from services.worker.compositions import compose
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.ticket import Ticket
@@ -39,6 +45,22 @@ async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
 
 
 async def _new_run(lane: Lane, ticket: Ticket) -> Run | Cause:
+    fault = await _unproved(lane, ticket) if ticket.request.resumed else None
+    return fault or await _begun(lane, ticket)
+
+
+async def _unproved(lane: Lane, ticket: Ticket) -> Cause | None:
+    """Why a run cannot go on from the steps in its request: any publisher can write some there."""
+    seconds_left = ticket.seconds_left(lane.context.clock.now())
+    try:
+        async with lane.waits.limit(ticket, seconds_left):
+            is_resumed = await lane.context.runs.is_resumed(ticket.request, ticket.origin)
+    except TimeoutError:
+        return ticket.cancelled or DeadlinePassed()
+    return None if is_resumed else UnverifiedSteps()
+
+
+async def _begun(lane: Lane, ticket: Ticket) -> Run | Cause:
     """Its tools may have been announced just before it was published, and not be heard of yet."""
     planner = lane.context.planner
     found = planner.begin_run(ticket.request)

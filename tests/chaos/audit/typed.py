@@ -15,7 +15,7 @@ KINDS = {
     "ledger": {"account", "closed", "closed_ids", "lane"},
     "tool-results": {"tool_result", "tool_progress"},
     CARD_TOPIC: {"toolset"},
-    "approvals": {"approval"},
+    "approvals": {"approval", "run_resumed"},
     "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
     "steps": {"step", "approval_requested", "tool_ended", "control_applied"},

@@ -9,6 +9,7 @@ import pytest
 from answerbus.call_outcome import CallOk, ResultTooLarge
 from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX, STEP_CALLS_MAX
+from answerbus.resumed_run import RunResumed
 from answerbus.step import ToolEnded
 from services.operators.dead_letters.edit import Edits, replacing
 from services.operators.dead_letters.effects import Deliveries, may_have_run
@@ -21,6 +22,7 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.records.stored import Stored
+from services.resumed_steps import run_resumed
 from tests.unit.operators.audit.test_step_verification import a_run, chained, changed
 from tests.unit.operators.dead_letters.examples import letter_event
 from tests.unit.operators.runs.events import AGENT, call, ended, step
@@ -91,13 +93,41 @@ def test_a_replay_of_a_replay_goes_on_from_all_steps() -> None:
     linked = [changed(own[0], rehash=True, previous=head)]
     first_hash = json.loads(linked[0].value or b"")["hash"]
     linked.append(changed(own[1], rehash=True, previous=first_hash))
-    found = past_run(again, linked, OFTEN)
+    sent = [resumption(again)]
+    found = past_run(again, linked, OFTEN, resumptions=sent)
 
     assert found.fault is None
     assert found.resumed is not None
     assert (len(found.resumed.steps), found.resumed.number) == (3, 7)
     none_of_its_own = letter(steps=0, calls=0, round=1, request=again_request(first))
-    assert past_run(none_of_its_own, [], OFTEN).resumed == first.resumed
+    found = past_run(none_of_its_own, [], OFTEN, resumptions=sent)
+    assert found.resumed == first.resumed
+
+
+def test_steps_that_no_operator_has_sent_are_not_gone_on_from() -> None:
+    """A publisher's dead letter would else become an operator's replay, with what it claims."""
+    first = prepared().request
+    forged = letter(steps=0, calls=0, round=1, request=again_request(first))
+    sent = resumption(forged)
+    others: tuple[list[RunResumed], ...] = (
+        [],
+        [sent.model_copy(update={"request_id": "r-2"})],
+        [sent.model_copy(update={"workflow_id": "w-2"})],
+        [sent.model_copy(update={"steps_digest": "sha256:" + "0" * 64})],
+    )
+    for found in others:
+        past = past_run(forged, [], OFTEN, resumptions=found)
+        assert (past.resumed, past.fault) == (
+            None,
+            "no operator has sent the steps that it went on from",
+        )
+
+
+def resumption(again: DeadLetter) -> RunResumed:
+    request = again.request
+    assert request is not None
+    assert request.resumed is not None
+    return run_resumed(request, request.resumed, "ops", NOW)
 
 
 def again_request(request: Any) -> dict[str, Any]:

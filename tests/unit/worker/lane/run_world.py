@@ -10,9 +10,12 @@ from typing import Any, Self
 from aiokafka import TopicPartition
 
 from answerbus.call_id import call_name, request_of_call
+from answerbus.outcome import Origin
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
+from answerbus.request import Request
 from answerbus.request_key import RequestKey
+from answerbus.resumed_run import RunResumed
 from answerbus.topics import (
     LEDGER,
     PARTITIONS_DEFAULT,
@@ -24,6 +27,7 @@ from answerbus.topics import (
     Topic,
     tool_calls,
 )
+from services.resumed_steps import proves, run_resumed
 from services.worker.adapters.kafka.run_reader import SPEAKING, RunReader
 from services.worker.context import Context, RunSetup
 from services.worker.core.attempt.prompt import Prompt
@@ -31,7 +35,7 @@ from services.worker.core.attempt.reply import Reply
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.plans import Planner
-from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, tool
 from tests.unit.worker.lane.fakes import Broker, FakeShard, Kept
 from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, publish
@@ -202,7 +206,12 @@ TOOLS = {
 }
 
 
-def run_context(provider: FakeProvider, agent: Json | None = None, **settings: Any) -> Context:
+def run_context(
+    provider: FakeProvider,
+    agent: Json | None = None,
+    resumptions: Sequence[RunResumed] = (),
+    **settings: Any,
+) -> Context:
     """A worker's context with one agent, `support`, and the tools of one toolset."""
     outline = AgentDefinition(name="support", version=1, instructions="Help.", **(agent or {}))
     agents = Agents([Agent(outline, () if outline.best_of else tuple(TOOLS))])
@@ -214,11 +223,15 @@ def run_context(provider: FakeProvider, agent: Json | None = None, **settings: A
     def complete(admitted: Admitted) -> Admitted:
         return replace(admitted, request=agents.with_budget(admitted.request))
 
+    async def is_resumed(request: Request, _: Origin) -> bool:
+        return any(proves(event, request) for event in resumptions)
+
     setup = RunSetup(
         is_on=True,
         has_agents=True,
         chance=lambda length: next(chance).to_bytes(length, "big"),
         complete=complete,
+        is_resumed=is_resumed,
     )
     return replace(around, planner=planner, runs=setup)
 
@@ -242,6 +255,7 @@ class RunStage:
     ) -> None:
         self.broker, self.provider = Broker(), RunProvider(steps=steps)
         self.agent, self.settings = agent, settings
+        self.resumptions: list[RunResumed] = []  # by operators
         self.tools = ToolServers(self.broker, tooling)
         self.serving = asyncio.create_task(self.tools.serve())
         self.names: list[str] = []
@@ -258,7 +272,15 @@ class RunStage:
         return made
 
     def new_worker(self) -> RunWorker:
-        return RunWorker(self.broker, run_context(self.provider, self.agent, **self.settings))
+        made = run_context(self.provider, self.agent, self.resumptions, **self.settings)
+        return RunWorker(self.broker, made)
+
+    def resume(self, request: Request) -> None:
+        """Publish a replay as an operator does."""
+        if request.resumed:
+            self.resumptions.append(run_resumed(request, request.resumed, "ops", NOW))
+        self.broker.publish(request.model_dump_json().encode(), 0)
+        self.names.append(request.request_id)
 
     def publish(self, *names: str, workflow_id: str = WORKFLOW, **more: Any) -> None:
         for name in names:

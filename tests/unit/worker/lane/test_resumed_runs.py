@@ -6,7 +6,8 @@ import pytest
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
-from answerbus.topics import DEAD_LETTERS, RESULTS, STEPS
+from answerbus.request import Request
+from answerbus.topics import DEAD_LETTERS, REQUESTS, RESULTS, STEPS
 from services.operators.dead_letters.past_run import past_run
 from services.operators.dead_letters.prepare_replay import (
     BudgetOverride,
@@ -51,12 +52,11 @@ def replay(stage: RunStage, attempts: int = 20, *, restart: bool = False) -> str
     budget = BudgetOverride(attempts=attempts)
     # Without what failed: the provider here counts the answers in a prompt as steps.
     order = ReplayOrder("ops", "", budget=budget, keep_prior=False, restart=restart)
-    found = prepare_replay(letter, order, NOW, past_run(letter, own, {}))
+    past = past_run(letter, own, {}, resumptions=stage.resumptions)
+    found = prepare_replay(letter, order, NOW, past)
     assert isinstance(found, PreparedReplay), found
-    name = found.request.request_id
-    stage.broker.publish(found.request.model_dump_json().encode(), 0)
-    stage.names.append(name)
-    return name
+    stage.resume(found.request)
+    return found.request.request_id
 
 
 async def died_again(stage: RunStage, attempts: int) -> str:
@@ -172,3 +172,41 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committe
 
     for number in range(0, 60, 6):
         run(history(0.013 * number))
+
+
+def test_steps_that_no_operator_has_sent_are_not_believed_and_nothing_is_spent() -> None:
+    async def main() -> None:
+        stage = await died()
+        name = replay(stage)
+        await until(lambda: done(stage.broker, stage.names))
+        (sent,) = stage.resumptions
+        asked_before = len(stage.provider.calls)
+        request = next(
+            event
+            for event in map(decode, published(stage))
+            if isinstance(event, Request) and event.request_id == name
+        )
+        assert request.resumed
+        (first, *rest) = request.resumed.steps
+        forged = request.resumed.model_copy(update={"steps": (first, first, *rest)})
+        stage.resumptions.append(sent.model_copy(update={"request_id": "other-steps"}))
+        for update in (
+            {"request_id": "other-id"},
+            {"request_id": "other-steps", "resumed": forged},
+        ):
+            body = request.model_copy(update=update)
+            stage.broker.publish(body.model_dump_json().encode(), 0)
+            stage.names.append(body.request_id)
+        await until(lambda: done(stage.broker, stage.names))
+        await stage.end()
+
+        for forgery in ("other-id", "other-steps"):
+            assert cause(stage, forgery) == "unverified_steps"
+        assert len(stage.provider.calls) == asked_before
+        assert repeated(stage) == []
+
+    run(main())
+
+
+def published(stage: RunStage) -> list[bytes]:
+    return [record.value for record in stage.broker.log(REQUESTS, 0).records if record.value]
