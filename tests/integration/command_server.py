@@ -67,6 +67,8 @@ def become(order: Mapping[str, Any], streams: Sequence[int]) -> None:
     for fd, stream in enumerate(streams):
         os.dup2(stream, fd)
         os.close(stream)
+    # Those of the server may have been files, and are not sought in any more.
+    sys.stdout, sys.stderr = (open(fd, "w", 1, closefd=False) for fd in (1, 2))  # noqa: SIM115
     for number in RESET:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it
