@@ -131,9 +131,6 @@ async def _serve(
     settings, kafka = live.current, live.current.kafka
     others = OtherGroups(kafka)
     context = replace(context, members_of=others.members_of, offset_of=others.offset_of)
-    if context.runs.is_on:
-        check = ResumptionCheck(bus_of(kafka))
-        context = replace(context, runs=replace(context.runs, is_resumed=check))
     topic = topic_name(kafka, REQUESTS)
     read_monitor = ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
@@ -255,6 +252,7 @@ def _context(
         observer=observer,
         group=settings.kafka.worker_group,
         runs=RunSetup(
+            is_resumed=ResumptionCheck(bus_of(settings.kafka)),
             reply_topic=topic_name(settings.kafka, TOOL_RESULTS),
             complete=lambda admitted: complete(planner.agents, admitted),
         ),
