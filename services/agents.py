@@ -47,8 +47,8 @@ def _known(table: type[Wire]) -> BeforeValidator:
 class AgentSettings(Section):
     """`[agents.NAME]`: its instructions, which tools it has, and how far it may go.
 
-    `tools` is all that exists for it. `approvals` are rules for some of them that take the place of
-    those on their cards; `pins` fix the digest of the card of a toolset that some of them are of.
+    `tools` is all that exists for it. `approvals` are rules for some of them, which their cards can
+    only make stricter; `pins` fix the digest of the card of a toolset that some of them are of.
     """
 
     version: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 1

@@ -11,7 +11,14 @@ from answerbus.wire import Digest, Note, Timestamp, Wire, at_most_bytes
 
 Delivery = Literal["at_least_once", "at_most_once"]
 ApprovalRule = Literal["never", "always", "after_untrusted"]
+_BY_STRICTNESS: tuple[ApprovalRule, ...] = ("never", "after_untrusted", "always")
+WrittenBy = Literal["code", "mcp"]
 TimeoutS = Annotated[float, Field(gt=0, le=limits.TOOL_TIMEOUT_S_MAX, allow_inf_nan=False)]
+
+
+def stricter(one: ApprovalRule, other: ApprovalRule) -> ApprovalRule:
+    """The rule under which more calls need approval."""
+    return max(one, other, key=_BY_STRICTNESS.index)
 
 
 class ToolCard(Wire):
@@ -40,7 +47,7 @@ class ToolsetCard(Wire):
     kind: Literal["toolset"] = "toolset"
     toolset: ToolsetName
     tools: Annotated[tuple[ToolCard, ...], Field(max_length=limits.TOOLSET_TOOLS_MAX)]
-    written_by: Literal["code", "mcp"] = "code"
+    written_by: WrittenBy = "code"
     server: Note = ""
     digest: Digest | None = None
     at: Timestamp | None = None

@@ -16,7 +16,7 @@ from answerbus.topics import TOOL_RESULTS
 from services.tools.caller import Caller, Reply, calling, cards
 from services.tools.check.call_by_hand import HandCaller
 from services.tools.check.cards import card_rulings
-from services.tools.check.cases import OTHER_MEMBER, Case, CaseBuilder, Sample
+from services.tools.check.cases import OTHER_MEMBER, UNAPPROVED, Case, CaseBuilder, Sample
 from services.tools.check.judge import fault_of, form_ruling, rulings, unreadable
 from services.tools.check.rule import Ruling
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
@@ -76,7 +76,16 @@ async def check(bus: Bus, checked: Checked, say: Callable[[str], None]) -> Seque
     found = [*card_rulings(card), *rulings(cases, last, seen.results), form_ruling(seen.faults)]
     if checked.sample is None:
         found += [Ruling(rule, "skipped", NO_SAMPLE) for rule in SKIPPED_WITHOUT_SAMPLE]
-    return found
+    return [*found, *unproved_approval(card, checked.sample)]
+
+
+def unproved_approval(card: ToolsetCard | None, sample: Sample | None) -> Sequence[Ruling]:
+    """A server without this lock would run the call: only the sample's tool is tried."""
+    guarded = [tool.name for tool in card.tools if tool.approval == "always"] if card else []
+    if not guarded or (sample and sample.tool in guarded):
+        return ()
+    said = f"name a call of {' or '.join(guarded)} that may run: --call TOOL '{{…}}' --approve"
+    return (Ruling(UNAPPROVED, "skipped", said),)
 
 
 async def card_of(bus: Bus, toolset: str) -> ToolsetCard | None:

@@ -13,7 +13,7 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import Number
 from answerbus.tool_call import CallApproval, CallId, ToolsetName
-from answerbus.toolset_card import ToolCard
+from answerbus.toolset_card import ToolCard, WrittenBy
 from answerbus.wire import (
     Count,
     Digest,
@@ -27,11 +27,17 @@ from answerbus.wire import (
 )
 
 
+def _is_own_code(written_by: object) -> bool:
+    """Then records are as they were before there was such a member."""
+    return written_by == "code"
+
+
 class ToolDefinition(Wire):
     """A tool of an agent: what its toolset announced, with what the operator rules."""
 
     toolset: ToolsetName
     card: ToolCard
+    written_by: Annotated[WrittenBy, Field(exclude_if=_is_own_code)] = "code"
 
     @property
     def name(self) -> str:

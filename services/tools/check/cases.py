@@ -13,6 +13,7 @@ from services.tools.check.call_by_hand import HandCaller
 
 EXPIRED_S = -60.0
 NO_SUCH_TOOL = "no-such-tool"
+UNAPPROVED = "a call without approval does not run"
 OTHER_MEMBER = "answerbus-check"  # a member of no tool's arguments
 
 Expected = Literal["ok", "error", "nothing", "same"]
@@ -100,7 +101,7 @@ class CaseBuilder:
             bare = self._sample("not-approved", Sample(sample.tool, sample.args))
             cases.append(
                 Case(
-                    "a call without approval does not run",
+                    UNAPPROVED,
                     "error",
                     [_bytes(bare)],
                     bare.call_id,

@@ -8,7 +8,7 @@ from answerbus.cause import MissingTools, UnknownAgent
 from answerbus.limits import DEFINITION_BYTES_MAX
 from answerbus.private.runs import AgentDefinition, ToolDefinition
 from answerbus.request import Request
-from answerbus.toolset_card import ApprovalRule
+from answerbus.toolset_card import ApprovalRule, stricter
 from services.digest import canonical_digest, text_digest
 
 
@@ -16,7 +16,7 @@ from services.digest import canonical_digest, text_digest
 class Agent:
     """What the operator says of an agent: all but what its tools say of themselves.
 
-    `approvals` are stricter rules than the cards have, by tool.
+    `approvals` are rules by tool, which a card can only make stricter.
     """
 
     outline: AgentDefinition
@@ -90,8 +90,8 @@ def _digest(agent: Agent) -> str:
 
 def _ruled(agent: Agent, tools: Sequence[ToolDefinition]) -> Iterable[ToolDefinition]:
     for tool in tools:
-        rule = agent.approvals.get(tool.name)
-        card = tool.card.model_copy(update={"approval": rule}) if rule else tool.card
+        rule = stricter(agent.approvals.get(tool.name, "never"), tool.card.approval)
+        card = tool.card.model_copy(update={"approval": rule})
         yield tool.model_copy(update={"card": card})
 
 

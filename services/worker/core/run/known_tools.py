@@ -88,7 +88,7 @@ class KnownTools:
             return NO_TOPIC
         self.refused.pop(card.toolset, None)
         for tool in card.tools:
-            found = ToolDefinition(toolset=card.toolset, card=tool)
+            found = ToolDefinition(toolset=card.toolset, card=tool, written_by=card.written_by)
             self.tools[found.name] = found
         return None
 

@@ -161,8 +161,8 @@ class Run:
 
     @cached_property
     def has_read_untrusted(self) -> bool:
-        """Whether a tool has given it anything."""
-        return any(
+        """Whether a tool has given it anything, or is described by a foreign server."""
+        return any(tool.written_by == "mcp" for tool in self.definition.tools) or any(
             call.record and call.record.outcome for s in self.steps for call in self.calls_of(s)
         )
 

@@ -14,7 +14,7 @@ from services.tools.check.call_by_hand import HandCaller
 from services.tools.check.cards import card_rulings
 from services.tools.check.cases import Case, CaseBuilder, Sample
 from services.tools.check.judge import fault_of, rulings
-from services.tools.session import wrong_args
+from services.tools.session import unproved_approval, wrong_args
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 CALLER = HandCaller("checker", "answerbus.tool-results.v1", 0, "AAAAAAAAAAAAAAAAAAAAAA==")
@@ -176,3 +176,15 @@ def test_wrong_arguments_are_such_as_the_schema_refuses() -> None:
 
     assert wrong_args(tool) == {"answerbus-check": [None]}
     assert wrong_args(tool.model_copy(update={"args_schema": {"type": "object"}})) is None
+
+
+def test_a_lock_that_was_not_tried_is_named() -> None:
+    """Only the sample's tool is called without approval: a server without the lock would run it."""
+    guarded = ToolCard(name="refund", args_schema={"type": "object"}, approval="always")
+    offered = ToolsetCard(toolset="orders", tools=(guarded,))
+
+    for sample in (None, Sample("get", {})):
+        (ruling,) = unproved_approval(offered, sample)
+        assert (ruling.verdict, "--call TOOL" in ruling.said) == ("skipped", True)
+    assert list(unproved_approval(offered, Sample("refund", {}))) == []
+    assert list(unproved_approval(None, None)) == []

@@ -7,16 +7,19 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answerbus.agent import AgentRef
 from answerbus.call_id import call_name
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
 from answerbus.limits import TOOL_DELIVERIES_MAX, TOOL_RESULT_BYTES_MAX
-from answerbus.private.runs import RunCallRecord, RunRecord, RunStepRecord
+from answerbus.private.runs import AgentDefinition, RunCallRecord, RunRecord, RunStepRecord
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress
+from answerbus.toolset_card import ApprovalRule
 from services.digest import bytes_digest, text_digest
 from services.worker.core.run import transitions
+from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.run import Run
 from services.worker.core.run.transitions import Change
 from services.worker.lane.state.recovered_runs import RecoveredRuns
@@ -295,6 +298,33 @@ def test_a_person_is_asked_once_anything_untrusted_was_read() -> None:
     assert sent(second) == []
     reported = asked(context={"instructions": "x", "facts": [{"name": "f", "value": 1}]})
     assert inputs(of=reported).request.context.facts[0].trust == "untrusted"
+
+
+def test_the_description_of_a_foreign_server_is_untrusted_text() -> None:
+    """The model reads it before its first step."""
+    guarded = tool(approval="after_untrusted")
+    foreign = tool("web.search").model_copy(update={"written_by": "mcp"})
+
+    assert len(sent(taken(Run(definition(guarded, tool("web.search"))), call()))) == 1
+    assert sent(taken(Run(definition(guarded, foreign)), call())) == []
+
+
+RULES: tuple[ApprovalRule, ...] = ("never", "after_untrusted", "always")
+
+
+@pytest.mark.parametrize("ruled", RULES)
+@pytest.mark.parametrize("announced", RULES)
+def test_a_card_makes_the_rule_of_an_agent_stricter_and_never_looser(
+    ruled: ApprovalRule, announced: ApprovalRule
+) -> None:
+    of = definition()
+    agents = Agents([Agent(of, ("orders.get",), {"orders.get": ruled})])
+
+    frozen = agents.freeze(AgentRef(name=of.name), {"orders.get": tool(approval=announced)})
+
+    assert isinstance(frozen, AgentDefinition)
+    (found,) = frozen.tools
+    assert RULES.index(found.card.approval) == max(RULES.index(ruled), RULES.index(announced))
 
 
 def test_a_run_that_stops_ends_its_calls_and_tells_the_tool_servers_at_work() -> None:
