@@ -24,7 +24,7 @@ install: $(STAMP)  ## Make .venv with everything in it (all other targets do it 
 # What runs, without what checks and tests: half the size, and all that `make up` needs.
 $(RUNTIME): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "answerbus needs Python 3.11 or newer, and '$(PYTHON)' is none:" \
+		echo "answerbus needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1):" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 		echo "'$(PYTHON)' lacks the modules that make virtual environments:" \

@@ -1,9 +1,10 @@
 """An HTTP endpoint that asks a model and answers with a typed body."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated, Literal
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 from pydantic import BaseModel
@@ -11,7 +12,8 @@ from pydantic import BaseModel
 from answerbus.client import BusUnavailable, Client, NoAnswerYet
 from answerbus.outcome import Result
 
-KAFKA, PREFIX = os.environ.get("KAFKA", "localhost:9092"), os.environ.get("TOPIC_PREFIX")
+KAFKA = os.environ.get("KAFKA", "localhost:9092")
+PREFIX = os.environ.get("TOPIC_PREFIX", "answerbus")
 
 
 class Ticket(BaseModel):
@@ -27,17 +29,26 @@ class Route(BaseModel):
 
 
 @asynccontextmanager
-async def connected(_: FastAPI) -> AsyncIterator[dict[str, Client]]:
-    async with Client(KAFKA, topic_prefix=PREFIX or "answerbus") as client:
-        yield {"client": client}  # one for all requests
+async def running(_: FastAPI) -> AsyncGenerator[dict[str, Any]]:
+    async with AsyncExitStack() as stack:
+        yield {"stack": stack, "lock": asyncio.Lock(), "clients": []}
 
 
 async def client_of(request: Request) -> Client:
-    client: Client = request.state.client
-    return client
+    """One for all requests; the first one connects, so the server starts without Kafka."""
+    state, client = request.state, Client(KAFKA, topic_prefix=PREFIX)
+    async with state.lock:
+        if not state.clients:
+            try:
+                await state.stack.enter_async_context(client)
+            except BusUnavailable as fault:
+                raise HTTPException(503, str(fault)) from None
+            state.clients.append(client)
+    connected: Client = state.clients[0]
+    return connected
 
 
-app = FastAPI(lifespan=connected)
+app = FastAPI(lifespan=running)
 
 
 @app.post("/tickets")

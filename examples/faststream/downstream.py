@@ -1,4 +1,4 @@
-"""A FastStream service that reads the typed results of one contract, and the refusals."""
+"""A FastStream service that reads every outcome of one contract: result, refusal, dead letter."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ from faststream import FastStream
 from faststream.kafka import KafkaBroker, KafkaMessage
 
 from answerbus.answers.plan_proposal import CallsiteRewrite, DepBump, Override, PlanProposal
+from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result
 
 PREFIX = os.environ.get("TOPIC_PREFIX", "answerbus")
@@ -16,9 +17,10 @@ app = FastStream(broker)
 outcomes = broker.subscriber(
     f"{PREFIX}.results.v1",
     f"{PREFIX}.refusals.v1",
+    f"{PREFIX}.dead-letters.v1",
     group_id="downstream",
     auto_offset_reset="earliest",
-    isolation_level="read_committed",  # else one sees what was taken back
+    isolation_level="read_committed",  # otherwise you also read aborted transactions
 )
 
 
@@ -42,6 +44,11 @@ async def apply(result: Result[PlanProposal]) -> None:
 @outcomes(filter=lambda message: is_plan("refusal", message))
 async def note(refusal: Refusal) -> None:
     print(f"{refusal.request_id}: {refusal}", flush=True)
+
+
+@outcomes(filter=lambda message: is_plan("dead_letter", message))
+async def fail(dead_letter: DeadLetter) -> None:
+    print(f"{dead_letter.request_id}: {dead_letter}", flush=True)
 
 
 @outcomes

@@ -1,4 +1,4 @@
-"""A FastStream service that asks by publishing: one request for each ticket."""
+"""A FastStream service that asks by publishing: one request for each finding."""
 
 import asyncio
 import os
@@ -26,11 +26,14 @@ class Finding(BaseModel):
 async def ask(finding: Finding) -> None:
     request = Request(
         request_id=f"finding-{finding.id}",  # the same for a repeat, which workers then drop
-        workflow_id=finding.repository,
+        workflow_id=f"finding-{finding.id}",  # each has a budget of its own
         answer_schema=ContractRef(name="plan_proposal", version=1),
         context=Context(
             instructions="Propose one change that fixes the finding.",
-            facts=(Fact(name="finding", value=finding.text),),
+            facts=(
+                Fact(name="repository", value=finding.repository),
+                Fact(name="finding", value=finding.text),
+            ),
         ),
     )
     await broker.publish(request, f"{PREFIX}.requests.v1", key=request.workflow_id.encode())

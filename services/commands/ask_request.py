@@ -64,7 +64,7 @@ def request_of_arguments(
     try:
         return Request(
             request_id=new_id,
-            workflow_id=arguments.workflow or new_id,
+            workflow_id=new_id if arguments.workflow is None else arguments.workflow,
             answer_schema=_schema(arguments, registry, read),
             context=Context(
                 instructions=arguments.instructions,

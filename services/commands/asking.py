@@ -67,7 +67,9 @@ def _prepared(arguments: AskArguments, request: str | None, registry: Registry) 
     if request is None and arguments.instructions:
         return request_of_arguments(arguments, registry, _read, new_id)
     if request is None or arguments != AskArguments(""):
-        raise typer.BadParameter("Give instructions with their options, or --request alone.")
+        raise typer.BadParameter(
+            "Nothing to ask: give a text, or a whole request with --request FILE."
+        )
     return request_of_file(_read(request), new_id)
 
 

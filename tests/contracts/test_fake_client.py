@@ -144,7 +144,7 @@ async def test_a_refusing_variant_ends_as_a_refusal_as_on_the_bus(fake_client: F
     [
         (PlanProposal, {"kind": "dep_bump"}, "no plan_proposal.v1: at /manifest_path"),
         (PlanProposal, "text", "no plan_proposal.v1"),
-        (Route, {"tema": "web"}, '"team" is a required property'),
+        (Route, {"tema": "web"}, "at /team, .* is a required property"),
         (Route, {"team": "web", "id": 7}, "'id' was unexpected"),
         (Weather, {"celsius": "3.5"}, "at /celsius, .* is not of type"),
         (Specialist[Weather], {"success": True, "output": {"celsius": "3"}}, "at /output/celsius"),
@@ -159,6 +159,16 @@ async def test_an_answer_that_no_worker_would_publish_fails_the_test(
 
     with pytest.raises(FakeClientError, match=text):
         await fake_client.ask("Which?", workflow_id="w", response_model=form)
+
+
+async def test_a_request_without_a_workflow_is_one_of_its_own(fake_client: FakeClient) -> None:
+    fake_client.prepare(*[answered("Hello.")] * 10)
+    for _ in range(9):  # the attempts of one workflow would be spent
+        assert isinstance(await fake_client.ask("Say hello."), Result)
+    again = [await fake_client.ask("Say hello.", request_id="ticket-1") for _ in range(2)]
+
+    assert again[0] == again[1]
+    assert again[0].workflow_id == again[0].request_id == "ticket-1"
 
 
 async def test_a_request_that_was_answered_before_has_its_outcome_again(

@@ -24,6 +24,7 @@ from fastapi.testclient import TestClient
 from openai import OpenAI
 
 from answerbus.client import SyncClient
+from answerbus.client.testing import FakeClient, answered
 from answerbus.topics import RESULTS
 from tests.integration.bus import ANSWERED, Bus, create_topics
 from tests.plugins.installing import install
@@ -111,6 +112,21 @@ def test_the_endpoint_answers_with_a_typed_body(stand: Stand) -> None:
     assert schema["properties"]["team"]["enum"] == ["billing", "shipping", "accounts"]
     assert refused.status_code == 502
     assert "dead letter" in refused.json()["detail"]
+
+
+def test_the_endpoint_starts_without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA", "127.0.0.1:1")
+    example = loaded("fastapi_endpoint/app.py")
+    with TestClient(example.app) as http:
+        away = http.post("/tickets", json={"id": "17", "text": "I was charged twice."})
+        fake = FakeClient()
+        fake.prepare(answered(ROUTE))
+        example.app.dependency_overrides[example.client_of] = lambda: fake
+        faked = http.post("/tickets", json={"id": "17", "text": "I was charged twice."})
+
+    assert away.status_code == 503
+    assert "127.0.0.1:1" in away.json()["detail"]
+    assert (faked.status_code, faked.json()) == (200, ROUTE)
 
 
 async def test_faststream_asks_upstream_and_reads_downstream(stand: Stand) -> None:

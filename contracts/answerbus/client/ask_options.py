@@ -39,15 +39,16 @@ class AskOptions(TypedDict, total=False):
 
 
 def make_request(
-    instructions: str, workflow_id: str, schema: SchemaRef, new_id: str, asking: AskOptions
+    instructions: str, workflow_id: str | None, schema: SchemaRef, new_id: str, asking: AskOptions
 ) -> Request:
     """The request; raises pydantic's ValidationError (a ValueError) for what the wire refuses."""
     fields: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
     if (agent := asking.get("agent")) is not None:
         fields["agent"] = AgentRef(name=agent) if isinstance(agent, str) else agent
+    request_id = asking.get("request_id") or new_id
     return Request(
-        request_id=asking.get("request_id") or new_id,
-        workflow_id=workflow_id,
+        request_id=request_id,
+        workflow_id=request_id if workflow_id is None else workflow_id,
         answer_schema=schema,
         context=Context(
             instructions=instructions,

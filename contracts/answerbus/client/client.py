@@ -66,7 +66,7 @@ class Client(OpenRequests):
         self,
         instructions: str,
         *,
-        workflow_id: str,
+        workflow_id: str | None = None,
         response_model: TypeForm[AnswerT],
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
@@ -79,7 +79,7 @@ class Client(OpenRequests):
         self,
         instructions: str,
         *,
-        workflow_id: str,
+        workflow_id: str | None = None,
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
@@ -90,7 +90,7 @@ class Client(OpenRequests):
         self,
         instructions: str,
         *,
-        workflow_id: str,
+        workflow_id: str | None = None,
         response_model: TypeForm[Any] = str,
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
@@ -102,6 +102,7 @@ class Client(OpenRequests):
         A request that was asked before (the same `request_id` and `workflow_id`) gives the outcome
         that it had within the last 24 h. Without `timeout_s` it waits 120 s, and for a run until
         60 s after its deadline (`ttl_s`).
+        Without a `workflow_id` the request is a workflow of its own: see docs/budgets.md.
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
         `trace` is the span that asks; see `answerbus.trace.read_trace`. `on_progress` is called

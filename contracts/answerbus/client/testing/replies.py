@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, assert_never
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -20,6 +20,9 @@ from answerbus.failure import Problem
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
 from answerbus.problems import pointer, problems_of
 from answerbus.request import ContractRef, InlineId, InlineRef, Request, SchemaId, TextId, TextRef
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 _FAKE = "fake"
 _SHOWN_MAX = 5  # problems of a prepared answer
@@ -151,14 +154,19 @@ def _check_inline(schema: InlineRef, answer: JsonValue, path: str) -> None:
     validator = jsonschema_rs.validator_for(schema.json_schema, offline=True, validate_formats=True)
     found = islice(validator.iter_errors(answer), _SHOWN_MAX)
     lines = [
-        f"at {path + pointer(error.instance_path) or 'its root'}, {error.message}"
-        for error in found
+        f"at {path + pointer(_place(error)) or 'its root'}, {error.message}" for error in found
     ]
     if lines:
         raise FakeClientError(
             f"The prepared answer does not satisfy the request's schema: {'; '.join(lines)}. "
             f"{_NOT_PUBLISHED}"
         )
+
+
+def _place(error: "jsonschema_rs.ValidationError") -> list[str | int]:
+    """Where it stands in the answer; a member that is missing has its place, too."""
+    missing = error.kind.as_dict().get("property") if error.kind.name == "required" else None
+    return [*error.instance_path, *([missing] if isinstance(missing, str) else [])]
 
 
 def _refusal(
