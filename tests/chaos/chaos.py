@@ -2,20 +2,25 @@
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from infra.kafka import Cluster
-from tests.chaos import script
+from tests.chaos import namesakes, script, strangers
 from tests.chaos.agents import Agents
+from tests.chaos.audit import latency
+from tests.chaos.audit.history import History
 from tests.chaos.audit.reading import read_history
 from tests.chaos.auditor import audit, summary
 from tests.chaos.conditions import Hostile, Ordinary
+from tests.chaos.costly import answers, costly
 from tests.chaos.faults import faults
 from tests.chaos.fleet import Fleet
 from tests.chaos.garbage import garbage
@@ -31,6 +36,7 @@ TICK_S = 0.05
 START_LIMIT_S = 180.0  # on a busy machine a program needs a minute before its first line
 ASK_S = 1.0  # between two looks at the group's offsets
 TELL_S = 5.0
+AFTERMATH_S = 18.0  # from the last fault's beginning: it lasts 10 s, then a session ends
 GARBAGE_SHARE = 0.15  # of the requests of a hostile run: as many batches of garbage
 
 
@@ -46,6 +52,7 @@ class Size:
     partitions: int = 12
     brokers: int = 1
     hostile: bool = False
+    calm_s: float = 0.0  # after the faults: then good requests are timed, and costly ones go on
     tool_servers: int = 0  # with any, all requests are runs of an agent
 
 
@@ -61,6 +68,8 @@ class Outcome:
     missing: list[str]
     bugs: list[str]
     violations: list[str]
+    late: list[str] = field(default_factory=list)
+    p95_s: float | None = None  # of good requests in the calm
 
     @property
     def is_fine(self) -> bool:
@@ -68,7 +77,12 @@ class Outcome:
 
     def complaints(self) -> dict[str, list[str]]:
         """All that is wrong, by what it is."""
-        return {"missing": self.missing, "bug": self.bugs, "violation": self.violations}
+        return {
+            "missing": self.missing,
+            "bug": self.bugs,
+            "violation": self.violations,
+            "late": self.late,
+        }
 
     def as_json(self) -> dict[str, Any]:
         """For scripts."""
@@ -78,6 +92,7 @@ class Outcome:
             "summary": self.summary,
             "faults": self.faults,
             "kinds": self.kinds,
+            "p95_s": self.p95_s,
             **self.complaints(),
         }
 
@@ -88,7 +103,7 @@ class Chaos:
     def __init__(self, seed: int, size: Size, folder: Path, console: Console) -> None:
         self._seed, self._size, self._folder, self._console = seed, size, folder, console
         self._agents: Agents | None = None
-        self._began = time.monotonic()
+        self._began, self._began_at = time.monotonic(), _now()
 
     def run(self) -> Outcome:
         """Raises SetupError if there can be no broker."""
@@ -98,14 +113,20 @@ class Chaos:
             size.requests,
             size.workflows,
             size.partitions,
-            size.window_s - SESSION_S,
+            self._lasting_s,
             with_agents=size.tool_servers > 0,
+            calm_from_s=size.window_s if size.calm_s else math.inf,
         )
+        if size.hostile:
+            load = load.beside(costly(self._seed, size.requests, size.partitions, self._lasting_s))
+            load = load.beside(namesakes.namesakes(self._seed, size.partitions, self._lasting_s))
+        if size.tool_servers:
+            load = load.beside(strangers.resumed(self._seed, size.partitions, self._lasting_s))
         around = self._conditions()
         cluster, config = around.cluster, self._config(around.kafka())
         fleet = Fleet(config, self._folder, around.environment)
         if size.tool_servers:
-            self._agents = Agents(config, self._folder, size.tool_servers)
+            self._agents = Agents(config, self._folder, size.tool_servers, around.variables)
         stage = Stage(fleet, cluster, self._say, self._agents.fleet if self._agents else None)
         try:
             cluster.start()
@@ -135,12 +156,17 @@ class Chaos:
             around.close()
             stage.close()
 
+    @property
+    def _lasting_s(self) -> float:
+        """How long there is traffic."""
+        return self._size.window_s + self._size.calm_s - SESSION_S
+
     def _conditions(self) -> Ordinary:
         size = self._size
         if not size.hostile:
             return Ordinary(Cluster(self._folder, size.brokers))
-        count, lasting_s = round(size.requests * GARBAGE_SHARE), size.window_s - SESSION_S
-        planned = garbage(self._seed, count, size.partitions, lasting_s)
+        count = round(size.requests * GARBAGE_SHARE)
+        planned = garbage(self._seed, count, size.partitions, self._lasting_s)
         return Hostile(self._seed, self._folder, size.brokers, PREFIX, size.partitions, planned)
 
     def _start(self, fleet: Fleet) -> None:
@@ -157,14 +183,19 @@ class Chaos:
         reads_requests = not self._size.hostile
         watcher = Watcher(bootstrap, PREFIX, self._size.partitions, reads_requests=reads_requests)
         began = self._began = time.monotonic()
+        self._began_at = _now()
         asked = reported = 0.0
+        is_calm = False
         while (now := time.monotonic() - began) < self._size.limit_s:
             stage.play(now)
+            if now >= self._size.window_s and not is_calm:
+                is_calm = True
+                around.calm()
             publisher.publish_due(now)
             around.produce_due(now)
             watcher.look(TICK_S)
             if self._agents:
-                self._agents.look()
+                self._agents.look(now)
             if now - reported > TELL_S:
                 reported = now
                 self._say(f"{publisher.delivered} published, {len(watcher.ended)} ended")
@@ -195,21 +226,51 @@ class Chaos:
         servers, requests = around.cluster.bootstrap_servers, around.requests()
         journal, deeds = self._folder / JOURNAL, self._agents.deeds if self._agents else None
         history = read_history(servers, PREFIX, journal, requests=requests, deeds=deeds)
+        others = namesakes.without(history)
+        late, p95_s = self._timed(others)
         return Outcome(
             seed=self._seed,
             took_s=time.monotonic() - self._began,
-            summary=summary(history) + around.summary(),
+            summary=summary(others) + around.summary(),
             faults=stage.begun,
             kinds=dict(watcher.kinds.most_common()),
             missing=missing,
             bugs=bugs + [bug for fleet in fleets for bug in fleet.bugs()],
-            violations=[str(found) for found in (*audit(history), *around.check(history))],
+            violations=[
+                str(found)
+                for found in (
+                    *audit(others),
+                    *around.check(others),
+                    *strangers.check(others),
+                    *namesakes.check(history),
+                )
+            ],
+            late=late,
+            p95_s=p95_s,
         )
+
+    def _timed(self, history: History) -> tuple[list[str], float | None]:
+        """The good requests of the calm, once the last fault is over and its lanes are back."""
+        if not self._size.calm_s:
+            return [], None
+        since = self._began_at + timedelta(seconds=self._size.window_s + AFTERMATH_S)
+        until = self._began_at + timedelta(seconds=self._lasting_s)
+        times = latency.took(history, since, until, script.is_good)
+        if not times:
+            return ["no good request was published in the calm"], None
+        p95 = latency.percentile(times, 0.95)
+        self._say(
+            f"{len(times)} good requests in the calm, 95 % within {p95.total_seconds():.2f} s"
+        )
+        late = p95 > latency.P95_MAX
+        text = f"95 % of {len(times)} good requests ended only within {p95.total_seconds():.2f} s"
+        return [text] if late else [], p95.total_seconds()
 
     def _config(self, kafka: Mapping[str, str]) -> Path:
         """A settings file with little room, so that lanes pause, and little patience."""
         played = self._folder / "script.json"
-        played.write_text(json.dumps({"rules": script.rules(self._seed)}))
+        dear = answers() if self._size.hostile else ()
+        played.write_text(json.dumps({"rules": script.rules(self._seed, dear)}))
         profiles = "".join(
             f'[profiles.{name}]\nprovider = "scripted"\nscript = "{played}"\n'
             f'journal = "{self._folder / JOURNAL}"\n'
@@ -229,3 +290,8 @@ class Chaos:
 
     def _say(self, text: str) -> None:
         self._console.print(f"{time.monotonic() - self._began:6.1f} s  {text}", markup=False)
+
+
+def _now() -> datetime:
+    """The brokers' clock is this machine's."""
+    return datetime.now(UTC)  # noqa: TID251 - see above

@@ -36,6 +36,11 @@ class Ordinary:
         """Variables for the worker in a slot."""
         return {}
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Those that any process needs to come in."""
+        return {}
+
     def prepare(self) -> Grips | None:
         """The brokers run, and there are topics; gives what faults lay hands on."""
         return None
@@ -47,6 +52,9 @@ class Ordinary:
     def is_done(self) -> bool:
         """Whether all of that is written."""
         return True
+
+    def calm(self) -> None:
+        """From now on no request to a broker is lost; what others write goes on."""
 
     def requests(self) -> list[Record] | None:
         """The records of the requests topic, where the auditor's client cannot read them."""
@@ -96,9 +104,14 @@ class Hostile(Ordinary):
             "sasl_plain_password_env": PASSWORD_ENV,
         }
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The password."""
+        return {PASSWORD_ENV: PASSWORD}
+
     def environment(self, slot: int) -> Mapping[str, str]:
         """A clock of its own, and the password."""
-        return {PASSWORD_ENV: PASSWORD, **self._clocks.environment(slot)}
+        return {**self.variables, **self._clocks.environment(slot)}
 
     def prepare(self) -> Grips:
         """Workers are given their rights, and their way in."""
@@ -114,6 +127,10 @@ class Hostile(Ordinary):
     def is_done(self) -> bool:
         """Whether each batch was taken or refused."""
         return self._raw.is_done
+
+    def calm(self) -> None:
+        """The proxies pass on everything."""
+        self._proxies.calm()
 
     def requests(self) -> list[Record]:
         """Read by our own client: librdkafka does not get past each of these batches."""

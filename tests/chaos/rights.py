@@ -20,6 +20,10 @@ from tests.integration.rights import (
 SETTLE_S = 120.0  # a broker that is away is waited for
 PAUSE_S = 0.5
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
+RUN_TOPICS = (
+    *("tool-results.v1", "approvals.v1", "controls.v1", "runs.v1", "steps.v1"),
+    *("tools.*", "toolsets.*"),
+)
 # What may be taken away, by turns: its kind, its name behind the prefix, the operation.
 TAKEN: tuple[tuple[Any, str, Any], ...] = (
     (GROUP, ".worker", READ),
@@ -49,6 +53,9 @@ class WorkersRights(Rights):
             self.allow(TOPIC, f"{self._prefix}.{name}.v1", READ, WRITE, DESCRIBE)
         self.allow(GROUP, f"{self._prefix}.worker", READ, DESCRIBE)
         self.allow(TRANSACTIONAL_ID, f"{self._prefix}.lane.*", WRITE, DESCRIBE)
+        for name in RUN_TOPICS:  # where there are agents; tool servers come in as the same user
+            self.allow(TOPIC, f"{self._prefix}.{name}", READ, WRITE, DESCRIBE)
+        self.allow(GROUP, f"{self._prefix}.tools.*", READ, DESCRIBE)
 
     def take(self, number: int) -> bool:
         """Begin to take one of TAKEN away; whether it was there."""

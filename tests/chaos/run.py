@@ -22,6 +22,7 @@ from tests.chaos.audit.reading import UnreadableError
 from tests.chaos.chaos import Chaos, Outcome, Size
 
 TOOL_SERVERS = 2
+CALM_S = 50.0  # of a hostile run
 
 app = typer.Typer(add_completion=False)
 
@@ -61,6 +62,7 @@ def main(
         limit_s=seconds,
         brokers=count,
         hostile=hostile,
+        calm_s=CALM_S if hostile and not runs else 0.0,
         tool_servers=TOOL_SERVERS if runs else 0,
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:

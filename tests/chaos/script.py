@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from tests.chaos.audit.steps import CANARY, LEAKED
@@ -31,6 +32,7 @@ TIMEOUT_S = 3.0
 PROFILES = tuple(f"profile-{number}" for number in range(8))
 
 CONTRACT, WRAPPED, BARE, TEXT, RUN = "pwbtg"
+FORMS_OF_REQUESTS = (CONTRACT, WRAPPED, BARE, TEXT, RUN)
 STEPS = 4  # of a run, before its answer
 INLINE_SCHEMA: Json = {
     "type": "object",
@@ -70,8 +72,17 @@ def plot(chance: random.Random) -> str:
     )
 
 
-def rules(seed: int) -> list[Json]:
-    """The rules of the script that plays every plot; mishaps first, then what each form expects."""
+def is_good(request_id: str) -> bool:
+    """Whether each of its attempts is answered at once."""
+    _, form, fate = request_id.split(".")
+    return form in FORMS_OF_REQUESTS and set(fate) == {ANSWER}
+
+
+def rules(seed: int, costly: Iterable[tuple[str, str]] = ()) -> list[Json]:
+    """The rules of the script that plays every plot; mishaps first, then what each form expects.
+
+    `costly` are answers beside the usual ones, by their form.
+    """
     faults = [
         _rule(seed, f"*.?.{'?' * (number - 1)}{letter}*", reply, number)
         for number in range(1, PLOT_LETTERS + 1)
@@ -84,8 +95,12 @@ def rules(seed: int) -> list[Json]:
     forms: Json = {CONTRACT: _DEP_BUMP, WRAPPED: _WRAPPED, BARE: _OUTPUT}
     answers = [_rule(seed, f"*.{form}.*", _answered(value)) for form, value in forms.items()]
     text = {"kind": "answered", "content": "a few words", "usage": _USAGE}
+    dear = [
+        _rule(seed, f"*.{form}.*", {"kind": "answered", "content": content, "usage": _USAGE})
+        for form, content in costly
+    ]
     own = [*_wrong_in_runs(seed), *faults, *_steps(seed)]
-    return [*own, *declined, *answers, _rule(seed, f"*.{TEXT}.*", text)]
+    return [*own, *declined, *answers, *dear, _rule(seed, f"*.{TEXT}.*", text)]
 
 
 def agent_toml() -> str:

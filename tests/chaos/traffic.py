@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -138,4 +138,9 @@ class Watcher:
         if cause and event.get("request") is None:
             self.letters += 1
         else:
-            self.ended.add(str(event["request_id"]))
+            self.ended |= {str(event["request_id"]), full_name(event)}
+
+
+def full_name(body: Mapping[str, object]) -> str:
+    """A request by its workflow and its id: an id alone may be that of two."""
+    return f"{body.get('workflow_id')}/{body.get('request_id')}"

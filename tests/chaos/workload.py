@@ -1,6 +1,7 @@
 """What upstream publishes in a run: requests, copies of them, conflicts, and what is no request."""
 
 import json
+import math
 import random
 import zlib
 from dataclasses import dataclass
@@ -66,6 +67,13 @@ class Workload:
     request_ids: frozenset[str]
     letters: int
 
+    def beside(self, other: "Workload") -> "Workload":
+        """Both, in order of time."""
+        both = sorted(
+            [*self.publications, *other.publications], key=lambda publication: publication.at_s
+        )
+        return Workload(both, self.request_ids | other.request_ids, self.letters + other.letters)
+
 
 @dataclass(frozen=True, slots=True)
 class _Workflow:
@@ -83,10 +91,12 @@ def workload(
     lasting_s: float,
     *,
     with_agents: bool = False,
+    calm_from_s: float = math.inf,
 ) -> Workload:
     """Everything that is published, the same for the same arguments.
 
-    With agents all requests are runs, of which some are cancelled.
+    With agents all requests are runs, of which some are cancelled. The provider answers each
+    attempt of what comes in the calm.
     """
     chance = random.Random(f"workload {seed}")
     calls = requests / workflows * (CALLS_OF_A_RUN if with_agents else 1)
@@ -94,7 +104,9 @@ def workload(
     published, ids, letters = [], set(), 0
     for number in range(requests):
         flow, at_s = chance.choice(flows), chance.uniform(0, lasting_s)
-        body = _request(chance, seed, number, flow, with_agents=with_agents)
+        body = _request(
+            chance, seed, number, flow, with_agents=with_agents, is_calm=at_s >= calm_from_s
+        )
         ids.add(body["request_id"])
         published.append(_publication(at_s, flow, json.dumps(body).encode()))
         later_s = at_s + chance.uniform(*LATER_S)
@@ -131,15 +143,24 @@ def _workflow(
 
 
 def _request(
-    chance: random.Random, seed: int, number: int, flow: _Workflow, *, with_agents: bool
+    chance: random.Random,
+    seed: int,
+    number: int,
+    flow: _Workflow,
+    *,
+    with_agents: bool,
+    is_calm: bool,
 ) -> Json:
     form = script.RUN if with_agents else chance.choices(list(FORMS), list(FORMS.values()))[0]
     policies, weights = zip(*POLICIES, strict=True)
     policy = chance.choices(policies, weights)[0]
+    plot = script.plot(chance)
+    if is_calm:
+        plot = script.ANSWER * len(plot)
     is_short = chance.random() < SHORT_SHARE
     return {
         "kind": "request",
-        "request_id": f"{seed}-{number:06}.{form}.{script.plot(chance)}",
+        "request_id": f"{seed}-{number:06}.{form}.{plot}",
         "workflow_id": flow.id,
         "answer_schema": _schema(form),
         "context": {"instructions": f"Answer number {number}."},

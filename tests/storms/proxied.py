@@ -98,6 +98,10 @@ class ProxyThread:
         self._thread.start()
         self._listens.wait()
 
+    def calm(self) -> None:
+        """See Proxies."""
+        self._loop.call_soon_threadsafe(self._found.calm)
+
     def close(self) -> None:
         """Cut what goes through them, if they were started."""
         if self._thread.is_alive():

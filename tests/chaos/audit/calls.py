@@ -41,6 +41,18 @@ def check(history: History) -> Iterator[Violation]:
         call = history.calls_of.get(spend, [None])[0]
         for problem in _attempt_agrees(attempts[0].body, call, workers):
             yield Violation(problem[0], f"{spend[0]}.attempt.{spend[1]}", problem[1])
+    yield from _asked_again(history)
+
+
+def _asked_again(history: History) -> Iterator[Violation]:
+    """A prompt that was answered and paid for is not sent again, whatever came of the answer."""
+    asked = dict[tuple[str, str], str]()
+    for (request_id, number), attempts in sorted(history.attempts.items()):
+        body, name = attempts[0].body, f"{request_id}.attempt.{number}"
+        if body["answer_digest"] is not None and body["prompt_digest"] is not None:
+            first = asked.setdefault((request_id, body["prompt_digest"]), name)
+            if first != name:
+                yield Violation("G5", name, f"its prompt is that of {first}, which was answered")
 
 
 _Problem = tuple[str, str]

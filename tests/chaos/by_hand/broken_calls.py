@@ -32,6 +32,18 @@ def answer_invented(builder: HistoryBuilder) -> None:
     builder.end("r")
 
 
+@breaks("G5", "r.attempt.2", "its prompt is that of r.attempt.1")
+def asked_again_what_was_answered(builder: HistoryBuilder) -> None:
+    builder.ask("r")
+    for number in (1, 2):
+        builder.spend("r", number)
+        builder.call("r", number)
+        outcome, failure = ("retry", "invalid") if number == 1 else ("result", None)
+        digests = {"prompt_digest": made.DIGEST, "answer_digest": made.DIGEST}
+        builder.settle("r", number, outcome, failure=failure, **digests)
+    builder.end("r", attempt=2)
+
+
 @breaks("G6", "w", "while one.attempt.1 ran")
 def two_at_once(builder: HistoryBuilder) -> None:
     for id_ in ("one", "two"):

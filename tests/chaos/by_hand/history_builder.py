@@ -77,6 +77,7 @@ class HistoryBuilder:
                 "usage": usage,
                 "started_at": spent["at"],
                 "worker": "one",
+                "prompt_digest": digest(f"{id_} {attempt}"),
                 "previous": account["last_attempt_hash"],
                 **changes,
                 "failure": made.FAILURES[changes.get("failure")],

@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from answerbus.limits import CALL_FAILURES_MAX
 from answerbus.topics import (
     APPROVALS,
     ATTEMPTS,
@@ -307,6 +308,33 @@ def test_the_deadline_ends_a_run_that_waits_for_its_tools() -> None:
         assert [step["outcome"]["kind"] for step in stage.steps("tool_ended")] == ["expired"]
 
     run(main())
+
+
+def test_a_model_that_goes_on_calling_failing_tools_ends_also_over_crashes() -> None:
+    """It takes turns, so that no step repeats the one before; the counts survive its worker."""
+
+    async def history(kill_after_s: float) -> None:
+        turns = [actions(call(order_id="1")), actions(call(order_id="2"))] * 20
+        down = {"kind": "error", "code": "down", "message": "again"}
+        stage = RunStage(turns, lambda _: [(0.02, down)], agent={"steps_max": 40})
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 40})
+        await asyncio.sleep(kill_after_s)
+        await stage.crash()
+        stage.worker.assign(0)
+        await finished(stage)
+
+        made = [ran.partition(".call.")[2] for ran in stage.tools.ran]
+        lost = [a for a in events(stage.broker, ATTEMPTS) if a["outcome"] == "unknown"]
+        assert len(made) == 2 * CALL_FAILURES_MAX
+        assert len(stage.steps("step")) == 2 * CALL_FAILURES_MAX + 1
+        assert stage.steps("tool_ended")[-1]["outcome"] == {"kind": "not_run", "which": "repeats"}
+        assert cause(stage, "r-1") == "repeats_itself"
+        prompts = [prompt.digest for prompt in stage.provider.prompts]
+        assert len(prompts) - len(set(prompts)) <= len(lost)
+
+    for number in range(8):
+        run(history(0.21 * number))
 
 
 def test_a_model_that_never_ends_must_finish_in_its_last_step() -> None:
