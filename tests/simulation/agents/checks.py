@@ -21,6 +21,7 @@ from answerbus.topics import (
 )
 from services.operators.audit.verification import Verification
 from services.operators.records.stored import Stored
+from tests.chaos.audit.canonical import moment
 from tests.chaos.audit.record import Record
 from tests.chaos.audit.run_records import CHILD_TOOLS
 from tests.simulation.agents.history import RunHistory
@@ -182,7 +183,9 @@ def _approved(reply: RunReport) -> Iterator[str]:
     yield from (f"A5 {name} was approved twice" for name, found in given.items() if len(found) > 1)
     for call in reply.events["tool_call"]:
         before = given[call.body["call_id"], call.body["args_digest"]]
-        if call.body["tool"] == "pay" and not any(one.at <= call.at for one in before):
+        # By the worker's own times: what is committed at once is appended in no order.
+        times = (moment(one.body["at"]) for one in before)
+        if call.body["tool"] == "pay" and not any(at <= moment(call.body["at"]) for at in times):
             yield f"A5 {call.body['call_id']} was called without an approval"
 
 
