@@ -16,7 +16,7 @@ KINDS = {
     "tool-results": {"tool_result", "tool_progress"},
     CARD_TOPIC: {"toolset"},
     "approvals": {"approval", "run_resumed"},
-    "controls": {"cancel", "approval"},  # an application may write both there; one does nothing
+    "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
     "steps": {"step", "approval_requested", "tool_ended", "control_applied"},
 }
