@@ -1,15 +1,16 @@
 """`answerbus approvals`: lists the tool calls that await approval, and records decisions."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Sequence
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Literal, NoReturn, assert_never
 
 import typer
 
 from answerbus.client import Client, PublishedControl
 from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.topics import STEPS
-from services.command_line import AsJson, Config, bus_of, json_shown, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
 from services.escaping import json_lines, plain_line
 from services.operators.adapters.reader import reading
@@ -19,7 +20,8 @@ from services.operators.runs.open_approvals import (
     OpenApprovals,
     may_concern_approvals,
 )
-from services.operators.runs.run_words import approval_lines
+from services.operators.runs.run_words import approval_lines, args_lines, show_text
+from services.operators.runs.shown_args import DIGEST_CHARS, is_intact, shown_args
 from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
 from services.settings import KafkaSettings, from_environment
@@ -31,6 +33,10 @@ app = typer.Typer(
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as `list` says.")]
 Workflow = Annotated[
     str | None, typer.Option("--workflow", metavar="ID", help="Look in this one alone: faster.")
+]
+Digest = Annotated[
+    str | None,
+    typer.Option("--digest", metavar="SHA256", help="Of the arguments; its beginning suffices."),
 ]
 Decision = Literal["approved", "denied"]
 
@@ -54,6 +60,16 @@ def list_approvals(
         stderr().print("No call awaits approval.")
 
 
+@app.command("show")
+def show_approval(call: CallId, *, workflow: Workflow = None, config: Config = None) -> None:
+    """Print the arguments of a call that awaits approval whole, and their digest."""
+    approvals = asyncio.run(_load(from_environment(config).kafka, workflow))
+    requested = _the_one(call, approvals.named(call, workflow, now()))
+    for line in args_lines(requested, chars_max=None):
+        stdout().print(line, markup=False)
+    stdout().print(shown_args(requested).digest, style="bold", markup=False)
+
+
 def _command(name: str, decision: Decision, summary: str) -> None:
     @app.command(name=name, help=f"{summary} Exit code 1: it awaits nothing.")
     def decide(
@@ -61,6 +77,7 @@ def _command(name: str, decision: Decision, summary: str) -> None:
         *,
         reason: Reason,
         workflow: Workflow = None,
+        digest: Digest = None,
         by: By = None,
         yes: Yes = False,
         as_json: AsJson = False,
@@ -69,8 +86,10 @@ def _command(name: str, decision: Decision, summary: str) -> None:
         settings, who = from_environment(config).kafka, operator(by)
         approvals = asyncio.run(_load(settings, workflow))
         requested = _the_one(call, approvals.named(call, workflow, now()))
+        _show(requested)
+        if decision == "approved":
+            check(requested, digest, may_ask=not yes)
         if not yes:
-            _show(requested)
             word = "Approve" if decision == "approved" else "Deny"
             confirm(f"{word} this call of {plain_line(requested.tool)} as {plain_line(who)}?")
         _decide(settings, decision, requested, who, reason, as_json=as_json)
@@ -123,7 +142,32 @@ def _show(requested: ApprovalRequested) -> None:
     console = stderr()
     about = f"{requested.tool}, call {requested.call_id} of workflow {requested.workflow_id}, with"
     console.print(plain_line(about), markup=False)
-    console.print(json_shown(requested.args))
+    for line in args_lines(requested):
+        console.print(line, markup=False)
+
+
+def check(requested: ApprovalRequested, digest: str | None, *, may_ask: bool) -> None:
+    """What is approved is what was shown: of arguments that are cut a person gives the digest.
+
+    Raises typer.Exit.
+    """
+    args = shown_args(requested)
+    if not is_intact(requested):
+        _refuse("The arguments of this call are not those of its digest: do not approve it.")
+    if args.is_cut and digest is None and may_ask and sys.stdin.isatty():
+        digest = typer.prompt(f"The first {DIGEST_CHARS} characters of the digest", err=True)
+    if args.is_cut and digest is None:
+        _refuse(
+            "The arguments are cut. See them whole with "
+            f"`{show_text(requested)}`, and approve them with --digest."
+        )
+    if digest is not None and not args.is_typed(digest):
+        _refuse(f"The digest of these arguments does not begin so: give {DIGEST_CHARS} characters.")
+
+
+def _refuse(message: str) -> NoReturn:
+    stderr().print(plain_line(message), style="red", markup=False)
+    raise typer.Exit(EXIT_NOT_DONE)
 
 
 def _effect_text(requested: ApprovalRequested, applied: ControlApplied | None) -> str:

@@ -17,6 +17,8 @@ from services.console.views.chips import value_words
 from services.console.views.units import bytes_text, duration, share, short, usd
 from services.escaping import json_lines, plain
 from services.operators.dead_letters.why import why_text
+from services.operators.runs.run_words import show_text
+from services.operators.runs.shown_args import shown_args
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -39,6 +41,8 @@ def environment() -> Environment:
         share=share,
         exact=exact,
         pretty=pretty,
+        shown_args=shown_args,
+        show_text=show_text,
         duration=duration,
         short=short,
         clipped=clipped,

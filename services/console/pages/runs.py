@@ -17,6 +17,7 @@ from services.console.form import Form, form_of, known_names, page_number
 from services.console.guard import operator_of
 from services.console.pages.render import page
 from services.operators.records.stored import Place
+from services.operators.runs.shown_args import is_intact, shown_args
 
 PAGE_RUNS = 30
 APPROVALS_SHOWN_MAX = 20
@@ -62,6 +63,11 @@ async def decide(request: web.Request) -> web.Response:
     if requested is None or requested.args_digest != form.get("digest"):
         text = "This call awaits no approval any more, or its arguments are others than you saw."
         return page(request, "message.html", 409, title="Nothing to decide", text=text)
+    args = shown_args(requested)
+    is_seen = not args.is_cut or args.is_typed(form.get("typed", ""))
+    if decision == "approved" and not (is_seen and is_intact(requested)):
+        text = "The arguments were not shown whole: see them all, and type the digest's beginning."
+        return page(request, "message.html", 409, title="Not approved", text=text)
     approval = Approval(
         call_id=requested.call_id,
         args_digest=requested.args_digest,

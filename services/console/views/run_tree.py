@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from answerbus.control import ApprovalRequested
 from services.console.views.run_stretches import call_stretches, run_stretches, step_stretches
 from services.console.views.scale import Tick
 from services.console.views.stretches import MS, BarKind, Stretch
@@ -21,14 +22,13 @@ LINES_DRAWN = 300  # of one tree, the newest; those before them are told in word
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One node; `call_id` if it is a call that awaits approval, `open_id` if a run is open."""
+    """One node; `awaits` if it is a call that awaits approval, `open_id` if a run is open."""
 
     depth: int
     kind: str
     text: str
     bars: tuple[Bar, ...] = ()
-    call_id: str | None = None
-    args_digest: str | None = None
+    awaits: ApprovalRequested | None = None
     open_id: str | None = None
 
 
@@ -94,8 +94,7 @@ def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterat
                 depth + 2,
                 "call",
                 call_text(call, show_content=operator),
-                call_id=call.call_id if requested else None,
-                args_digest=requested.args_digest if requested else None,
+                awaits=requested,
             )
             yield _Node(line, tuple(call_stretches(call, step, run, now)))
             for child in call.children:

@@ -1,5 +1,6 @@
 """A run, a step and a call in a tree, as words for people; pure."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import tzinfo
 from types import MappingProxyType
@@ -14,9 +15,10 @@ from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from services.escaping import json_line, plain_line
 from services.operators.explain import died_text
 from services.operators.records.within_limits import amount, local_time
+from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 
-ARGS_CHARS_MAX = 200
+LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
 MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
 _MICRO = 1_000_000
@@ -130,10 +132,29 @@ def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:
         f"{local_time(at):%Y-%m-%d %H:%M:%S}" for at in (requested.at, requested.expires_at)
     )
     return (
-        plain_line(f"{requested.tool} {cut(json_line(requested.args))}"),
+        plain_line(requested.tool),
+        *args_lines(requested),
         plain_line(f"workflow {requested.workflow_id}, since {since}, until {until}"),
         approve_text(requested.call_id),
     )
+
+
+def args_lines(requested: ApprovalRequested, chars_max: int | None = ARGS_CHARS_MAX) -> list[str]:
+    """The arguments as a person has to read them, and what of them is not shown."""
+    args = shown_args(requested, chars_max)
+    lines = args.text.split("\n")
+    if args.letters:
+        lines.append(plain_line(f"letters beyond ASCII: {', '.join(args.letters)}"))
+    if args.is_cut:
+        lines.append(f"CUT: {args.hidden:,} more characters; the whole, with its digest, by")
+        lines.append(show_text(requested))
+    return lines
+
+
+def show_text(requested: ApprovalRequested) -> str:
+    """The command that prints arguments whole."""
+    about = f"{requested.call_id} --workflow {shlex.quote(requested.workflow_id)}"
+    return plain_line(f"answerbus approvals show {about}")
 
 
 def approve_text(call_id: str) -> str:
@@ -183,7 +204,7 @@ def _proposer(call: CallNode) -> str:
 
 def cut(text: str) -> str:
     """At most so many characters; a longer text shows that it is cut."""
-    return text if len(text) <= ARGS_CHARS_MAX else f"{text[: ARGS_CHARS_MAX - 1]}…"
+    return text if len(text) <= LINE_CHARS_MAX else f"{text[: LINE_CHARS_MAX - 1]}…"
 
 
 def _took(ms: int) -> str:

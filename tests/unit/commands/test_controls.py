@@ -1,13 +1,18 @@
 """What `answerbus approvals` and `answerbus cancel` say to the person who decides."""
 
 import pytest
+import typer
+from pydantic import JsonValue
 
 from answerbus.control import ApprovalRequested, ControlApplied
 from services.command_line import stdout
+from services.commands.approvals import check
 from services.commands.cancel import said_of
+from services.digest import canonical_digest
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import tree_of
 from services.operators.runs.run_words import approval_lines
+from services.operators.runs.shown_args import ARGS_CHARS_MAX
 from tests.unit.operators.runs.events import approval_asked, call, event, step
 
 CALL = "01a205d4-95e1-7d91-8f7d-22533807ec71.call.1.0"
@@ -18,12 +23,32 @@ def test_a_call_that_awaits_approval_is_listed_with_its_whole_id_and_the_command
     asked = approval_asked(CALL, tool="orders.refund", args={"order_id": "\x1b[31m4711"})
     assert isinstance(asked, ApprovalRequested)
 
-    first, about, command = approval_lines(asked)
+    first, *args, about, command = approval_lines(asked)
 
-    assert first.startswith('orders.refund {"order_id": ')
-    assert "\x1b" not in first
+    assert first == "orders.refund"
+    assert args == ["{", '  "order_id": "\\u001b[31m4711"', "}"]
     assert about.startswith(f"workflow {asked.workflow_id}, since 20")
     assert command == APPROVE
+
+
+def test_yes_prints_what_it_approves_and_does_not_approve_what_is_cut(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    args: dict[str, JsonValue] = {"note": "x" * ARGS_CHARS_MAX}
+    digest = canonical_digest(args)
+    cut = approval_asked(CALL, args=args, args_digest=digest)
+    whole = approval_asked(CALL, args={"a": 1}, args_digest=canonical_digest({"a": 1}))
+    changed = approval_asked(CALL, args={"a": 2}, args_digest=canonical_digest({"a": 1}))
+    assert isinstance(cut, ApprovalRequested)
+    assert isinstance(whole, ApprovalRequested)
+    assert isinstance(changed, ApprovalRequested)
+
+    check(whole, None, may_ask=False)
+    check(cut, digest, may_ask=False)
+    for requested, typed in ((cut, None), (cut, "0" * 64), (whole, "0" * 64), (changed, None)):
+        with pytest.raises(typer.Exit):
+            check(requested, typed, may_ask=False)
+    assert f"answerbus approvals show {CALL} --workflow" in capsys.readouterr().err
 
 
 def test_a_tree_is_whole_on_a_narrow_terminal(

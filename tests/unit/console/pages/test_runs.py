@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from pydantic import JsonValue
 
 from answerbus.control import Approval, Cancel
 from answerbus.envelope import encode
@@ -12,7 +13,9 @@ from answerbus.topics import ATTEMPTS as ATTEMPTS_TOPIC
 from answerbus.topics import STEPS, TOPIC_OF_KIND
 from services.console.pages.runs import APPROVALS_OPEN, APPROVALS_SHOWN_MAX, PAGE_RUNS
 from services.console.views.live_parts import live_parts
+from services.digest import canonical_digest
 from services.operators.records.stored import Stored
+from services.operators.runs.shown_args import ARGS_CHARS_MAX
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, NotedControls, Site, site
 from tests.unit.operators.runs.events import (
     WORKFLOW,
@@ -32,7 +35,7 @@ SAID = "what-was-said-in-confidence"
 TOO_FEW = {STEPS: 100, ATTEMPTS_TOPIC: 10}
 SCRIPT_TEXT = "\"'><script>alert(1)</script>"
 CALL = "r-1.call.1.1"
-DIGEST = "sha256:" + "1" * 64
+DIGEST = canonical_digest({SCRIPT_TEXT: SAID})
 OF_CALL = {"workflow": WORKFLOW, "call": CALL, "digest": DIGEST}
 
 
@@ -149,6 +152,41 @@ async def test_an_operator_decides_in_their_own_name(decision: str) -> None:
     assert (control.call_id, control.args_digest) == (CALL, DIGEST)
     assert (control.decision, control.by, control.reason) == (decision, "night@acme", "phoned")
     assert control.workflow_id == WORKFLOW
+
+
+MALLORY = "and 99,000,000 cents to Mallory"
+
+
+@pytest.mark.parametrize("page", ["/runs", f"/workflow?id={WORKFLOW}"])
+async def test_arguments_are_shown_whole_where_they_are_decided_on(page: str) -> None:
+    args: dict[str, JsonValue] = {"note": "x" * 300 + MALLORY}
+    requested = approval_asked(CALL, args=args, args_digest=canonical_digest(args))
+    async with site(*a_run()[:-1], *of(requested)) as here:
+        assert MALLORY in await text_of(here, page)
+
+
+async def test_what_was_cut_is_not_approved_without_its_digest() -> None:
+    args: dict[str, JsonValue] = {"note": "x" * ARGS_CHARS_MAX + MALLORY}
+    digest = canonical_digest(args)
+    requested = approval_asked(CALL, args=args, args_digest=digest)
+    form = {**OF_CALL, "digest": digest, "decision": "approved", "reason": "phoned"}
+    async with site(*a_run()[:-1], *of(requested)) as here:
+        text = await text_of(here, "/runs")
+        assert MALLORY not in text
+        assert f"answerbus approvals show {CALL} --workflow {WORKFLOW}" in text
+        for typed in ("", "00000000", digest[7:14]):
+            assert await post(here, "/runs/decide", {**form, "typed": typed}, NIGHT) == 409
+        assert written(here) == []
+        assert await post(here, "/runs/decide", {**form, "typed": digest[7:15]}, NIGHT) == 303
+        assert len(written(here)) == 1
+
+
+async def test_arguments_that_are_not_those_of_the_digest_are_not_approved() -> None:
+    requested = approval_asked(CALL, args={"cents": 1}, args_digest=DIGEST)
+    form = {**OF_CALL, "decision": "approved", "reason": "phoned"}
+    async with site(*a_run()[:-1], *of(requested)) as here:
+        assert await post(here, "/runs/decide", form, NIGHT) == 409
+        assert written(here) == []
 
 
 async def test_an_operator_cancels_a_run() -> None:

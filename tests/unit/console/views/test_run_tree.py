@@ -91,8 +91,8 @@ def test_what_awaits_a_person_waits_until_now_and_can_be_decided() -> None:
 
     assert [bar.kind for bar in refund.bars] == ["approval"]
     assert refund.bars[0].x + refund.bars[0].width == 100
-    assert refund.call_id == "r-1.call.1.1"
-    assert refund.args_digest
+    assert refund.awaits
+    assert refund.awaits.call_id == "r-1.call.1.1"
     assert tree.head.open_id == "r-1"
 
 
