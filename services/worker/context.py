@@ -4,13 +4,12 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from answerbus.outcome import Origin
 from answerbus.request import Request
 from answerbus.topics import TOOL_RESULTS
+from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
-from services.worker.core.budget.ledger import ACCOUNT_MEMORY
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
@@ -32,7 +31,7 @@ class Limits:
     lane_bytes_max: int
     handover_s: float = 30.0  # for the calls of a predecessor that is still alive
     id_memory: IdMemory = field(default_factory=IdMemory)
-    account_memory: timedelta = ACCOUNT_MEMORY
+    account_memory: AccountMemory = field(default_factory=AccountMemory)
 
 
 def _as_it_is(admitted: Admitted) -> Admitted:

@@ -46,6 +46,7 @@ from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.context import Context, Limits, RunSetup
+from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.outcome.backoff import Backoff
@@ -246,7 +247,7 @@ def _context(
             lane_bytes_max=worker.lane_bytes_max,
             handover_s=settings.drain_s,
             id_memory=IdMemory.lasting(timedelta(seconds=settings.ids.remember_s)),
-            account_memory=timedelta(seconds=settings.accounts.remember_s),
+            account_memory=AccountMemory(timedelta(seconds=settings.accounts.remember_s)),
         ),
         slots=Slots(worker.max_in_flight),
         observer=observer,

@@ -358,7 +358,7 @@ def test_a_drain_that_is_shorter_than_a_call_is_refused() -> None:
 
 def test_memory_follows_from_the_load() -> None:
     """300 MB, 2.1 MB for each request a second, accounts, and the lanes of two of three workers."""
-    accounts = 400 * 604_800 / 1_048_576
+    accounts = 110 * 604_800 / 1_048_576
     (found,) = containers(workers("static"))
     assert found["resources"]["limits"] == {
         "memory": f"{math.ceil(300 + 210 + accounts + 6 * 32)}Mi"

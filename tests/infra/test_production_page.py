@@ -39,7 +39,7 @@ def memory_gb(load: int) -> float:
         ("workers, a core each", lambda load: str(workers(load))),
         ("memory of a worker", lambda load: f"{memory_gb(load):.1f} GB"),
         ("partitions", lambda load: str(partitions(load))),
-        ("accounts", lambda load: f"{load / 10 * 7 * DAY_S * 0.4e3 / 1e9:.1f} GB"),
+        ("accounts", lambda load: f"{load / 10 * 7 * DAY_S * 0.11e3 / 1e9:.1f} GB"),
         ("closed ids on disk", lambda load: f"{load * DAY_S * 32 * 3 / 1e9:.1f} GB"),
         ("broker cores", lambda load: str(math.ceil(min(load, 26 * partitions(load)) / 350))),
         ("provider's requests a minute", lambda load: f"{load * 60:,}"),

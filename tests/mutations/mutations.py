@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from unittest import mock
@@ -13,8 +13,10 @@ from services.worker.adapters.kafka.intake import PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.attempt.reply import Reply, is_counted
+from services.worker.core.budget.account import Account
 from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
+from services.worker.core.budget.packed_accounts import PackedAccounts
 from services.worker.core.outcome import call
 from services.worker.lane import opening, orphaned_calls, recovery, request_task
 from services.worker.lane.backpressure import Backpressure
@@ -214,6 +216,17 @@ def _forgets_early() -> AbstractContextManager[object]:
     return mock.patch.object(ClosedIds, "forget", mutated)
 
 
+def _packed_without(**lost: object) -> AbstractContextManager[object]:
+    """An account that was packed comes back without something."""
+    take = PackedAccounts.take
+
+    def mutated(self: PackedAccounts, account_id: str) -> Account | None:
+        found = take(self, account_id)
+        return replace(found, **lost) if found else None  # type: ignore[arg-type]
+
+    return mock.patch.object(PackedAccounts, "take", mutated)
+
+
 def _ids_not_read() -> AbstractContextManager[object]:
     """An opening serves before the closed ids are read: accounts and retries are enough for it."""
 
@@ -245,6 +258,8 @@ MUTATIONS = (
         "a chunk of ids is lost",
         lambda: _without(lambda record: record.key.startswith(b"closed_ids:")),
     ),
+    Mutation("a packed account forgets what it spent", lambda: _packed_without(charged=(0, 0, 0))),
+    Mutation("a packed account forgets its chain", lambda: _packed_without(packed_hash=None)),
     Mutation("an opening serves before the ids are read", _ids_not_read),
     Mutation("a record of the past is passed over when its reading begins", _read_anew_at_half),
     Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),

@@ -9,6 +9,7 @@ from itertools import count
 from aiokafka.errors import KafkaError
 
 from services.worker.context import Limits
+from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state.machine import State
@@ -57,6 +58,7 @@ class History:
                 chunk_ids=packed.choice((2, 5)),
                 chunk_every=timedelta(seconds=packed.choice((3, 900))),
             ),
+            account_memory=AccountMemory(idle=timedelta(seconds=packed.choice((0, 0.5, 3, 60)))),
         )
         self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)

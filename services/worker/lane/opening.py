@@ -66,7 +66,7 @@ class RecoveredState:
         if lane is None or lane.worker == worker:
             return False
         return lane.watched is not None or any(
-            account.in_flight for account in self.ledger.accounts.values()
+            account.in_flight for account in self.ledger.accounts.live()
         )
 
     def take(self, record: StoredRecord) -> None:

@@ -25,7 +25,7 @@ def settle_orphaned_calls(
     Those of `unused`, whose call is known never to have begun, are given back; those of a
     predecessor, whose calls cannot be settled any more, are charged.
     """
-    found = [spend for account in ledger.accounts.values() for spend in account.in_flight.values()]
+    found = [spend for account in ledger.accounts.live() for spend in account.in_flight.values()]
     found.sort(key=lambda spend: spend.at)  # the first called are the first suspects
     return [
         (give_back if spend in unused else write_off)(ledger, spend, now, worker)

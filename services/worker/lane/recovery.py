@@ -7,6 +7,7 @@ from functools import partial
 from answerbus.private.ledger import LaneRecord
 from services.worker.context import Context
 from services.worker.core.budget.account import Spend
+from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.run.new_run import new_run
@@ -62,7 +63,7 @@ async def _recovered(lane: Lane, shard: Shard) -> opening.RecoveredState:
     """What the lane's past says; what is read of it outlives an opening that Kafka fails."""
     limits = lane.context.limits
     recovered = lane.recovered or opening.RecoveredState(
-        Ledger(ClosedIds(limits.id_memory), account_memory=limits.account_memory)
+        Ledger(ClosedIds(limits.id_memory), Accounts(limits.account_memory))
     )
     lane.recovered = None
     try:

@@ -39,7 +39,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 
 {{- /* Memory in MiB: the process, the ids of a day (2.1 MB for each request a second), accounts
-       (400 bytes each), and full lanes: as many as a worker comes to have when one of the fewest
+       (110 bytes each), and full lanes: as many as a worker comes to have when one of the fewest
        workers is lost. */ -}}
 {{- define "answerbus.workerResources" -}}
 {{- if .Values.workers.resources -}}
@@ -47,7 +47,7 @@ capabilities: {drop: [ALL]}
 {{- else -}}
 {{- $ids := mulf 2.1 (.Values.workers.requestsPerSecond | float64) -}}
 {{- $remembered := (.Values.settings.accounts).remember_s | default 604800 | float64 -}}
-{{- $accounts := divf (mulf 400 (.Values.workers.workflowsPerSecond | float64) $remembered) 1048576 -}}
+{{- $accounts := divf (mulf 110 (.Values.workers.workflowsPerSecond | float64) $remembered) 1048576 -}}
 {{- $fewest := ternary .Values.autoscaling.minReplicas .Values.workers.replicas .Values.autoscaling.enabled | int -}}
 {{- $lanes := divf (.Values.settings.kafka.partitions | default 12 | float64) (max (sub $fewest 1) 1) | ceil -}}
 {{- $lane := divf ((.Values.settings.worker).lane_bytes_max | default 33554432 | float64) 1048576 -}}

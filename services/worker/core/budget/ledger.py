@@ -2,7 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import assert_never
 
 from answerbus.budget import AccountState, Usage
@@ -20,14 +20,12 @@ from answerbus.private.ledger import (
 from answerbus.request import Request
 from answerbus.request_key import SEPARATOR, RequestKey
 from services.worker.core.budget.account import Account, Charged, Spend, restored
+from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import Closed, ClosedIds
 from services.worker.core.budget.remaining_budget import exceeded
 
-ACCOUNT_MEMORY = timedelta(days=7)  # by default, since the last event of an account
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
-SWEEP_EVERY = timedelta(hours=1)  # looking through all accounts costs time
-SWEEPS_MIN = 24  # while an account is remembered; where that is short, they come more often
 ENDED_MAX = 1_000  # accounts whose records one transaction ends
 
 
@@ -41,10 +39,8 @@ class Ledger:
     """The accounts and closed ids of one partition, as its lane knows them."""
 
     closed: ClosedIds = field(default_factory=ClosedIds)
-    accounts: dict[str, Account] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
     lane: LaneRecord | None = None
-    account_memory: timedelta = ACCOUNT_MEMORY
-    _swept_at: datetime | None = None
     _forgotten: deque[str] = field(default_factory=deque)  # accounts whose records stand
 
     def restore(
@@ -62,7 +58,7 @@ class Ledger:
             case AccountRecord():
                 account = restored(record)
                 account.updated_at = appended_at or account.updated_at
-                self.accounts[record.account_id] = account
+                self.accounts.restore(account)
             case ClosedRecord():
                 self.closed.add(record, appended_at, _name_in(key, record))
             case ClosedIdsRecord():
@@ -79,7 +75,7 @@ class Ledger:
         kind, _, name = key.partition(":")
         match kind:
             case "account":
-                self.accounts.pop(name, None)
+                self.accounts.discard(name)
             case "closed":
                 self.closed.end(name)
             case "closed_ids":
@@ -92,11 +88,11 @@ class Ledger:
     def account(self, request: Request, now: datetime) -> Account:
         """The request's account; the first request of a workflow opens it and freezes its limit."""
         account = self.accounts.get(request.account_id)
-        if account is None or self._is_old(account, now):
+        if account is None or self.accounts.is_old(account, now):
             account = Account(
                 request.account_id, request.workflow_id, request.budget, updated_at=now
             )
-            self.accounts[request.account_id] = account
+            self.accounts.put(account, now)
         return account
 
     def spend(
@@ -146,6 +142,7 @@ class Ledger:
         account.charged = _charged_after(account, spend, usage, counted=counted)
         if not counted:
             account.give_up(spend)
+        self.accounts.rest(account, now)
         return account
 
     def state_after(self, spend: Spend, usage: Usage, *, counted: bool) -> AccountState:
@@ -160,6 +157,7 @@ class Ledger:
         if account:
             account.end(record.closes)
             account.updated_at = record.at
+            self.accounts.rest(account, record.at)
 
     def known(self, request: RequestKey) -> Closed | None:
         """What is remembered of a closed request (see `forget`).
@@ -173,26 +171,19 @@ class Ledger:
         return self.closed.get(f"{SEPARATOR}{place_id}")
 
     def forget(self, now: datetime, committable: int) -> None:
-        """Bound the memory: closed ids, and accounts without an event for `account_memory`.
+        """Bound the memory: closed ids, and accounts without an event for as long as is set.
 
         `committable` is the first offset that may be delivered again.
         """
         self.closed.forget(now, committable)
-        every = min(SWEEP_EVERY, self.account_memory / SWEEPS_MIN)
-        if self._swept_at is None or now - self._swept_at >= every:
-            self._swept_at = now
-            for account in [a for a in self.accounts.values() if self._is_old(a, now)]:
-                del self.accounts[account.id]
-                self._forgotten.append(account.id)
+        self.accounts.pack(now)
+        if len(self._forgotten) < ENDED_MAX:  # or those that wait for a transaction would add up
+            self._forgotten += self.accounts.forget(now)
 
     def take_forgotten(self) -> list[str]:
         """Accounts whose records are to be ended now; one that has been opened anew has its own."""
         taken = [self._forgotten.popleft() for _ in range(min(ENDED_MAX, len(self._forgotten)))]
         return [account_id for account_id in taken if account_id not in self.accounts]
-
-    def _is_old(self, account: Account, now: datetime) -> bool:
-        is_open = account.in_flight or account.open
-        return not is_open and now - account.updated_at > self.account_memory
 
 
 def _name_in(key: bytes | None, record: ClosedRecord) -> str:

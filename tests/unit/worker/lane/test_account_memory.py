@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from answerbus.topics import LEDGER
 from services.worker.context import Limits
+from services.worker.core.budget.accounts import AccountMemory
 from services.worker.lane.state.records import account_key
 from tests.unit.worker.lane.run_checks import breaks
 from tests.unit.worker.lane.stage import Stage
@@ -11,7 +12,7 @@ from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import OUR_WORKFLOW, Worker, done, terminals, until
 
 MEMORY = timedelta(hours=1)
-LIMITS = Limits(100, 1_000, 1_000, 10_000_000, account_memory=MEMORY)
+LIMITS = Limits(100, 1_000, 1_000, 10_000_000, account_memory=AccountMemory(MEMORY))
 REST_S = 1.1 * MEMORY.total_seconds()
 
 

@@ -15,9 +15,14 @@ from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.private.ledger import AccountRecord
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
+from services.worker.core.budget.accounts import (
+    ACCOUNT_IDLE,
+    ACCOUNT_MEMORY,
+    AccountMemory,
+    Accounts,
+)
 from services.worker.core.budget.closed import CLOSED_MEMORY
 from services.worker.core.budget.ledger import (
-    ACCOUNT_MEMORY,
     ENDED_MAX,
     OPEN_MAX,
     Ledger,
@@ -209,7 +214,7 @@ def test_accounts_expire_a_week_after_their_last_event() -> None:
 
 
 def test_how_long_accounts_are_known_is_chosen() -> None:
-    ledger = Ledger(account_memory=timedelta(hours=1))
+    ledger = Ledger(accounts=Accounts(AccountMemory(timedelta(hours=1))))
     with_a_closed_request(ledger)
 
     ledger.forget(NOW + timedelta(minutes=59), committable=0)
@@ -240,7 +245,7 @@ def test_many_forgotten_accounts_are_ended_in_several_steps() -> None:
 
 def test_an_account_with_an_open_request_never_expires() -> None:
     """Its next attempt may be due after longer than that, and its budget counts those before."""
-    ledger = Ledger(account_memory=timedelta(minutes=1))
+    ledger = Ledger(accounts=Accounts(AccountMemory(timedelta(minutes=1))))
     ledger.settle(spent(ledger), Usage(), NOW, counted=True)
 
     ledger.forget(NOW + timedelta(hours=1), committable=0)
@@ -257,7 +262,7 @@ def test_an_account_with_a_call_in_flight_never_expires() -> None:
     assert list(ledger.accounts) == ["w-0"]
 
 
-class Accounts(RuleBasedStateMachine):
+class AccountRules(RuleBasedStateMachine):
     """Spends, settlements and crashes in any order never promise more than the limit."""
 
     LIMIT = Budget(attempts=4, tokens=60, micro_usd=25)
@@ -294,6 +299,10 @@ class Accounts(RuleBasedStateMachine):
     def crash(self) -> None:
         self.ledger = reread(self.ledger)
 
+    @rule()
+    def rest(self) -> None:
+        self.ledger.forget(NOW + ACCOUNT_IDLE, committable=0)
+
     @invariant()
     def the_limit_holds(self) -> None:
         for account in self.ledger.accounts.values():
@@ -307,5 +316,5 @@ class Accounts(RuleBasedStateMachine):
             assert cost <= 25
 
 
-Accounts.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
-TestAccounts = Accounts.TestCase
+AccountRules.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestAccounts = AccountRules.TestCase
