@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from answerbus.account_id import belongs, replay_account, workflow_account
 from answerbus.budget import Spent
 from answerbus.private.ledger import AccountRecord, Skipped
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.replay_links import ReplayLinks
@@ -64,8 +65,8 @@ class ClaimedSpending:
     replays: ReplayLinks = field(default_factory=ReplayLinks)
     foreign: list[AuditFinding] = field(default_factory=list)
     passed_by: dict[Place, Skipped] = field(default_factory=dict)
-    terminals: dict[str, list[Ended]] = field(default_factory=lambda: defaultdict(list))
-    runs: dict[str, RunEnded] = field(default_factory=dict)
+    terminals: dict[RequestKey, list[Ended]] = field(default_factory=lambda: defaultdict(list))
+    runs: dict[RequestKey, RunEnded] = field(default_factory=dict)
     _accounts: dict[tuple[int, bytes], Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
@@ -78,12 +79,13 @@ class ClaimedSpending:
                 self.replays.take(event)
             case (AnswerSummary() | DeadLetterSummary()) as event:
                 if event.request_id and self.workflow_id in (None, event.workflow_id):
+                    key = RequestKey(event.workflow_id or "", event.request_id)
                     self._judge_account(event, event.request_id, stored.place)
-                    self.terminals[event.request_id].append(_ended(event, stored))
+                    self.terminals[key].append(_ended(event, stored))
                     if run := event.run:
                         counts = (run.steps, run.tool_calls)
                         ended = RunEnded(stored.place, stored.at_ms, *counts)
-                        self.runs.setdefault(event.request_id, ended)
+                        self.runs.setdefault(key, ended)
             case _:
                 pass
 
@@ -125,18 +127,18 @@ class ClaimedSpending:
         if account.id != expected:
             self.foreign.append(_foreign(account.id, place, f"{expected}, its own"))
 
-    def answered(self, request_id: str, kind: str, attempt: int) -> Ended | None:
+    def answered(self, request: RequestKey, kind: str, attempt: int) -> Ended | None:
         """The terminal that this attempt became, which is then no longer waited for."""
-        waiting = self.terminals.get(request_id, [])
+        waiting = self.terminals.get(request, [])
         for ended in waiting:
             if ended.kind == kind and ended.attempt in (None, attempt):
                 waiting.remove(ended)
                 return ended
         return None
 
-    def has_letter(self, request_id: str) -> bool:
+    def has_letter(self, request: RequestKey) -> bool:
         """Whether the request ended as a dead letter, which needs no attempt."""
-        return any(ended.attempt is None for ended in self.terminals.get(request_id, ()))
+        return any(ended.attempt is None for ended in self.terminals.get(request, ()))
 
 
 def _foreign(account_id: str, place: Place, expected: str) -> AuditFinding:

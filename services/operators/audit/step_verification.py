@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from answerbus import json_text
 from answerbus.attempt import Attempt
+from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from services.digest import record_digest
 from services.operators.audit.findings import AuditFinding, FindingKind
@@ -19,7 +20,7 @@ from services.operators.records.stored import Place, Stored
 _CHAINED: TypeAdapter[Step | ToolEnded] = TypeAdapter(Step | ToolEnded)
 _SIGNS = (b'"step"', b'"tool_ended"')
 
-_Link = tuple[str, int]  # a request and the number of an attempt
+_Link = tuple[RequestKey, int]  # a request and the number of an attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,9 @@ class StepVerification:
     workflow_id: str | None = None
     steps: int = 0
     findings: list[AuditFinding] = field(default_factory=list)
-    _chains: dict[str, StepChain] = field(default_factory=dict)
-    _heads: dict[str, str] = field(default_factory=dict)  # the runs by the last hash of each
-    _ended: dict[str, RunEnded] = field(default_factory=dict)
+    _chains: dict[RequestKey, StepChain] = field(default_factory=dict)
+    _heads: dict[str, RequestKey] = field(default_factory=dict)  # the runs by the last hash of each
+    _ended: dict[RequestKey, RunEnded] = field(default_factory=dict)
     _expected: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
     _without: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
     _begins_at_ms: int | None = None
@@ -52,13 +53,13 @@ class StepVerification:
         """How many have steps here."""
         return len(self._chains)
 
-    def claim(self, request_id: str, ended: RunEnded) -> None:
+    def claim(self, request: RequestKey, ended: RunEnded) -> None:
         """A run has had its terminal."""
-        self._ended.setdefault(request_id, ended)
+        self._ended.setdefault(request, ended)
 
     def became_step(self, attempt: Attempt, stored: Stored) -> None:
         """An attempt says that it became a step."""
-        link = attempt.request_id, attempt.attempt
+        link = RequestKey.of(attempt), attempt.attempt
         if self._without.pop(link, None) is None:
             self._expected[link] = stored.place, stored.at_ms
 
@@ -80,47 +81,50 @@ class StepVerification:
 
     def end(self, *, attempts_begin_at_ms: int | None) -> None:
         """Note what is missing; attempts before that moment are no longer kept."""
-        for (request_id, number), place in self._missing():
-            expected = f"the step that attempt {number} of {request_id} became"
-            self._fault(request_id, "no_step", f"{request_id}.step.{number}", place, expected)
-        for (request_id, number), (place, at_ms) in self._without.items():
+        for (request, number), place in self._missing():
+            name = request.request_id
+            expected = f"the step that attempt {number} of {name} became"
+            self._fault(request, "no_step", f"{name}.step.{number}", place, expected)
+        for (request, number), (place, at_ms) in self._without.items():
             if attempts_begin_at_ms is None or at_ms > attempts_begin_at_ms:
-                expected = f"attempt {number} of {request_id} to have become it"
-                self._fault(request_id, "no_attempt", None, place, expected)
-        for request_id, ended in self._ended.items():
-            chain = self._chains.get(request_id)
+                expected = f"attempt {number} of {request.request_id} to have become it"
+                self._fault(request, "no_attempt", None, place, expected)
+        for request, ended in self._ended.items():
+            chain = self._chains.get(request)
             if chain is None and (self._is_before_the_cut(ended.at_ms) or not ended.steps):
                 continue
             wrong = (chain or StepChain()).ended_otherwise(ended.steps, ended.tool_calls)
             if wrong:
-                self._fault(request_id, "no_step", None, ended.place, wrong)
+                self._fault(request, "no_step", None, ended.place, wrong)
 
     def _judge(self, stored: Stored, event: Step | ToolEnded, computed: str) -> None:
         self.steps += isinstance(event, Step)
         if isinstance(event, Step) and event.composed is None:
-            link = event.request_id, event.attempt
+            link = RequestKey.of(event), event.attempt
             if self._expected.pop(link, None) is None:
                 self._without.setdefault(link, (stored.place, stored.at_ms))
-        chain = self._chain_of(event)
+        key, chain = RequestKey.of(event), self._chain_of(event)
         if chain.is_broken:
             return
         if event.hash != computed:
             expected = f"its hash to be {computed}"
-            self._fault(event.request_id, "changed", event.event_id, stored.place, expected)
+            self._fault(key, "changed", event.event_id, stored.place, expected)
         elif wrong := chain.follow(event, was_cut=self.was_cut):
-            self._fault(event.request_id, wrong[0], event.event_id, stored.place, wrong[1])
+            self._fault(key, wrong[0], event.event_id, stored.place, wrong[1])
         else:
             self._heads.pop(event.previous or "", None)
-            self._heads[event.hash] = event.request_id
+            self._heads[event.hash] = key
 
     def _chain_of(self, event: Step | ToolEnded) -> StepChain:
         """The one of its run; a replay's begins where that of the run that died has ended."""
-        found = self._chains.get(event.request_id)
+        key = RequestKey.of(event)
+        found = self._chains.get(key)
         if found is None:
-            died = self._chains.get(self._heads.get(event.previous or "", ""))
+            head = self._heads.get(event.previous or "")
+            died = self._chains.get(head) if head else None
             is_over = died is not None and not died.is_broken and not died.open_calls
             found = died.goes_on() if died and is_over else StepChain()
-            self._chains[event.request_id] = found
+            self._chains[key] = found
         return found
 
     def _missing(self) -> Iterator[tuple[_Link, Place]]:
@@ -133,12 +137,18 @@ class StepVerification:
         return self.was_cut and (begins is None or at_ms <= begins)
 
     def _fault(
-        self, request_id: str, kind: FindingKind, event_id: str | None, place: Place, expected: str
+        self,
+        request: RequestKey,
+        kind: FindingKind,
+        event_id: str | None,
+        place: Place,
+        expected: str,
     ) -> None:
         """Note a break, unless the run has one already: one makes many others."""
-        chain = self._chains.setdefault(request_id, StepChain())
+        chain = self._chains.setdefault(request, StepChain())
         if not chain.is_broken:
-            self.findings.append(AuditFinding(kind, None, event_id or request_id, place, expected))
+            about = event_id or request.request_id
+            self.findings.append(AuditFinding(kind, None, about, place, expected))
         chain.is_broken = True
 
 

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
+from answerbus.request_key import RequestKey
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, STEPS, TOPIC_OF_KIND, Topic
 from services.digest import record_digest
 from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
@@ -81,12 +82,12 @@ class Verification:
             self._verified.replays.ignore(DEAD_LETTERS)
         for account_id in sorted(self._unread):
             self._head_is_missing(account_id, balances[account_id])
-        for request_id, ended in self._unanswered():
-            event_id = f"{request_id}.attempt.{ended.attempt}"
+        for request, ended in self._unanswered():
+            event_id = f"{request.request_id}.attempt.{ended.attempt}"
             expected = f"{event_id}, which became this {ended.kind}"
             self._fault(ended.account_id, "terminal", event_id, ended.place, expected)
-        for request_id, run in self._claims.runs.items():
-            self._steps.claim(request_id, run)
+        for request, run in self._claims.runs.items():
+            self._steps.claim(request, run)
         begins_at_ms = self._begins_at_ms if ATTEMPTS in self._cut else None
         self._steps.end(attempts_begin_at_ms=begins_at_ms)
         self._verified.breaks += self._steps.findings
@@ -121,7 +122,7 @@ class Verification:
             attempt,
             stored.at_ms,
             was_cut=ATTEMPTS in self._cut,
-            asked_anew=self._claims.has_letter(attempt.request_id),
+            asked_anew=self._claims.has_letter(RequestKey.of(attempt)),
         )
         fault = fault or self._ended_otherwise(attempt, chain)
         if balance and attempt.account_id in self._unread:
@@ -134,7 +135,7 @@ class Verification:
     def _ended_otherwise(self, attempt: Attempt, chain: AttemptChain) -> Fault | None:
         if attempt.outcome not in ENDING:
             return None
-        ended = self._claims.answered(attempt.request_id, attempt.outcome, attempt.attempt)
+        ended = self._claims.answered(RequestKey.of(attempt), attempt.outcome, attempt.attempt)
         if ended is None:
             is_past = attempt.account_id in self._unread  # or it came after the terminals were read
             was_kept = TOPIC_OF_KIND[attempt.outcome] not in self._cut
@@ -146,14 +147,14 @@ class Verification:
         claim = spent and chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
         return ("spent", f"its {attempt.outcome} to say {claim}") if claim else None
 
-    def _unanswered(self) -> Iterator[tuple[str, Ended]]:
+    def _unanswered(self) -> Iterator[tuple[RequestKey, Ended]]:
         """Terminals that name an attempt which should have been read."""
         broken = {name for name, chain in self._chains.items() if chain.is_broken}
-        for request_id, waiting in self._claims.terminals.items():
+        for request, waiting in self._claims.terminals.items():
             for ended in waiting:
                 was_read = ended.attempt is not None and not self._is_before_the_cut(ended.at_ms)
                 if was_read and ended.account_id not in broken:
-                    yield request_id, ended
+                    yield request, ended
 
     def _is_before_the_cut(self, at_ms: int) -> bool:
         begins = self._begins_at_ms

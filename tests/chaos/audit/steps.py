@@ -93,7 +93,7 @@ def _left_behind(runs: RunRecords) -> Iterator[Violation]:
         if record.topic == "runs" and record.key is not None:
             last[record.key.decode(errors="replace")] = record
     for key, record in last.items():
-        request_id = key.partition("/")[0]
+        request_id = key.partition("@")[0].partition("/")[0]
         if record.value is not None and request_id in runs.history.terminals:
             text = f"it has its terminal, and {record.where} keeps {key}"
             yield Violation("A1", request_id, text)

@@ -153,7 +153,8 @@ def _still_listed(history: History) -> Iterator[Violation]:
     for record in history.records:
         if record.topic == "retries" and record.key is not None:
             listed[record.key.decode(errors="replace")] = record
-    for request_id, record in listed.items():
+    for key, record in listed.items():
+        request_id = key.partition("@")[0]
         if record.value is not None and request_id in history.terminals:
             text = f"it has its terminal, and {record.where} lists it"
             yield Violation("G2", request_id, text)

@@ -62,7 +62,7 @@ def _faults(history: History, event: Event) -> Iterator[str]:
 
 # The key of a record by its kind, as its members say it; of all others it is the workflow's id.
 _KEYS = {
-    "retry_request": "{request_id}",
+    "retry_request": "{request_id}@{workflow_id}",
     "dead_letter": "{dead_letter_id}",
     "replayed": "{dead_letter_id}",
     "dismissed": "{dead_letter_id}",
@@ -81,11 +81,14 @@ _KEYS = {
 
 def _key(body: Json) -> str:
     if body["kind"] == "closed":
-        of_place = "@" if body["workflow_id"] is None else ""
-        return f"closed:{of_place}{body['closes']}"
+        if body["workflow_id"] is None:
+            return f"closed:@{body['closes']}"
+        return f"closed:{body['closes']}@{body['workflow_id']}"
     if body["kind"] == "run_cancel":
         return f"{body['request_id'] or ''}/cancel/{body['workflow_id']}"
-    return _KEYS.get(body["kind"], "{workflow_id}").format_map(body)
+    text = _KEYS.get(body["kind"], "{workflow_id}").format_map(body)
+    is_of_run = body["kind"] in ("run", "run_step", "run_call", "run_child")
+    return f"{text}@{body['workflow_id']}" if is_of_run and body.get("workflow_id") else text
 
 
 def _partition(history: History, body: Json) -> int | None:

@@ -54,7 +54,7 @@ def forwarded_from_nowhere(builder: HistoryBuilder) -> None:
 def closed_id_ended_without_a_chunk(builder: HistoryBuilder) -> None:
     builder.ask("r")
     builder.work("r")
-    builder.put("ledger", 0, b"closed:r", None)
+    builder.put("ledger", 0, b"closed:r@w", None)
 
 
 @breaks("G1", "made.requests.v1-0-0", "it is a request")

@@ -34,7 +34,7 @@ def private_record_left_behind(builder: RunHistoryBuilder) -> None:
     begun(builder)
     builder.carry_out("r", "1.0")
     builder.finish("r", 2)
-    builder.write("run_call", 0, request_id="r", n=1, place=0)
+    builder.write("run_call", 0, workflow_id="w", request_id="r", n=1, place=0)
 
 
 @breaks_run("A2", "r", "numbered [1, 1]")
@@ -225,7 +225,7 @@ def thought_in_a_prompt(builder: RunHistoryBuilder) -> None:
     cause = {"kind": "rejected", "status": 400, "code": LEAKED}
     run = {**made.RUN, "steps": 1, "tool_calls": 1}
     builder.end("r", "dead_letter", 2, cause=cause, run=run, request=builder.asked_whole("r"))
-    builder.put("runs", 0, b"r", None)
+    builder.put("runs", 0, b"r@w", None)
 
 
 @breaks_run("A12", "r", "does not follow")

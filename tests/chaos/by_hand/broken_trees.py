@@ -32,7 +32,7 @@ def floor_taken(builder: TreeHistoryBuilder) -> None:
     run = {**made.RUN, "steps": 1, "tool_calls": 1, "children": 1}
     asked = builder.asked_whole(RUN)
     builder.end(RUN, "dead_letter", 1, cause=OUT_OF_ATTEMPTS, run=run, request=asked)
-    builder.put("runs", 0, RUN.encode(), None)
+    builder.put("runs", 0, f"{RUN}@w".encode(), None)
 
 
 @breaks_tree("A4", f"{RUN}.call.1.1", "no committed step asks it")

@@ -145,8 +145,9 @@ class HistoryBuilder:
 
     def unlist(self, id_: str) -> None:
         """The request is taken off the list of retries."""
-        partition = owner(self.asked[id_][0]["workflow_id"], self.partitions)
-        self.put("retries", partition, id_.encode(), None)
+        workflow = self.asked[id_][0]["workflow_id"]
+        key = f"{id_}@{workflow}".encode()
+        self.put("retries", owner(workflow, self.partitions), key, None)
 
     def refuse(self, record: Record, cause: str = "conflicting_id") -> None:
         """A letter about a record that became no request."""

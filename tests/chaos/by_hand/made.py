@@ -94,23 +94,29 @@ def key(body: Json) -> bytes:
     """The record key of an event of ours."""
     match body["kind"]:
         case "retry_request":
-            text = body["request_id"]
+            text = f"{body['request_id']}@{body['workflow_id']}"
         case "dead_letter":
             text = body["dead_letter_id"]
         case "run" | "run_child":
-            text = body["request"]["request_id"]
+            text = f"{body['request']['request_id']}{_scope(body)}"
         case "run_call":
-            text = f"{body['request_id']}/{body['n']}/{body['place']}"
+            text = f"{body['request_id']}/{body['n']}/{body['place']}{_scope(body)}"
         case "tool_call":
             text = body["call_id"]
         case "account":
             text = f"account:{body['account_id']}"
         case "closed":
-            of_place = "@" if body["workflow_id"] is None else ""
-            text = f"closed:{of_place}{body['closes']}"
+            workflow = body["workflow_id"]
+            name = f"@{body['closes']}" if workflow is None else f"{body['closes']}@{workflow}"
+            text = f"closed:{name}"
         case _:
             text = body["workflow_id"]
     return str(text).encode()
+
+
+def _scope(body: Json) -> str:
+    """The end of the key of a run's record; none in those of a version before."""
+    return f"@{body['workflow_id']}" if body.get("workflow_id") else ""
 
 
 def account_id(request: Json) -> str:

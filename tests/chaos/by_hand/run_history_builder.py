@@ -126,7 +126,7 @@ class RunHistoryBuilder(HistoryBuilder):
         self.settle(id_, attempt)
         did = {"steps": self.did[id_], "tool_calls": self.did[f"{id_} calls"]}
         self.end(id_, attempt=attempt, **{"run": {**made.RUN, **did}, **changes})
-        self.put("runs", 0, id_.encode(), None)
+        self.put("runs", 0, f"{id_}@w".encode(), None)
 
     def cancelled(self, id_: str) -> Json:
         """What a worker says of a cancellation that it applied."""

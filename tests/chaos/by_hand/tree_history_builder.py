@@ -35,7 +35,8 @@ class TreeHistoryBuilder(RunHistoryBuilder):
         example = made.event("run_child")
         body = {**example["request"], **asked, "answer_schema": {"kind": "text"}}
         origin = {**example["origin"], "timestamp": made.text(at)}
-        self.write("run_child", 0, request=body, body_digest=digest(body), origin=origin)
+        known = {"workflow_id": "w", "body_digest": digest(body), "origin": origin}
+        self.write("run_child", 0, request=body, **known)
         self.asked[call_id] = body, replace(self.records[-1], timestamp=at)
 
     def answer_child(self, name: str = CHILD) -> None:
@@ -48,7 +49,7 @@ class TreeHistoryBuilder(RunHistoryBuilder):
         """It has its terminal, which names its run."""
         parent = self.asked[name][0]["parent"]
         self.end(name, parent={key: parent[key] for key in ("request_id", "call_id", "depth")})
-        self.put("runs", 0, name.encode(), None)
+        self.put("runs", 0, f"{name}@w".encode(), None)
 
     def join(self, **changes: Any) -> None:
         """The run is told of it."""

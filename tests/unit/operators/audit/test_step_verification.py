@@ -10,12 +10,14 @@ import pytest
 from answerbus.attempt import Attempt
 from answerbus.envelope import encode
 from answerbus.event import Event
+from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import TOPIC_OF_KIND
 from services.digest import record_digest
 from services.operators.audit.step_verification import RunEnded, StepVerification
 from services.operators.records.stored import Stored
 from tests.unit.operators.runs.events import (
+    WORKFLOW,
     approval_asked,
     attempt,
     call,
@@ -79,7 +81,8 @@ def verified(
         verification.take(record)
     if claimed is not None:
         terminal = stored(json.loads(encode(result("r-1")).value), 50)
-        verification.claim("r-1", RunEnded(terminal.place, terminal.at_ms, *claimed))
+        run = RunEnded(terminal.place, terminal.at_ms, *claimed)
+        verification.claim(RequestKey(WORKFLOW, "r-1"), run)
     verification.end(attempts_begin_at_ms=None)
     return verification
 
