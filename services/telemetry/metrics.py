@@ -141,6 +141,12 @@ LANE_UNREAD = Metric(
     ("partition",),
     "How long records have waited to be read by a lane that takes requests in.",
 )
+LANE_HELD_BACK = Metric(
+    "answerbus_lane_held_back_seconds",
+    "gauge",
+    ("partition",),
+    "How long an open transaction of somebody else has kept a lane from reading its requests.",
+)
 OLDEST = Metric(
     "answerbus_lane_oldest_request_age_seconds",
     "gauge",
@@ -230,6 +236,7 @@ METRICS = (
     *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
+    *(LANE_HELD_BACK,),
     *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
     *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, TASKS),
     *(CLOCK_AHEAD, SETTINGS_REFUSED, READY),

@@ -43,6 +43,7 @@ from services.worker.adapters.kafka.resumption_check import ResumptionCheck
 from services.worker.adapters.kafka.rights_check import check_rights
 from services.worker.adapters.kafka.run_consumers import reading_for_runs
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
+from services.worker.adapters.kafka.transaction_monitor import watching_transactions
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.context import Context, Limits, RunSetup
@@ -136,7 +137,6 @@ async def _serve(
     read_monitor = ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
-
     new_lane_lifecycle = lane_factory(context, kafka, options, consumer, read_monitor, clock)
     membership = Membership(consumer.current, new_lane_lifecycle, partial(_share_out, context))
     inbox = Inbox(consumer.current, membership)
@@ -150,9 +150,10 @@ async def _serve(
     probe = Probe(ends, partial(broker_check.refused, kafka, options))
     watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
     coordinator, brokers, state = Coordinator(kafka), BrokerMonitor(kafka), monitor.settings_state
+    transactions = watching_transactions(consumer.current, kafka)
     watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
-    health = _health(replace(watched, tools=tools), live, counts, clock)
-
+    watched = replace(watched, transactions=transactions, tools=tools)
+    health = _health(watched, live, counts, clock)
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
     renewal = Renewal(read_monitor, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
@@ -168,7 +169,7 @@ async def _serve(
     profiles = ProfileMonitor(lambda: context.planner.backends).run()
     looks, settling = brokers.run(watched.kafka_is_in_trouble), context.siblings.settle()
     own = (profiles, coordinator.run(lambda: membership.is_outside), looks, settling)
-    watches = (others.run(), watch_clock(kafka, clock), monitor.run(), *own)
+    watches = (others.run(), transactions.run(), watch_clock(kafka, clock), monitor.run(), *own)
     watching = [asyncio.create_task(watch) for watch in watches]
     watching += await _reading_for_runs(settings, context, tools, membership)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)

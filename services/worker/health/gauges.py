@@ -88,6 +88,7 @@ def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:
     if end is not None:
         yield metrics.LANE_LAG, labels, max(end - lane_state.watermark.committable, 0)
     yield metrics.LANE_UNREAD, labels, inputs.read_monitor.unread_s(lane.partition)
+    yield metrics.LANE_HELD_BACK, labels, inputs.transactions.held_s(lane.partition)
     oldest = next(iter(lane_state.queue.tickets.values()), None)  # they are kept as they came
     now = inputs.context.clock.now()
     age_s = (now - oldest.origin.timestamp).total_seconds() if oldest else 0.0

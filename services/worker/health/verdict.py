@@ -43,6 +43,7 @@ def judge(inputs: HealthInputs) -> Verdict:
     bound_s, reading = inputs.bounds.stuck_after_s, inputs.read_monitor
     troubles = {
         partition: lane_problem(lifecycle, context, bound_s)
+        or inputs.transactions.problem_of(partition)
         or reading.problem_of(partition, bound_s)
         for partition, lifecycle in lifecycles
     }

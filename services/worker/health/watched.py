@@ -54,6 +54,30 @@ class NoProblem:
     trouble: str | None = None
 
 
+class HeldBackRequests(Protocol):
+    """Requests that an open transaction keeps from being read, by partition."""
+
+    def problem_of(self, partition: int) -> str | None:
+        """Whose it is, once it has lasted too long."""
+        ...
+
+    def held_s(self, partition: int) -> float:
+        """For how long; 0 where there is none."""
+        ...
+
+
+class NothingHeldBack:
+    """There are none."""
+
+    def problem_of(self, _partition: int) -> str | None:
+        """None."""
+        return None
+
+    def held_s(self, _partition: int) -> float:
+        """0."""
+        return 0.0
+
+
 @dataclass(slots=True)
 class SettingsState:
     """Which settings are in force, by digest; `refused` says why the file's are not."""
@@ -81,6 +105,7 @@ class HealthInputs:
     )  # by default there is no reader
     coordinator: HasProblem = NoProblem()
     brokers: HasProblem = NoProblem()
+    transactions: HeldBackRequests = field(default_factory=NothingHeldBack)
     clock_ahead_s: Callable[[], float | None] = lambda: None
     settings: SettingsState = field(default_factory=SettingsState)
     tools: KnownTools = field(default_factory=KnownTools)
