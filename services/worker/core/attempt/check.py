@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from answerbus import failure, json_text
@@ -53,24 +54,48 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         excerpt = "" if resolved.hides_some else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
     may_nest = _may_nest(raw)
-    if may_nest and nests_deeper(parsed.value, ANSWER_DEPTH_MAX):
+    shallow = _shallow(parsed.value, resolved) if may_nest else (parsed.value, ())
+    if shallow is None:
         return _TOO_DEEP
-    checked = _checked(wire.read(parsed.value), resolved, may_nest=may_nest)
+    value, faults = shallow
+    checked = _checked(wire.read(value), resolved, faults, may_nest=may_nest)
     if isinstance(checked, failure.Invalid) and wire.read_otherwise is not None:
-        otherwise = _checked(wire.read_otherwise(parsed.value), resolved, may_nest=may_nest)
+        otherwise = _checked(wire.read_otherwise(value), resolved, faults, may_nest=may_nest)
         return otherwise if isinstance(otherwise, Accepted | AcceptedStep) else checked
     return checked
 
 
-def _checked(decoded: DecodedAnswer, resolved: ResolvedSchema, *, may_nest: bool) -> Checked:
-    """What one meaning of an answer came to."""
-    answer = decoded.answer
+def _shallow(
+    value: JsonValue, resolved: ResolvedSchema
+) -> tuple[JsonValue, tuple[Problem, ...]] | None:
+    """A value without what nests too deeply, as far as a part of it can fail alone."""
+    if not nests_deeper(value, ANSWER_DEPTH_MAX):
+        return value, ()
+    kept, faults = resolved.without_deep(value, ANSWER_DEPTH_MAX)
+    return None if nests_deeper(kept, ANSWER_DEPTH_MAX) else (kept, faults)
+
+
+def _checked(
+    decoded: DecodedAnswer,
+    resolved: ResolvedSchema,
+    faults: tuple[Problem, ...],
+    *,
+    may_nest: bool,
+) -> Checked:
+    """What one meaning of an answer came to, with `faults` that were found before."""
+    faults = (*faults, *decoded.faults)
+    answer = decoded.partly if decoded.faults and resolved.read_partly else decoded.answer
     if isinstance(answer, failure.Invalid):
         return _unquoted(answer) if resolved.hides_some else answer
     # What came as JSON text is an answer's inside only now.
-    if may_nest and nests_deeper(answer, ANSWER_DEPTH_MAX):
+    shallow = _shallow(answer, resolved) if may_nest else (answer, ())
+    if shallow is None:
         return _TOO_DEEP
-    checked = _publishable(resolved.read(answer))
+    answer, faults = shallow[0], (*faults, *shallow[1])
+    read = resolved.read_partly(answer, faults) if resolved.read_partly and faults else None
+    if isinstance(read, failure.Invalid) and resolved.hides_some:
+        read = _unquoted(read)
+    checked = _publishable(read or resolved.read(answer))
     if decoded.remarks and isinstance(checked, Accepted):
         return replace(checked, notes=checked.notes + decoded.remarks)
     return checked

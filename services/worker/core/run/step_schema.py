@@ -10,12 +10,13 @@ from answerbus.agent import Malformed
 from answerbus.answers.agent_action import ACTIONS_MAX, AGENT_ACTION
 from answerbus.call_outcome import InvalidArgs, UnknownTool
 from answerbus.failure import Invalid, Problem
-from answerbus.limits import RATIONALE_BYTES_MAX
+from answerbus.limits import PROBLEMS_MAX, RATIONALE_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.wire import clip
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
+from services.worker.core.run.call_faults import TOOL_CALL, faults_of_calls, without_deep
 from services.worker.core.run.delegation import args_schema
 from services.worker.core.run.raw_text import visible_text
 from services.worker.core.run.run import DELEGATE
@@ -68,6 +69,8 @@ def resolve_step(
         description=AGENT_ACTION.summary,
         schema=_schema(validators if may_delegate else _without_delegate(validators), final),
         read=read,
+        read_partly=read,
+        without_deep=without_deep,
         from_text=partial(_from_text, final, show_thoughts=definition.show_thoughts),
         from_loose=AGENT_ACTION.from_loose,
         malformed_is_text=(malformed or definition.malformed) == "text",
@@ -152,21 +155,32 @@ def _read(
     validators: Validators,
     final: ResolvedSchema,
     value: JsonValue,
+    faults: tuple[Problem, ...] = (),
     *,
     show_thoughts: bool,
 ) -> Accepted | AcceptedStep | Invalid:
-    """An answer as a step, if it calls tools, or as the end of the run."""
+    """An answer as a step, if it calls tools, or as the end of the run.
+
+    `faults` in the arguments of a call end that call alone; any other is one of the answer.
+    """
+    value, of_calls, others = faults_of_calls(value, faults)
+    if others:
+        return Invalid(problems=others[:PROBLEMS_MAX])
     if problems := form.problems(value):
         return Invalid(problems=problems)
     actions = _listed(value)
     texts, thoughts = _contents(actions, "text_response"), _contents(actions, "thought")
     rationale = clip("\n".join(thoughts), RATIONALE_BYTES_MAX) if thoughts else None
-    calls = [action for action in actions if action["kind"] == "tool_call"]
+    calls = [
+        (action, of_calls.get(place, ()))
+        for place, action in enumerate(actions)
+        if action["kind"] == TOOL_CALL
+    ]
     ends = [place for place, action in enumerate(actions) if action["kind"] == FINISH]
     if calls and ends:
         return _wrong(f"/actions/{ends[0]}", "early_finish", "no `finish` beside tool calls")
     if calls:
-        wanted = tuple(_wanted(call, validators) for call in calls)
+        wanted = tuple(_wanted(call, found, validators) for call, found in calls)
         return AcceptedStep(texts, wanted, thoughts, rationale)
     if ends:
         return _finished(actions, ends, final, rationale)
@@ -193,13 +207,13 @@ def _finished(
     return replace(read, rationale=clip("\n".join(own), RATIONALE_BYTES_MAX) if own else None)
 
 
-def _wanted(call: JsonObject, validators: Validators) -> WantedCall:
+def _wanted(call: JsonObject, faults: tuple[Problem, ...], validators: Validators) -> WantedCall:
     name, args = str(call["name"]), call["args"]
     given = args if isinstance(args, dict) else {}
     validator = validators.get(name)
     if validator is None:
         return WantedCall(name, given, UnknownTool(known=tuple(validators)))
-    problems = validator.problems(given)
+    problems = faults[:PROBLEMS_MAX] or validator.problems(given)
     return WantedCall(name, given, InvalidArgs(problems=problems) if problems else None)
 
 

@@ -11,6 +11,7 @@ from answerbus import failure
 from answerbus.call_outcome import CallOutcome
 from answerbus.contract import Declined
 from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
+from answerbus.failure import Problem
 from answerbus.request import SchemaId
 from services.digest import text_digest
 
@@ -69,12 +70,23 @@ def without_notes(answer: JsonValue, _: tuple[str, ...]) -> JsonValue:
     return answer
 
 
+def whole(value: JsonValue, _: int) -> tuple[JsonValue, tuple[Problem, ...]]:
+    """Leave nothing out: the answer has no parts that end alone."""
+    return value, ()
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedAnswer:
-    """The answer that was meant by what was written, and what was dropped on the way to it."""
+    """The answer that was meant by what was written, and what was dropped on the way to it.
+
+    Where some text in it is no JSON text of its place, `faults` are all such places, and `partly`
+    is the answer with these texts as they were written.
+    """
 
     answer: JsonValue | failure.Invalid
     remarks: tuple[str, ...] = ()
+    partly: JsonValue = None
+    faults: tuple[Problem, ...] = ()
 
 
 def as_written(value: JsonValue) -> DecodedAnswer:
@@ -93,7 +105,9 @@ class ResolvedSchema:
     notes into a published answer that has a place for them. `malformed_is_text`: what is no JSON is
     such text at once. `shown` is what of an answer may be shown again, beside audit-only fields.
     `read_published` reads an answer once more after it was published, where that differs.
-    `is_answer` is false where what a model writes is never the answer itself.
+    `is_answer` is false where what a model writes is never the answer itself. `read_partly` reads
+    an answer of which some places are faulty, where a part can fail alone; `without_deep` leaves
+    out parts that nest deeper than so many levels, and gives their faults.
     """
 
     id: SchemaId
@@ -109,6 +123,10 @@ class ResolvedSchema:
     shown: Callable[[JsonValue], JsonValue] = as_it_is
     read_published: Callable[[JsonValue], Accepted | failure.Invalid] | None = None
     is_answer: bool = True
+    read_partly: (
+        Callable[[JsonValue, tuple[Problem, ...]], Accepted | AcceptedStep | failure.Invalid] | None
+    ) = None
+    without_deep: Callable[[JsonValue, int], tuple[JsonValue, tuple[Problem, ...]]] = whole
 
     def is_valid(self, published: JsonValue) -> bool:
         """Whether an answer that was published satisfies it."""

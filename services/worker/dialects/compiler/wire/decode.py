@@ -46,7 +46,9 @@ def decode(shapes: Shapes, value: JsonValue, *, otherwise: bool = False) -> Deco
             failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),))
         )
     if decoder.problems:
-        return DecodedAnswer(failure.Invalid(problems=tuple(decoder.problems[:PROBLEMS_MAX])))
+        faults = tuple(decoder.problems)
+        failed = failure.Invalid(problems=faults[:PROBLEMS_MAX])
+        return DecodedAnswer(failed, partly=decoded, faults=faults)
     return DecodedAnswer(decoded, tuple(decoder.notes[:NOTES_MAX]))
 
 
@@ -70,7 +72,7 @@ class _Decoder:
             case (Array(), list()):
                 return [self.read(meant.items, item, (*path, i)) for i, item in enumerate(value)]
             case (Object(is_carrier=True, members=(carrier,)), dict()):
-                return self.read(carrier.shape, value[carrier.name], (*path, carrier.name))
+                return self._carried(shape, carrier, value[carrier.name], path)
             case (Object(), dict()):
                 return self._object(meant, value, path)
             case _:
@@ -90,8 +92,17 @@ class _Decoder:
         if isinstance(value, NoJsonText) or not type_of(value) & shape.types:
             # Not every server shows a model the descriptions, where the hint stands as well.
             self.problems.append(_no_json_text(path, shape.hint, text))
-            return None
+            return text
         return value
+
+    def _carried(self, shape: Shape, carrier: Member, text: JsonValue, path: _Path) -> JsonValue:
+        """What a carrier holds; also a scalar that belongs beside it, since that reads one way."""
+        scalar = unpack(text) if isinstance(text, str) else None
+        if isinstance(shape, Union) and isinstance(scalar, str | bool | int | float):
+            leaf = self._fitting.leaf(shape, scalar)
+            if isinstance(leaf, Plain):
+                return self.read(leaf, scalar, path)
+        return self.read(carrier.shape, text, (*path, carrier.name))
 
     def _object(self, shape: Object, value: JsonObject, path: _Path) -> JsonObject:
         members = shape.by_name
