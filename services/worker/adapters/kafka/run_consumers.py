@@ -61,6 +61,7 @@ async def reading_for_runs(
         shared=shared_cards,
     )
     planner.catch_up = cards.catch_up
+    known_tools.guarded = lambda: planner.agents.guarded
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
     await planner.prepare_agents()

@@ -56,6 +56,12 @@ class Agents:
         names = (name for agent in self._known.values() for name in agent.tools)
         return frozenset(name.partition(".")[0] for name in names)
 
+    @property
+    def guarded(self) -> frozenset[str]:
+        """The tools for which the settings of any agent ask for approval."""
+        rules = (rule for agent in self._known.values() for rule in agent.approvals.items())
+        return frozenset(name for name, rule in rules if rule != "never")
+
     def find(self, ref: AgentRef) -> Agent | None:
         """The agent that a request names."""
         version = self._newest.get(ref.name) if ref.version is None else ref.version

@@ -1,12 +1,14 @@
 """The tools that tool servers have announced: each card is looked at before any agent has it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from answerbus.private.runs import ToolDefinition
-from answerbus.toolset_card import ToolsetCard
+from answerbus.toolset_card import ToolCard, ToolsetCard, WrittenBy, stricter
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
+
+_Guarded = tuple[WrittenBy, ToolCard]
 
 NO_TOPIC = "the topic of its calls does not exist, or there is no right to see it"
 
@@ -16,13 +18,16 @@ class KnownTools:
     """The last card of each toolset that was taken; `pins` are digests that they must have.
 
     A card that is not taken changes nothing: the tools of the one before stay. A toolset has no
-    tools while the topic of its calls is not there.
+    tools while the topic of its calls is not there. A tool that needs approval, by its card or by
+    `guarded`, the settings of agents, stays as it was first seen until its toolset is pinned.
     """
 
     pins: Mapping[str, str] = field(default_factory=dict)
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
     refusals: Counter[str] = field(default_factory=Counter)  # records that were not taken
+    guarded: Callable[[], Collection[str]] = tuple
+    _guards: dict[str, _Guarded] = field(default_factory=dict)  # tools that need approval
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
     _last: dict[str, tuple[ToolsetCard, str | None]] = field(default_factory=dict)  # seen of each
     _has_topic: Callable[[str], bool] = lambda _: True
@@ -54,10 +59,11 @@ class KnownTools:
         return [f"toolset {name}: {fault}" for name, fault in sorted(self.refused.items())]
 
     def _settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
-        if fault := self._pin_fault(card) or unusable:
+        if fault := self._pin_fault(card) or unusable or self._change_fault(card):
             self.refused[card.toolset] = fault
             return fault
         self._taken[card.toolset] = card
+        self._guard(card)
         return self._offer(card)
 
     def end(self, toolset: str) -> None:
@@ -101,11 +107,45 @@ class KnownTools:
         for name in [name for name, tool in self.tools.items() if tool.toolset == toolset]:
             del self.tools[name]
 
+    def _guard(self, card: ToolsetCard) -> None:
+        for name, tool in _named(card):
+            if tool.approval != "never" or name in self._guards or name in self.guarded():
+                self._guards[name] = card.written_by, tool
+
+    def _change_fault(self, card: ToolsetCard) -> str | None:
+        """A server cannot change by itself what people approve, nor that they are asked."""
+        if card.toolset in self.pins:
+            return None
+        changed = [
+            name
+            for name, tool in _named(card)
+            if (known := self._guards.get(name)) and _is_changed(known, (card.written_by, tool))
+        ]
+        if not changed:
+            return None
+        return (
+            f"{', '.join(changed)} need approval and have changed: look at them with `answerbus "
+            f"tools list`, and pin the toolset to {card.computed_digest()} to accept them"
+        )
+
     def _pin_fault(self, card: ToolsetCard) -> str | None:
         pinned = self.pins.get(card.toolset)
         if pinned is None or card.computed_digest() == pinned:
             return None
         return f"the settings pin it to {pinned}, and it is {card.computed_digest()}"
+
+
+def _named(card: ToolsetCard) -> Iterator[tuple[str, ToolCard]]:
+    return ((f"{card.toolset}.{tool.name}", tool) for tool in card.tools)
+
+
+def _is_changed(known: _Guarded, new: _Guarded) -> bool:
+    """Whether it differs in what an approver relies on; a stricter rule is no such change."""
+    (server, before), (new_server, after) = known, new
+    same_rule = before.model_copy(update={"approval": after.approval})
+    is_looser = stricter(before.approval, after.approval) != after.approval
+    is_other = same_rule.computed_digest() != after.computed_digest()
+    return is_looser or is_other or server != new_server
 
 
 def schema_fault(card: ToolsetCard) -> str | None:

@@ -1,6 +1,10 @@
 """Cards of toolsets: what is taken, and what leaves the tools before as they are."""
 
-from answerbus.toolset_card import ToolCard, ToolsetCard
+from typing import Any
+
+import pytest
+
+from answerbus.toolset_card import ApprovalRule, ToolCard, ToolsetCard
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
 from tests.unit.worker.core.run_builders import ORDER
 
@@ -38,6 +42,56 @@ def test_a_hostile_card_is_not_taken_and_the_one_before_stays() -> None:
     assert fault is not None
     assert known_tools.refused == {"orders": fault}
     assert set(known_tools.tools) == {"orders.get"}
+
+
+def guarded(approval: ApprovalRule = "always", **more: Any) -> ToolsetCard:
+    """One tool that needs approval, or needed it."""
+    found = ToolCard(name="refund", args_schema=ORDER, approval=approval, **more)
+    return ToolsetCard(toolset="orders", tools=(found,))
+
+
+CHANGED = {
+    "approval": guarded("never"),
+    "description": guarded(description="Pay all of it back."),
+    "delivery": guarded(delivery="at_most_once"),
+    "whose server": guarded().model_copy(update={"written_by": "mcp"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_tool_that_needs_approval_changes_only_with_a_pin(change: str, is_ended: bool) -> None:
+    known_tools, after = KnownTools(), CHANGED[change]
+    assert known_tools.take(guarded()) is None
+    before = dict(known_tools.tools)
+    if is_ended:  # a null record is no way around it
+        known_tools.end("orders")
+
+    fault = known_tools.take(after)
+    assert fault is not None
+    assert after.computed_digest() in fault
+    assert known_tools.notes() == [f"toolset orders: {fault}"]
+    assert known_tools.tools == ({} if is_ended else before)
+
+    known_tools.pin({"orders": after.computed_digest()})
+    assert known_tools.tools["orders.refund"].card == after.tools[0]
+    known_tools.pin({})
+    assert known_tools.notes() == []
+    assert known_tools.take(guarded("never", description="Another one.")) is not None
+
+
+def test_a_tool_that_the_settings_guard_changes_only_with_a_pin() -> None:
+    known_tools = KnownTools(guarded=lambda: ["orders.refund"])
+    assert known_tools.take(guarded("never")) is None
+    assert known_tools.take(guarded("never", description="Pay all of it back.")) is not None
+    assert known_tools.take(guarded("never")) is None
+    assert known_tools.notes() == []
+
+    free = KnownTools()
+    assert free.take(guarded("never")) is None
+    assert free.take(guarded("after_untrusted")) is None, "it may become stricter"
+    assert free.take(guarded("always")) is None, "and stricter still"
+    assert free.take(guarded("never")) is not None
 
 
 def test_a_pinned_toolset_is_taken_only_as_it_was_pinned() -> None:
