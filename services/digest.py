@@ -1,13 +1,13 @@
 """Digests: SHA-256 of bytes, of texts, and of JSON values however they are spelt."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-import rfc8785
+from msgspec import Raw
 from msgspec.json import Encoder
 from pydantic import JsonValue
 
-_PLAIN = Encoder(order="deterministic")
+_SORTING, _AS_SORTED = Encoder(order="deterministic"), Encoder()
 _EXACT_INTEGER_MAX = 2**53 - 1  # RFC 8785 writes numbers as doubles, which are exact up to here
 
 
@@ -27,10 +27,8 @@ def record_digest(body: Mapping[str, JsonValue]) -> str:
 
 
 def canonical(value: JsonValue) -> bytes:
-    """The RFC 8785 text of a value (see `canonical_digest`); most need not be written by hand."""
-    if _is_plain(value):
-        return _PLAIN.encode(value)
-    return rfc8785.dumps(_carried(value))
+    """The RFC 8785 text of a value (see `canonical_digest`)."""
+    return _SORTING.encode(value) if _is_plain(value) else _AS_SORTED.encode(_carried(value))
 
 
 def text_digest(text: str) -> str:
@@ -63,15 +61,40 @@ def _is_plain(value: JsonValue) -> bool:
     return True
 
 
-def _carried(value: JsonValue) -> JsonValue:
-    match value:
-        case bool():
-            return value
-        case int() if abs(value) > _EXACT_INTEGER_MAX:
-            return str(value)
-        case list():
-            return [_carried(item) for item in value]
-        case dict():
-            return {name: _carried(member) for name, member in value.items()}
-        case _:
-            return value
+def _carried(value: JsonValue) -> JsonValue | Raw:
+    """What an encoder that sorts nothing writes as RFC 8785 wants it."""
+    kind = type(value)
+    if kind is float:
+        return _number(value)  # type: ignore[arg-type]
+    if kind is int:
+        return value if abs(value) <= _EXACT_INTEGER_MAX else str(value)  # type: ignore[arg-type]
+    if kind is list:
+        return [_carried(item) for item in value]  # type: ignore[union-attr,misc]
+    if kind is dict:
+        named: dict[str, JsonValue] = value  # type: ignore[assignment]
+        names: Iterable[str] = named
+        if len(named) > 1:
+            names = sorted(named, key=None if all(map(str.isascii, named)) else _utf_16)
+        return {name: _carried(named[name]) for name in names}  # type: ignore[misc]
+    return value
+
+
+def _utf_16(name: str) -> bytes:
+    return name.encode("utf-16-be")
+
+
+def _number(value: float) -> int | float | Raw:
+    """What the encoder writes as ECMAScript does; it differs where exponents begin."""
+    size = abs(value)
+    if size <= _EXACT_INTEGER_MAX and value.is_integer():
+        return int(value)
+    if not (size > _EXACT_INTEGER_MAX or 1e-6 <= size < 1e-5):
+        return value
+    mantissa, _, exponent = repr(value).partition("e")
+    if size >= 1e21:
+        return Raw(f"{mantissa}e{exponent}".encode())
+    sign, digits = "-" if value < 0 else "", mantissa.lstrip("-").replace(".", "")
+    if size < 1:
+        return Raw(f"{sign}0.00000{digits}".encode())
+    zeros = "0" * (int(exponent) + 1 - len(digits)) if exponent else ""
+    return Raw(f"{sign}{digits if exponent else digits[:-1]}{zeros}".encode())

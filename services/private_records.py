@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, assert_never
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from answerbus import json_text
 from answerbus.envelope import Undecodable, decode
-from answerbus.limits import TTL_S_MAX
+from answerbus.fail_fast import JsonReader
+from answerbus.limits import RECORD_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import (
     LEDGER_RECORD,
@@ -35,9 +36,8 @@ from services.digest import bytes_digest
 _TTL_MAX = timedelta(seconds=TTL_S_MAX)
 _EXCERPT_BYTES = 120
 _TOO_LATE = "a deadline beyond the year 9999"
-_RUNS_TOPIC: TypeAdapter[RunsRecord | Skipped] = TypeAdapter(
-    Annotated[RunsRecord | Skipped, Field(discriminator="kind")]
-)
+_LEDGER = JsonReader(LEDGER_RECORD)
+_RUNS = JsonReader.of(Annotated[RunsRecord | Skipped, Field(discriminator="kind")])
 _YEARS = range(1970, 9000)
 
 
@@ -57,7 +57,7 @@ def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | F
 def runs_event(value: bytes) -> RunsRecord | Skipped | Fault:
     """What a record of an open run says, if it has a value."""
     try:
-        event = _RUNS_TOPIC.validate_json(value)
+        event = _RUNS.read(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))
@@ -80,7 +80,7 @@ def excerpt(content: bytes | None) -> str:
 def _of_ledger(value: bytes) -> LedgerRecord | Fault:
     """Only workers may write here, so the strict and slower reader of JSON is not needed."""
     try:
-        event = LEDGER_RECORD.validate_json(value)
+        event = _LEDGER.read(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))
@@ -95,7 +95,8 @@ def _has_usual_times(record: ClosedIdsRecord) -> bool:
 
 
 def _of_retries(value: bytes) -> RetryRequest | Skipped | Fault:
-    event = decode(value)
+    """Of any number of values: requests of a version without that limit may still be open."""
+    event = decode(value, values_max=RECORD_BYTES_MAX)
     match event:
         case RetryRequest():
             return event if _has_deadline(event.origin.timestamp) else Fault(_TOO_LATE)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, JsonValue, Typ
 from pydantic_core import CoreSchema
 from typing_extensions import TypeForm
 
+from answerbus.fail_fast import JsonReader
 from answerbus.request import ContractId, ContractRef
 from answerbus.strictness import read_python_as_json
 
@@ -95,6 +96,16 @@ class Contract(Generic[AnswerT]):
         return self._once(
             "asked_schema", lambda: self._named(self.asked_adapter.json_schema(), ":asked")
         )
+
+    @property
+    def reader(self) -> JsonReader[AnswerT]:
+        """Reads published answers."""
+        return self._once("reader", lambda: JsonReader(self.adapter))
+
+    @property
+    def asked_reader(self) -> JsonReader[Any]:
+        """Reads what a model answered."""
+        return self._once("asked_reader", lambda: JsonReader(self.asked_adapter))
 
     @property
     def adapter(self) -> TypeAdapter[AnswerT]:

@@ -1,23 +1,35 @@
 """The only codec: value and headers to an event or Undecodable, and an event to a record."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import from_json, to_json
 
 from answerbus import json_text
 from answerbus.account_id import DIGEST_CHARS
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of, workflow_of
+from answerbus.fail_fast import JsonReader
 from answerbus.failure import Problem
-from answerbus.limits import REQUEST_ID_CHARS_MAX, WORKFLOW_ID_CHARS_MAX
+from answerbus.json_values import has_more_values
+from answerbus.limits import (
+    EVENT_VALUES_MAX,
+    KIB,
+    RECORD_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_ID_CHARS_MAX,
+    REQUEST_VALUES_MAX,
+    WORKFLOW_ID_CHARS_MAX,
+)
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.problems import place_of, pointer, problems_of
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
-from answerbus.whole_numbers import with_whole_numbers
+from answerbus.whole_numbers import read_whole_numbers
 from answerbus.wire import format_timestamp
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -27,6 +39,10 @@ CLIENT_SOURCE = "/answerbus/client"
 TOOLS_SOURCE = "/answerbus/tools"
 REQUEST_TYPE = b"answerbus.request.v1"
 KINDS_MAX = 64  # of events, times those who write them
+HEAD_BYTES = 4 * KIB  # of a body that is not read, where its ids are looked for
+UNKNOWN_FIELDS_MAX = 100  # that are named; more make no request invalid
+_EVENT = JsonReader(EVENT)
+_REQUEST = JsonReader.of(Request)
 _SPECVERSION = b"1.0"
 _STRUCTURED = {"specversion", "data"}
 _DERIVED_ACCOUNT = (
@@ -36,11 +52,12 @@ _DERIVED_ACCOUNT = (
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A record that is no event of ours; the ids are given if they could be read."""
+    """An invalid record; the ids are given if they could be read, and so is the `body`."""
 
     problems: tuple[Problem, ...]
     request_id: str | None = None
     workflow_id: str | None = None
+    body: Mapping[str, JsonValue] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +78,24 @@ class Encoded:
     headers: list[tuple[str, bytes]]
 
 
-def decode(value: bytes | None, _: Headers = ()) -> Event | Undecodable:
+def decode(
+    value: bytes | None, _: Headers = (), *, values_max: int = EVENT_VALUES_MAX
+) -> Event | Undecodable:
     """Reads any event of ours; the body is complete in itself, so headers are not looked at."""
-    parsed = _object(value)
-    if isinstance(parsed, Undecodable):
-        return parsed
+    parsed = _object(value, RECORD_BYTES_MAX, values_max)
+    return parsed if isinstance(parsed, Undecodable) else _event(parsed, value or b"")
+
+
+def decode_body(body: dict[str, JsonValue]) -> Event | Undecodable:
+    """The event that a body is."""
+    return _event(body, to_json(body))
+
+
+def _event(body: dict[str, JsonValue], text: bytes) -> Event | Undecodable:
     try:
-        return EVENT.validate_json(value or b"")
+        return read_whole_numbers(_EVENT.read, text)
     except ValidationError as error:
-        whole = with_whole_numbers(error, value or b"")
-        problems = problems_of(error, parsed)
-    return _undecodable(parsed, problems) if whole is None else decode(whole)
+        return _undecodable(body, problems_of(error, body))
 
 
 def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedRequest | Undecodable:
@@ -80,7 +104,7 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     Headers are optional; those that claim another type than the body's are a contradiction, and
     are not guessed about. A replay is charged to the account of its letter and to no other.
     """
-    parsed = _object(value)
+    parsed = _object(value, REQUEST_BYTES_MAX, REQUEST_VALUES_MAX)
     if isinstance(parsed, Undecodable):
         return parsed
     contradiction = _contradiction(headers)
@@ -96,21 +120,21 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
 
 
 def _request(text: bytes, parsed: dict[str, JsonValue]) -> ReceivedRequest | Undecodable:
+    """The body stays as it came: for its digest `3` and `3.0` are the same."""
     try:
-        return ReceivedRequest(Request.model_validate_json(text, extra="forbid"), parsed, ())
+        return ReceivedRequest(_REQUEST.read(text, extra="forbid"), parsed, ())
     except ValidationError as error:
-        unknown = tuple(
-            pointer(place_of(found["loc"], parsed)[0])
-            for found in error.errors(include_url=False, include_input=False)
-            if found["type"] == "extra_forbidden"
-        )
+        unknown = tuple(islice(_unknown_fields(error, parsed), UNKNOWN_FIELDS_MAX))
     try:
-        return ReceivedRequest(Request.model_validate_json(text), parsed, unknown)
+        return ReceivedRequest(read_whole_numbers(_REQUEST.read, text), parsed, unknown)
     except ValidationError as error:
-        whole = with_whole_numbers(error, text)
-        problems = problems_of(error, parsed)
-    # The body stays as it came: for its digest `3` and `3.0` are the same.
-    return _undecodable(parsed, problems) if whole is None else _request(whole, parsed)
+        return _undecodable(parsed, problems_of(error, parsed))
+
+
+def _unknown_fields(error: ValidationError, parsed: JsonValue) -> Iterator[str]:
+    for found in error.errors(include_url=False, include_input=False):
+        if found["type"] == "extra_forbidden":
+            yield pointer(place_of(found["loc"], parsed)[0])
 
 
 def _foreign_account(request: Request) -> Problem | None:
@@ -204,10 +228,19 @@ def _tag(answer: JsonValue) -> str | None:
     return tag if isinstance(tag, str) and tag.isascii() and tag.isprintable() else None
 
 
-def _object(value: bytes | None) -> dict[str, JsonValue] | Undecodable:
+def _object(
+    value: bytes | None, bytes_max: int, values_max: int
+) -> dict[str, JsonValue] | Undecodable:
+    """The body; one that is larger is not read."""
     if value is None:
         return Undecodable((Problem.of("", "null_value", "a value with a JSON object"),))
-    match json_text.parse(value):
+    if len(value) > bytes_max:
+        expected, found = f"at most {bytes_max:,} bytes", f"{len(value):,} bytes"
+        return _unread(value, Problem.of("", "too_large", expected, found=found))
+    if has_more_values(value, values_max):
+        expected = f"at most {values_max:,} JSON values"
+        return _unread(value, Problem.of("", "too_many_values", expected))
+    match json_text.parse(value, values_max):
         case json_text.Parsed(value=dict() as body):
             return body
         case json_text.Parsed():
@@ -215,6 +248,15 @@ def _object(value: bytes | None) -> dict[str, JsonValue] | Undecodable:
         case json_text.NotJson() as fault:
             expected = f"{fault.reason} (byte {fault.position})"
             return Undecodable((Problem.of("", "not_json", expected),))
+
+
+def _unread(value: bytes, problem: Problem) -> Undecodable:
+    """The ids are given if the body begins with them."""
+    try:
+        head = from_json(value[:HEAD_BYTES], allow_partial=True)
+    except ValueError:
+        head = None
+    return _undecodable(head if isinstance(head, dict) else {}, (problem,))
 
 
 def _without_kind(parsed: Mapping[str, JsonValue]) -> Problem:
@@ -242,6 +284,7 @@ def _undecodable(body: Mapping[str, JsonValue], problems: tuple[Problem, ...]) -
         problems,
         _text(body, "request_id", REQUEST_ID_CHARS_MAX),
         _text(body, "workflow_id", WORKFLOW_ID_CHARS_MAX),
+        body,
     )
 
 

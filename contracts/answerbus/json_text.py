@@ -2,15 +2,18 @@
 
 import json
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from answerbus.limits import EXCERPT_BYTES_MAX
+from answerbus.json_values import has_more_values
+from answerbus.limits import EVENT_VALUES_MAX, EXCERPT_BYTES_MAX
 from answerbus.wire import clip
 
+_LARGEST = sys.float_info.max
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")  # some digit before the exponent
 
 
@@ -34,12 +37,16 @@ class _DuplicateName(Exception):
     """A member name occurs twice in one object, so readers would disagree on its value."""
 
 
-def parse(text: bytes) -> Parsed | NotJson:
+def parse(text: bytes, values_max: int = EVENT_VALUES_MAX) -> Parsed | NotJson:
     """Reads RFC 8259 JSON in UTF-8; refuses duplicate names, NaN, infinities, 201 levels or more.
+
+    A text with more values than an event may have is not read at all.
 
     pydantic-core goes first because it bounds depth and digits; the standard library follows
     because only it can see duplicate names.
     """
+    if has_more_values(text, values_max):
+        return _not_json(f"at most {values_max:,} JSON values", 0, text)
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:
@@ -66,8 +73,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    is_zero = number == 0 and _NOT_ZERO.match(digits) is not None
-    if is_zero or number in (float("inf"), float("-inf")):
+    if number and -_LARGEST <= number <= _LARGEST:
+        return number
+    if number or _NOT_ZERO.match(digits) is not None:
         raise OverflowError(digits)
     return number
 

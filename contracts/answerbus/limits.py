@@ -37,6 +37,13 @@ ATTEMPTS_DEFAULT = 3
 MESSAGES_MAX = 1_000
 FACTS_MAX = 1_000
 JSON_DEPTH_MAX = 200  # levels of nesting that the JSON reader accepts
+# Names and values of one JSON text, as `json_values` counts them: to read a record takes time and
+# memory by these more than by its bytes. An event may hold a request, and what became of it.
+REQUEST_VALUES_MAX = 18_000
+ANSWER_VALUES_MAX = 18_000
+TOOL_RESULT_VALUES_MAX = 18_000
+PRIOR_VALUES_MAX = 3_000  # of the answers of earlier attempts, in one event of a worker
+EVENT_VALUES_MAX = 28_000
 
 # Runs: what an agent may do in one.
 STEPS_DEFAULT = 12

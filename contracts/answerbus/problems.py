@@ -28,9 +28,17 @@ def pointer(parts: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
+FAULTS_MAX = 5_000  # listed to find the first 20; pydantic cannot list these alone
+
+
 def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, ...]:
     """The first 20 findings about `document`, placed where a reader of it would look."""
+    if error.error_count() > FAULTS_MAX:
+        found_text = f"{error.error_count():,} faults"
+        return (Problem.of("", "too_many_faults", f"at most {FAULTS_MAX:,}", found=found_text),)
     found = error.errors(include_url=False, include_input=False)
+    if all(details["type"] != "too_short" for details in found):
+        return tuple(_problem(details, document) for details in found[:PROBLEMS_MAX])
     inside = {details["loc"][:end] for details in found for end in range(len(details["loc"]))}
     # A list whose items are wrong is also too short for pydantic, which would mislead a model.
     kept = [at for at in found if at["type"] != "too_short" or at["loc"] not in inside]

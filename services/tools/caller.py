@@ -11,6 +11,7 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
+from answerbus.client.turns import in_turns
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.toolset_card import ToolsetCard
@@ -64,7 +65,7 @@ class Caller:
         return [
             Reply(record.partition, record.key, decode(record.value))
             for records in found.values()
-            for record in records
+            async for record in in_turns(records)
             if not isinstance(record, Unreadable)
         ]
 

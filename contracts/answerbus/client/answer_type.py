@@ -12,6 +12,7 @@ from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client.closed_schema import ClosedSchema
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
+from answerbus.fail_fast import JsonReader
 from answerbus.limits import NAME_CHARS_MAX, NOTES_MAX, REASON_BYTES_MAX
 from answerbus.outcome import AnyResult, Refusal, Result, UnvalidatedResult
 from answerbus.problems import problems_of
@@ -32,7 +33,7 @@ class AnswerType(Generic[AnswerT]):
     """One type of answers: the schema to ask for, and the reader of what comes back."""
 
     ref: SchemaRef
-    adapter: TypeAdapter[AnswerT]
+    reader: JsonReader[AnswerT]
 
     @classmethod
     def of(cls, form: TypeForm[AnswerT], registry: Registry) -> "AnswerType[AnswerT]":
@@ -44,10 +45,11 @@ class AnswerType(Generic[AnswerT]):
         adapter: TypeAdapter[AnswerT] = TypeAdapter(form)
         for contract in registry:
             if form in (contract.answer, contract.result):
-                return cls(contract.ref, adapter)
+                return cls(contract.ref, JsonReader(adapter))
         if form is Specialist:
-            return cls(SPECIALIST.ref, adapter)
-        return cls(TextRef() if form is str else _inline(form, adapter), adapter)
+            return cls(SPECIALIST.ref, JsonReader(adapter))
+        ref = TextRef() if form is str else _inline(form, adapter)
+        return cls(ref, JsonReader(adapter))
 
     @property
     def contract_header(self) -> bytes:
@@ -67,7 +69,7 @@ class AnswerType(Generic[AnswerT]):
         # Readers of contracts ignore fields that are newer than they; other types have own rules.
         extra: Literal["ignore"] | None = "ignore" if isinstance(self.ref, ContractRef) else None
         try:
-            answer = self.adapter.validate_json(to_json(result.answer), extra=extra)
+            answer = self.reader.read(to_json(result.answer), extra=extra)
         except ValidationError as error:
             return _unvalidated(result, error)
         return result.model_copy(update={"answer": answer})

@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.turns import in_turns
 from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, decode, encode
 from answerbus.partition import Layout
@@ -56,7 +57,7 @@ async def find_effect(bus: Bus, layout: Layout, published: PublishedControl) -> 
             consumer.seek(place, found.offset if found else end)
             while True:
                 for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
-                    for record in records:
+                    async for record in in_turns(records):
                         if isinstance(record, Unreadable):
                             continue
                         event = decode(record.value, record.headers)

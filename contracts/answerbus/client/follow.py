@@ -17,6 +17,7 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.terminals import is_of_others, terminal_of
+from answerbus.client.turns import in_turns
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import decode
@@ -123,7 +124,7 @@ class _Run:
             with self._bus.explained():
                 found = await self._consumer.getmany(timeout_ms=_POLL_MS)
             for place in sorted(found, key=list(self._places).index):
-                for record in found[place]:
+                async for record in in_turns(found[place]):
                     if (event := self._take(place, record)) is not None:
                         yield Followed(event, position_of(self._offsets))
             if self._terminal is not None and steps_end is None:

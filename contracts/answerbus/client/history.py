@@ -8,6 +8,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.terminals import TOPICS, terminal_of
+from answerbus.client.turns import in_turns
 from answerbus.event import Terminal
 from answerbus.request_key import RequestKey
 
@@ -26,7 +27,7 @@ async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[in
             with bus.explained():
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
-                if (terminal := _first(records, request)) is not None:
+                if (terminal := await _first(records, request)) is not None:
                     return terminal
 
 
@@ -70,15 +71,17 @@ async def _between(
     while waiting and read < LOOK_BACK_BYTES_MAX:
         for records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).values():
             read += sum(len(record.value or b"") for record in records)
-            if (terminal := _first(records, request)) is not None:
+            if (terminal := await _first(records, request)) is not None:
                 return terminal, read
         waiting = {place for place in waiting if await consumer.position(place) < ends[place]}
     return None, read
 
 
-def _first(records: Collection[Record], request: RequestKey) -> Terminal | None:
-    found = (terminal_of(record, {request}) for record in records)
-    return next((terminal for terminal in found if terminal is not None), None)
+async def _first(records: Collection[Record], request: RequestKey) -> Terminal | None:
+    async for record in in_turns(records):
+        if (terminal := terminal_of(record, {request})) is not None:
+            return terminal
+    return None
 
 
 def _places(bus: Bus, partitions: Collection[int]) -> list[TopicPartition]:

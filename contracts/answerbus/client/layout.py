@@ -1,11 +1,13 @@
 """Reads from the ledger what the lanes of a deployment recorded about themselves."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from pydantic import ValidationError
 
 from answerbus.client.bounded import bounded
+from answerbus.client.turns import in_turns
+from answerbus.fail_fast import JsonReader
 from answerbus.private.lane_records import LaneRecords
 from answerbus.private.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
 
@@ -13,6 +15,7 @@ LOOK_TIMEOUT_S = 30.0
 TAIL_RECORDS = 200  # a lane writes its record every few minutes, so that it stands near the end
 _TAIL_FACTOR = 8
 _POLL_MS = 500
+_LEDGER = JsonReader(LEDGER_RECORD)
 _KEY = LANE_KEY.encode()
 _SKIPPED_KEY = b"skipped:"
 
@@ -61,27 +64,28 @@ async def _last_records(
     waiting = set(begins)
     while waiting := {p for p in waiting if await consumer.position(p) < ends[p]}:
         for place, records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).items():
-            _take(lanes[place], (record for record in records if record.offset < ends[place]))
+            async for record in in_turns(records):
+                if record.offset < ends[place]:
+                    _take(lanes[place], record)
     return {place.partition: it.last for place, it in lanes.items() if it.last is not None}
 
 
-def _take(lane: LaneRecords, records: Iterable[ConsumerRecord]) -> None:
-    for record in records:
-        if record.key == _KEY and record.value is None:
-            lane.end()
-        elif record.value and (record.key == _KEY or (record.key or b"").startswith(_SKIPPED_KEY)):
-            match _read(record.value):
-                case LaneRecord() as statement:
-                    lane.take(record.offset, record.value, statement)
-                case Skipped() as skipped:
-                    lane.skip(skipped)
-                case _:
-                    pass
+def _take(lane: LaneRecords, record: ConsumerRecord) -> None:
+    if record.key == _KEY and record.value is None:
+        lane.end()
+    elif record.value and (record.key == _KEY or (record.key or b"").startswith(_SKIPPED_KEY)):
+        match _read(record.value):
+            case LaneRecord() as statement:
+                lane.take(record.offset, record.value, statement)
+            case Skipped() as skipped:
+                lane.skip(skipped)
+            case _:
+                pass
 
 
 def _read(value: bytes) -> LedgerRecord | None:
     """None for what another version wrote: the lane itself says so when it is opened."""
     try:
-        return LEDGER_RECORD.validate_json(value)
+        return _LEDGER.read(value)
     except ValidationError:
         return None

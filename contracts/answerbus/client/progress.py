@@ -12,6 +12,7 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.terminals import is_of_others
+from answerbus.client.turns import in_turns
 from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.outcome import RetryRequest
@@ -107,7 +108,7 @@ async def _read(
                 ready.set()
                 while True:
                     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
-                        for record in records:
+                        async for record in in_turns(records):
                             if retry := _retry_of(record, request):
                                 found.put_nowait(retry)
     except BusUnavailable as error:

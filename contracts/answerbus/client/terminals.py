@@ -13,6 +13,7 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.turns import in_turns
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Terminal
@@ -108,7 +109,7 @@ class Terminals:
                 with self._bus.explained():
                     found = await consumer.getmany(timeout_ms=_POLL_MS)
                 for records in found.values():
-                    for record in records:
+                    async for record in in_turns(records):
                         self._hand_over(record)
         except Exception as error:
             _log.exception("the reader of terminals has ended")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from answerbus.client.turns import in_turns
 from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
@@ -93,7 +94,7 @@ class ToolServer:
                 if len(self._running) >= PENDING_MAX or self.claims.pending >= PENDING_MAX:
                     await asyncio.sleep(_LOOK_AGAIN_S)
                     continue
-                for received in await self._channel.receive(_RECEIVE_MAX):
+                async for received in in_turns(await self._channel.receive(_RECEIVE_MAX)):
                     self._take(received)
         finally:
             committing.cancel()

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.turns import in_turns
 from answerbus.topics import APPROVALS, CONTROLS, DEAD_LETTERS, STEPS, TOPICS
 from services.console.state.console_state import ConsoleState
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Stored
 
 AGAIN_S = 5.0
-STEP_RECORDS = 100  # folded in one go: some milliseconds, and a page waits for several
 REACH_LETTERS_S = 60.0
 PROGRESS_S = 0.5
 
@@ -109,10 +109,8 @@ class Feed:
             await self._fold(state, batch)
 
     async def _fold(self, state: ConsoleState, batch: Sequence[Stored]) -> None:
-        for number, stored in enumerate(batch, start=1):
+        async for stored in in_turns(batch):
             state.take(stored)
-            if number % STEP_RECORDS == 0:
-                await asyncio.sleep(0)  # let the pages in
         folded, self._folded = self._folded, asyncio.Event()
         folded.set()
         await asyncio.sleep(0)  # let the pages in

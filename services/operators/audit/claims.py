@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from answerbus.account_id import belongs, replay_account, workflow_account
 from answerbus.budget import Spent
+from answerbus.fail_fast import JsonReader
 from answerbus.private.ledger import AccountRecord, Skipped
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES
@@ -23,6 +24,7 @@ from services.operators.records.event_summary import (
 from services.operators.records.stored import Place, Stored
 from services.operators.records.summary import summarize
 
+_ACCOUNT, _SKIPPED = JsonReader.of(AccountRecord), JsonReader.of(Skipped)
 _ACCOUNT_KEY = b"account:"
 _SKIPPED_KEY = b"skipped:@"
 
@@ -94,7 +96,7 @@ class ClaimedSpending:
         found: dict[str, Balance] = {}
         for stored in self._accounts.values():
             try:
-                record = AccountRecord.model_validate_json(stored.value or b"")
+                record = _ACCOUNT.read(stored.value or b"")
             except ValidationError:
                 continue
             if self.workflow_id in (None, record.workflow_id):
@@ -106,7 +108,7 @@ class ClaimedSpending:
     def _private(self, stored: Stored, key: bytes) -> None:
         if key.startswith(_SKIPPED_KEY):
             with suppress(ValidationError):
-                skipped = Skipped.model_validate_json(stored.value or b"")
+                skipped = _SKIPPED.read(stored.value or b"")
                 place = Place(stored.topic, stored.partition, skipped.offset)
                 self.passed_by[place] = skipped
         elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:

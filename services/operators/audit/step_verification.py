@@ -5,11 +5,13 @@ Held against attempts that became steps, and against outcomes that count steps a
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from answerbus import json_text
 from answerbus.attempt import Attempt
+from answerbus.fail_fast import JsonReader
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from services.digest import record_digest
@@ -17,7 +19,7 @@ from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.step_chain import StepChain
 from services.operators.records.stored import Place, Stored
 
-_CHAINED: TypeAdapter[Step | ToolEnded] = TypeAdapter(Step | ToolEnded)
+_CHAINED = JsonReader.of(Annotated[Step | ToolEnded, Field(discriminator="kind")])
 _SIGNS = (b'"step"', b'"tool_ended"')
 
 _Link = tuple[RequestKey, int]  # a request and the number of an attempt
@@ -160,7 +162,7 @@ def _read(stored: Stored) -> tuple[Step | ToolEnded, str] | AuditFinding | None:
     if parsed.value.get("kind") not in ("step", "tool_ended"):
         return None
     try:
-        event = _CHAINED.validate_json(stored.value or b"")
+        event = _CHAINED.read(stored.value or b"")
     except ValidationError as error:
         wrong = f"a step or an end of a call ({error.error_count()} of its fields are not right)"
         return AuditFinding("unreadable", None, None, stored.place, wrong)

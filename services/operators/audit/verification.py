@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from answerbus import json_text
 from answerbus.account_id import belongs
 from answerbus.attempt import Attempt
+from answerbus.fail_fast import JsonReader
 from answerbus.request_key import RequestKey
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, STEPS, TOPIC_OF_KIND, Topic
 from services.digest import record_digest
@@ -18,6 +19,7 @@ from services.operators.audit.step_verification import StepVerification
 from services.operators.audit.verified import Verified
 from services.operators.records.stored import Place, Stored
 
+_ATTEMPT = JsonReader.of(Attempt)
 ACCOUNT_MEMORY = timedelta(milliseconds=LEDGER.retention_ms or 0)  # by default
 
 
@@ -195,7 +197,7 @@ def _read(stored: Stored) -> tuple[Attempt, str] | AuditFinding:
     """The attempt, and the hash that its body has."""
     parsed = json_text.parse(stored.value or b"")
     try:
-        attempt = Attempt.model_validate_json(stored.value or b"")
+        attempt = _ATTEMPT.read(stored.value or b"")
     except ValidationError as error:
         expected = f"an attempt ({error.error_count()} of its fields are not as they should be)"
         return AuditFinding("unreadable", None, None, stored.place, expected)

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from answerbus.client.closed_schema import ClosedSchema
+from answerbus.fail_fast import JsonReader
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
 from answerbus.problems import problems_of
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
@@ -167,10 +168,11 @@ def _reader(
     # The schema was closed where its classes ignore what they do not know: so must reading be.
     # Classes that keep such members say so in the schema, and no rule of ours overrides them.
     extra: Any = None if _keeps_more(schema) else {"extra": "forbid"}
+    reader = JsonReader(adapter)
 
     def read(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
         try:
-            return ValidArgs(adapter.validate_json(json.dumps(args), **(extra or {})))
+            return ValidArgs(reader.read(json.dumps(args).encode(), **(extra or {})))
         except ValidationError as error:
             return InvalidArgs(problems_of(error, args))
 

@@ -14,6 +14,7 @@ from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.turns import in_turns
 from answerbus.envelope import decode
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import SHARED_CARDS, Topic, tool_calls, toolset_cards
@@ -108,7 +109,7 @@ class CardReader:
             if found and not looks:  # a server makes its topics, and then announces its card
                 await self._look_for_topics(consumer)
             for place, records in found.items():
-                for record in records:
+                async for record in in_turns(records):
                     await self._take(self._places.get(place, SHARED), record)
             if found or looks:
                 await self._prepare()

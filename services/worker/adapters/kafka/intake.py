@@ -1,6 +1,8 @@
-"""From Kafka to lanes: each batch goes to the lanes of its records, and none of it waits."""
+"""From Kafka to lanes: each batch goes to the lanes of its records, and none of it waits long."""
 
+import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +14,7 @@ from aiokafka.structs import OffsetAndMetadata
 from answerbus.client.bounded import bounded
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.turns import TURN_S_MAX
 from answerbus.private.ledger import Watched
 from services.worker.adapters.kafka.arrivals import arrival, bare_arrival
 from services.worker.adapters.kafka.membership import Membership
@@ -67,31 +70,40 @@ class Inbox:
         self._membership = membership
 
     async def take(self, records: Sequence[Record]) -> None:
-        """Deliver one batch of any partitions; returns at once, and never raises for a record."""
+        """Deliver one batch of any partitions, in turns; never raises for a record."""
         by_partition: dict[int, list[Record]] = {}
         for record in records:
             by_partition.setdefault(record.partition, []).append(record)
         for partition, batch in by_partition.items():
-            lifecycle = self._membership.lifecycles.get(partition)
-            if lifecycle and await self._is_current(batch):
-                self._deliver(lifecycle, batch)
+            left: Sequence[Record] = batch
+            while left:
+                lifecycle = self._membership.lifecycles.get(partition)
+                if not (lifecycle and await self._is_current(left)):
+                    break
+                left = self._deliver(lifecycle, left)
+                await asyncio.sleep(0)  # whatever the records hold, others have their turn
 
-    def _deliver(self, lifecycle: Lifecycle, batch: Sequence[Record]) -> None:
+    def _deliver(self, lifecycle: Lifecycle, batch: Sequence[Record]) -> Sequence[Record]:
+        """Deliver what can be read in one turn; returns what is left."""
         lane, first = lifecycle.lane, batch[0]
         if must_be_read_alone(lane):
             read_alone(lane, first.offset, partial(arrival, first), partial(bare_arrival, first))
-            return
-        offset = first.offset
+            return ()
+        offset, ends_at = first.offset, time.perf_counter() + TURN_S_MAX
         try:
             arrivals = []
             for record in batch:
                 offset = record.offset
                 arrivals.append(arrival(record))
+                if time.perf_counter() >= ends_at:
+                    break
             lane.deliver(arrivals)
         except Exception as error:
             # A bug. What is not delivered must not become a gap, so the lane starts over.
             _log.exception("a batch of partition %d was not delivered", first.partition)
             lane.fail_at(Watched(what="record", offset=offset), error)
+            return ()
+        return batch[len(arrivals) :]
 
     async def _is_current(self, batch: Sequence[Record]) -> bool:
         """Whether the batch was fetched after the last seek: an older one would leave a gap."""

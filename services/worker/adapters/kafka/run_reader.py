@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
+from answerbus.client.turns import in_turns
 from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from services.worker.adapters.kafka.signal_portions import SignalPortions
 from services.worker.lane.lane import Lane
@@ -200,7 +201,9 @@ class RunReader:
         for number, together in enumerate(self._portions.of(place, records)):
             if number:
                 await asyncio.sleep(0)  # let others go on: a portion may take a tenth of a second
-            signals = [self._portions.signal(topic, place, record) for record in together]
+            signals = [
+                self._portions.signal(topic, place, record) async for record in in_turns(together)
+            ]
             try:
                 life.lane.apply_signals(opened, signals)
             except Exception as error:

@@ -18,6 +18,7 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
+from answerbus.client.turns import in_turns
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
 from services.worker.adapters.kafka.read_watchdog import ReadWatchdog
 from services.worker.adapters.kafka.record_batches import send_batches
@@ -119,7 +120,7 @@ class KafkaShard:
             self._check_age(progress, asked_at)
             positions = await bounded(self._positions(reader), ASK_TIMEOUT_S)
             for place, records in found.items():
-                for record in records:
+                async for record in in_turns(records):
                     take(_stored(self._past[place], record))
             watch.check(progress, positions)
             progress.positions = positions

@@ -8,7 +8,13 @@ from pydantic_core import to_json
 
 from answerbus import failure, json_text
 from answerbus.failure import Problem
-from answerbus.limits import ANSWER_BYTES_MAX, EXCERPT_BYTES_MAX, JSON_DEPTH_MAX
+from answerbus.json_values import has_more_values, signs_of_values
+from answerbus.limits import (
+    ANSWER_BYTES_MAX,
+    ANSWER_VALUES_MAX,
+    EXCERPT_BYTES_MAX,
+    JSON_DEPTH_MAX,
+)
 from answerbus.wire import clip
 from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.schema.resolved import (
@@ -26,6 +32,9 @@ ANSWER_DEPTH_MAX = JSON_DEPTH_MAX // 2
 
 _TOO_DEEP = failure.Invalid(
     problems=(Problem.of("", "too_deep", f"at most {ANSWER_DEPTH_MAX} levels of nesting"),)
+)
+_TOO_MANY_VALUES = failure.Invalid(
+    problems=(Problem.of("", "too_many_values", f"at most {ANSWER_VALUES_MAX:,} JSON values"),)
 )
 
 
@@ -46,6 +55,8 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return TooLarge(len(raw))
     if resolved.schema is None:
         return _text(content, resolved)
+    if has_more_values(raw, ANSWER_VALUES_MAX):
+        return _TOO_MANY_VALUES
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
         if resolved.malformed_is_text and (text := check_as_text(content, resolved)):
@@ -53,14 +64,14 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         # Which piece of an unreadable text is for auditors alone is not known.
         excerpt = "" if resolved.hides_some else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
-    may_nest = _may_nest(raw)
-    shallow = _shallow(parsed.value, resolved) if may_nest else (parsed.value, ())
+    signs = signs_of_values(raw) + raw.count(b"\\u")  # within text that is JSON, one may be escaped
+    shallow = _shallow(parsed.value, resolved) if signs > ANSWER_DEPTH_MAX else (parsed.value, ())
     if shallow is None:
         return _TOO_DEEP
     value, faults = shallow
-    checked = _checked(wire.read(value), resolved, faults, may_nest=may_nest)
+    checked = _checked(wire.read(value), resolved, faults, signs)
     if isinstance(checked, failure.Invalid) and wire.read_otherwise is not None:
-        otherwise = _checked(wire.read_otherwise(value), resolved, faults, may_nest=may_nest)
+        otherwise = _checked(wire.read_otherwise(value), resolved, faults, signs)
         return otherwise if isinstance(otherwise, Accepted | AcceptedStep) else checked
     return checked
 
@@ -79,16 +90,20 @@ def _checked(
     decoded: DecodedAnswer,
     resolved: ResolvedSchema,
     faults: tuple[Problem, ...],
-    *,
-    may_nest: bool,
+    signs: int,
 ) -> Checked:
-    """What one meaning of an answer came to, with `faults` that were found before."""
+    """What one meaning of an answer came to, with `faults` that were found before.
+
+    It has at most as many values, and levels, as there are `signs` of them.
+    """
     faults = (*faults, *decoded.faults)
     answer = decoded.partly if decoded.faults and resolved.read_partly else decoded.answer
     if isinstance(answer, failure.Invalid):
         return _unquoted(answer) if resolved.hides_some else answer
     # What came as JSON text is an answer's inside only now.
-    shallow = _shallow(answer, resolved) if may_nest else (answer, ())
+    if signs > ANSWER_VALUES_MAX and has_more_values(to_json(answer), ANSWER_VALUES_MAX):
+        return _TOO_MANY_VALUES
+    shallow = _shallow(answer, resolved) if signs > ANSWER_DEPTH_MAX else (answer, ())
     if shallow is None:
         return _TOO_DEEP
     answer, faults = shallow[0], (*faults, *shallow[1])
@@ -99,11 +114,6 @@ def _checked(
     if decoded.remarks and isinstance(checked, Accepted):
         return replace(checked, notes=checked.notes + decoded.remarks)
     return checked
-
-
-def _may_nest(raw: bytes) -> bool:
-    """Cheap, and few answers have so many: within text that is JSON, a bracket may be escaped."""
-    return raw.count(b"[") + raw.count(b"{") + raw.count(b"\\u") > ANSWER_DEPTH_MAX
 
 
 def _unquoted(failed: failure.Invalid) -> failure.Invalid:
@@ -140,9 +150,11 @@ def _publishable(read: Accepted | AcceptedStep | failure.Invalid) -> Checked:
             return read
         case AcceptedStep():
             calls = [(call.tool, call.args) for call in read.calls]
-            size = len(to_json((read.said, read.thoughts, calls)))
+            text = to_json((read.said, read.thoughts, calls))
         case Accepted():
-            size = len(to_json(read.answer))
+            text = to_json(read.answer)
         case _:
             assert_never(read)
-    return TooLarge(size) if size > ANSWER_BYTES_MAX else read
+    if len(text) > ANSWER_BYTES_MAX:
+        return TooLarge(len(text))
+    return _TOO_MANY_VALUES if has_more_values(text, ANSWER_VALUES_MAX) else read

@@ -3,7 +3,8 @@
 from pydantic import JsonValue
 
 from answerbus import failure, json_text
-from answerbus.limits import PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX
+from answerbus.json_values import has_more_values, signs_of_values
+from answerbus.limits import PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX, PRIOR_VALUES_MAX
 from answerbus.request import Prior
 from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.plan import Plan
@@ -37,21 +38,18 @@ def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
     The next prompt repeats the one before as far as it can, and for that needs its answer.
     """
     kept: list[Prior] = []
-    room = PRIOR_BYTES_MAX
+    room, values = PRIOR_BYTES_MAX, PRIOR_VALUES_MAX
     for entry in reversed(prior[-PRIOR_ENTRIES_MAX:]):
-        shown, size = entry, _size(entry)
-        if entry.answer is not None and size > min(room, PRIOR_ANSWER_BYTES_MAX):
+        shown, text = entry, entry.model_dump_json().encode()
+        is_large = len(text) > min(room, PRIOR_ANSWER_BYTES_MAX) or has_more_values(text, values)
+        if entry.answer is not None and is_large:
             shown = entry.model_copy(update={"answer": None})
-            size = _size(shown)
-        if size > room and kept:
+            text = shown.model_dump_json().encode()
+        if len(text) > room and kept:
             break
-        room -= size
+        room, values = room - len(text), max(0, values - signs_of_values(text))
         kept.append(shown)
     return tuple(reversed(kept))
-
-
-def _size(entry: Prior) -> int:
-    return len(entry.model_dump_json().encode())
 
 
 def kept_answer(plan: Plan, content: str) -> JsonValue:

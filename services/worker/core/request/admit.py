@@ -13,9 +13,7 @@ from answerbus.dead_letter import (
 from answerbus.envelope import Headers, ReceivedRequest, Undecodable
 from answerbus.failure import Problem
 from answerbus.limits import (
-    ENVELOPE_EXTRA_BYTES_MAX,
     JSON_DEPTH_MAX,
-    RECORD_BYTES_MAX,
     REQUEST_BYTES_MAX,
 )
 from answerbus.outcome import Origin
@@ -28,9 +26,6 @@ from services.worker.core.guard.nesting import nests_deeper
 # An event carries a request one level down, and readers of events accept JSON_DEPTH_MAX levels: a
 # deeper request would make a retry that no lane could read back.
 REQUEST_DEPTH_MAX = JSON_DEPTH_MAX - 8
-GROWTH_MAX = 8  # times; `1e15` is written back as `1000000000000000.0`, and defaults are added
-# What a record takes, less what a dead letter adds, and less its key and headers.
-REWRITTEN_BYTES_MAX = RECORD_BYTES_MAX - 2 * ENVELOPE_EXTRA_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +103,6 @@ def admit(
     if _too_deep(arrival, received):
         return _unfit(UndecodableCause(problems=(_TOO_DEEP,)), received)
     request = received.request
-    if _outgrows(arrival, request):
-        return _unfit(RequestTooLarge(), received)
     owner = partition_of(request.workflow_id, partitions)
     if owner != arrival.place.partition:
         return (
@@ -132,13 +125,6 @@ def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
     value = arrival.value or b""
     brackets = value.count(b"[") + value.count(b"{")  # cheap, and few requests have so many
     return brackets > REQUEST_DEPTH_MAX and nests_deeper(received.body, REQUEST_DEPTH_MAX)
-
-
-def _outgrows(arrival: Arrival, request: Request) -> bool:
-    """Whether retries and dead letters, which write the request anew, could not hold it."""
-    if arrival.size_bytes <= REWRITTEN_BYTES_MAX // GROWTH_MAX:
-        return False
-    return len(request.model_dump_json().encode()) > REWRITTEN_BYTES_MAX
 
 
 def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> Unfit:

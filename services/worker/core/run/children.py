@@ -19,11 +19,13 @@ from answerbus.call_outcome import (
 )
 from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Problem
+from answerbus.json_values import has_more_values
 from answerbus.limits import (
     DEPTH_MAX,
     JSON_DEPTH_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_ID_CHARS_MAX,
+    REQUEST_VALUES_MAX,
     TOOL_RESULT_BYTES_MAX,
     TTL_S_MAX,
 )
@@ -100,7 +102,8 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
         expected = f"at most {VALUE_DEPTH_MAX} levels of nesting"
         return (Problem.of("/json_schema", "too_deep", expected),)
     request = _request(above, args, facts)
-    if len(request.model_dump_json().encode()) > REQUEST_BYTES_MAX:
+    text = request.model_dump_json().encode()
+    if len(text) > REQUEST_BYTES_MAX or has_more_values(text, REQUEST_VALUES_MAX):
         return (Problem.of("/use", "too_large", _less(facts)),)
     return request
 
@@ -110,7 +113,8 @@ def _less(facts: tuple[Fact, ...]) -> str:
     sizes = [(fact.name, json_bytes(fact.value)) for fact in facts]
     sizes.sort(key=lambda one: -one[1])
     largest = "; ".join(f"{name}: {size:,}" for name, size in sizes[:_LARGEST_NAMED])
-    message = f"less: a request has at most {REQUEST_BYTES_MAX:,} bytes"
+    most = f"{REQUEST_BYTES_MAX:,} bytes, and {REQUEST_VALUES_MAX:,} JSON values"
+    message = f"less: a request has at most {most}"
     return f"{message} ({largest})" if largest else message
 
 

@@ -6,7 +6,12 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from answerbus.call_outcome import CallError, CallOk, CallOutcome, InvalidArgs, ResultTooLarge
-from answerbus.limits import TOOL_EXCERPT_BYTES_MAX, TOOL_RESULT_BYTES_MAX
+from answerbus.json_values import has_more_values
+from answerbus.limits import (
+    TOOL_EXCERPT_BYTES_MAX,
+    TOOL_RESULT_BYTES_MAX,
+    TOOL_RESULT_VALUES_MAX,
+)
 from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome
 from answerbus.wire import clip
 from services.digest import text_digest
@@ -16,7 +21,9 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
     """A result that is too large is told by its size, its beginning and its digest."""
     match outcome:
         case ToolOk(value=value):
-            if json_bytes(value) > TOOL_RESULT_BYTES_MAX:
+            text = _json(value)
+            is_long = len(text) > TOOL_RESULT_BYTES_MAX
+            if is_long or has_more_values(text, TOOL_RESULT_VALUES_MAX):
                 return too_large(value)
             return CallOk(value=value)
         case ToolFailure(problems=problems) if problems:
@@ -29,7 +36,11 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
 
 def json_bytes(value: JsonValue) -> int:
     """How large a result is."""
-    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    return len(_json(value))
+
+
+def _json(value: JsonValue) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
 
 
 def too_large(value: JsonValue) -> ResultTooLarge:

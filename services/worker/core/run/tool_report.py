@@ -1,12 +1,10 @@
 """A tool server's report whose optional fields are not as they should be is read without them."""
 
-import json
 from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 
-from answerbus import json_text
-from answerbus.envelope import Undecodable, decode
+from answerbus.envelope import Undecodable, decode, decode_body
 from answerbus.event import Event
 from answerbus.failure import Problem
 from answerbus.limits import NOTES_MAX
@@ -26,16 +24,12 @@ def read_report(value: bytes | None) -> Event | Undecodable:
     """
     found = decode(value)
     for _ in range(_SEVERAL):
-        if not isinstance(found, Undecodable):
+        if not isinstance(found, Undecodable) or found.body is None:
             return found
-        parsed = json_text.parse(value or b"")
-        if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict):
-            return found
-        fields = _left_out(found.problems, parsed.value)
+        fields = _left_out(found.problems, found.body)
         if not fields:
             return found
-        value = json.dumps(_without(parsed.value, fields), ensure_ascii=False).encode()
-        found = decode(value)
+        found = decode_body(_without(found.body, fields))
     return found
 
 

@@ -63,10 +63,10 @@ def _contract(contract: Contract[Any]) -> ResolvedSchema:
 def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | failure.Invalid:
     """Validated as the JSON it was: in JSON, strict types still take times and tuples as texts."""
     try:
-        read = contract.asked_adapter.validate_json(to_json(value), strict=True)
+        read = contract.asked_reader.read(to_json(value), strict=True)
         whole = contract.asked_adapter.dump_python(read, mode="json")
         answer = _without(whole, contract.audit_only)
-        published = contract.adapter.validate_json(to_json(answer), strict=True)
+        published = contract.reader.read(to_json(answer), strict=True)
     except ValidationError as error:
         problems = name_tags(problems_of(error, value), Document(contract.asked_schema()), value)
         return failure.Invalid(problems=problems)
@@ -79,7 +79,7 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
 
 def _read_published(contract: Contract[Any], answer: JsonValue) -> Accepted | failure.Invalid:
     try:
-        published = contract.adapter.validate_json(to_json(answer), strict=True)
+        published = contract.reader.read(to_json(answer), strict=True)
     except ValidationError as error:
         return failure.Invalid(problems=problems_of(error, answer))
     return Accepted(answer, declined=contract.declines(published))

@@ -5,18 +5,20 @@ from pydantic_core import to_json
 
 from answerbus import failure
 from answerbus.answers.specialist import AskedSpecialist, noted
+from answerbus.fail_fast import JsonReader
 from answerbus.failure import Problem
 from answerbus.problems import problems_of
 from services.worker.core.schema.resolved import Accepted
 from services.worker.core.schema.validator import SchemaValidator
 
+_ASKED = JsonReader.of(AskedSpecialist)
 OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's schema
 
 
 def read_wrapped(validator: SchemaValidator, value: JsonValue) -> Accepted | failure.Invalid:
     """An answer is published with `success` true exactly if `output` is there and valid."""
     try:
-        answer = AskedSpecialist.model_validate_json(to_json(value), strict=True)
+        answer = _ASKED.read(to_json(value), strict=True)
     except ValidationError as error:
         return failure.Invalid(problems=problems_of(error, value))
     if answer.success:

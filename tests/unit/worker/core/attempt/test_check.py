@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from answerbus.failure import Invalid, Malformed
-from answerbus.limits import ANSWER_BYTES_MAX
+from answerbus.limits import ANSWER_BYTES_MAX, ANSWER_VALUES_MAX
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef, TextRef
 from services.worker.core.attempt.check import ANSWER_DEPTH_MAX, Checked, TooLarge, check
@@ -89,10 +89,21 @@ def test_size_comes_first(schema: Any) -> None:
 
 
 def test_an_answer_that_grows_when_it_is_written_again_is_measured_again() -> None:
-    content = "[" + ",".join(["1E99"] * 52_000) + "]"
+    content = "[" + ",".join(["1E15"] * 19_000) + "]"
 
     assert len(content) <= ANSWER_BYTES_MAX
-    assert checked(content, True) == TooLarge(len("1e+99,") * 52_000 + 1)
+    assert checked(content, True) == TooLarge(len("1000000000000000.0,") * 19_000 + 1)
+
+
+def test_an_answer_of_too_many_values_is_not_read() -> None:
+    numbers = json.dumps([0] * (ANSWER_VALUES_MAX + 1))
+    for content, dialect in (
+        (numbers, "prompted"),
+        (json.dumps({"answer": {"json_text": numbers}}), "openai"),
+    ):
+        result = checked(content, True, dialect)  # type: ignore[arg-type]
+        assert isinstance(result, Invalid)
+        assert [problem.code for problem in result.problems] == ["too_many_values"]
 
 
 def escaped(answer: dict[str, dict[str, str]]) -> str:

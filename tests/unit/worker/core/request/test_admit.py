@@ -18,9 +18,12 @@ from answerbus.event import key
 from answerbus.failure import Problem
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
+    FACTS_MAX,
     JSON_DEPTH_MAX,
+    MESSAGES_MAX,
     RECORD_BYTES_MAX,
     REQUEST_BYTES_MAX,
+    REQUEST_VALUES_MAX,
 )
 from answerbus.outcome import RetryRequest
 from answerbus.request_key import RequestKey
@@ -185,16 +188,35 @@ def test_a_large_record_is_not_even_looked_at() -> None:
     assert cause(verdict(arrival(value))) == RequestTooLarge()
 
 
-def test_a_request_that_grows_when_it_is_written_again_is_too_large() -> None:
-    """`1e15` is written as `1000000000000000.0`: no retry or letter of it would fit a record."""
-    facts = '[{"name":"f","value":[' + ",".join(["1e15"] * 100_000) + "]}]"
-    value = json.dumps(body("r-1", OURS)).replace(
-        '"context": {', '"context": {"facts":' + facts + ","
-    )
-    raw = value.encode()
-    assert len(raw) < REQUEST_BYTES_MAX
+def test_no_request_outgrows_the_events_that_carry_it() -> None:
+    """`1e15` is written as `1000000000000000.0`, and defaults are added."""
+    value = body("r-1", OURS)
+    value["context"]["facts"] = [{"name": "f", "value": "@"}] * FACTS_MAX
+    value["context"]["messages"] = [{"role": "user", "content": ""}] * MESSAGES_MAX
+    value["context"]["instructions"] = "#"
+    raw = json.dumps(value, separators=(",", ":"))
+    numbers = ",".join(["1e15"] * (REQUEST_VALUES_MAX - raw.count(",") - raw.count("{") - 4))
+    raw = raw.replace('"@"', f"[{numbers}]", 1)
+    raw = raw.replace('"#"', '"' + "x" * (REQUEST_BYTES_MAX - len(raw)) + '"')
+    assert REQUEST_BYTES_MAX - 8 < len(raw) <= REQUEST_BYTES_MAX
 
-    assert cause(verdict(arrival(raw))) == RequestTooLarge()
+    found = verdict(arrival(raw.encode()))
+
+    assert isinstance(found, Admitted)
+    written = len(found.request.model_dump_json())
+    assert written <= RECORD_BYTES_MAX - 2 * ENVELOPE_EXTRA_BYTES_MAX
+
+
+def test_a_request_of_too_many_values_is_not_read() -> None:
+    value = body("r-1", OURS)
+    value["context"]["facts"] = [{"name": "f", "value": [0] * REQUEST_VALUES_MAX}]
+
+    found = verdict(arrival(value))
+
+    assert isinstance(found, Unfit)
+    assert isinstance(found.cause, UndecodableCause)
+    assert [problem.code for problem in found.cause.problems] == ["too_many_values"]
+    assert (found.request_id, found.workflow_id) == ("r-1", OURS)
 
 
 def deep(levels: int) -> bytes:
