@@ -13,6 +13,7 @@ from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.costly_work import CostlyWork, InPlace
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.slots import Slots
 from services.worker.observer import Observer, Observers, WorkerCounters
@@ -108,3 +109,4 @@ class Context:
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))
     siblings: Siblings = field(default_factory=Siblings)
+    costly_work: CostlyWork = field(default_factory=InPlace)

@@ -35,6 +35,11 @@ class EndedAtLimit:
 class CostlyWork(Protocol):
     """Runs functions where they hold no event loop."""
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        ...
+
     async def run(
         self, owner: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T | EndedAtLimit:
@@ -48,6 +53,8 @@ class CostlyWork(Protocol):
 
 class InPlace:
     """Does the work at once and in this process, for tests with a virtual clock."""
+
+    waiting = 0
 
     async def run(
         self,

@@ -26,6 +26,7 @@ from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import advice_on, complete, known_agents, pins_of
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.costly_work.child_process import ChildProcess
 from services.worker.adapters.kafka import broker_check
 from services.worker.adapters.kafka.broker_monitor import BrokerMonitor
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
@@ -92,16 +93,17 @@ async def run(
     otlp = exporter_of(settings.telemetry, name)
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
     try:
+        costly_work = ChildProcess()
         tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
         shared = BackendContext(clock, mask or mask_of(settings))
         profiles, advice = await backends.started(settings.profiles, shared)
         for sentence in (*advice, *settings.advice, *advice_on(settings)):
             _log.warning(sentence)
-        planner = Planner(profiles, registry, secret, agents, tools.tools, asyncio.to_thread)
+        planner = Planner(profiles, registry, secret, agents, tools.tools, costly_work)
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
         context = replace(context, runs=replace(context.runs, is_on=is_on, has_agents=bool(agents)))
-        context = replace(context, siblings=siblings or context.siblings)
+        context = replace(context, siblings=siblings or context.siblings, costly_work=costly_work)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
         garbage_collector.tune_garbage_collector(settings.worker.max_in_flight)
@@ -109,6 +111,7 @@ async def run(
             await _serve(live, monitor, context, clock, measures.counts, tools)
         finally:
             await live.stop()
+            await costly_work.close()
     finally:
         if otlp:
             await asyncio.to_thread(otlp.close)

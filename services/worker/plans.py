@@ -10,7 +10,7 @@ from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from answerbus.request import Request, TextRef
+from answerbus.request import InlineRef, Request, TextRef
 from services.worker.core.attempt.counted_input import counted_input
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
@@ -22,13 +22,15 @@ from services.worker.core.run.next_step import next_step_request, transcript_of_
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
+from services.worker.costly_work import CostlyWork, InPlace
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
 from services.worker.step_schemas import StepSchema
-from services.worker.tasks.schema_compiler import Apart, SchemaCompiler, at_once
+from services.worker.tasks.schema_compiler import SchemaCompiler
 
+IN_PLACE_CHARS_MAX = 4096  # of a schema that is compiled in the event loop
 RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
 
 CatchUp = Callable[[], Awaitable[object]]
@@ -70,13 +72,13 @@ class Planner:
         prompt_secret: bytes = b"",
         agents: Agents | None = None,
         tools: Tools | None = None,
-        apart: Apart = at_once,
+        costly_work: CostlyWork | None = None,
     ) -> None:
         """`prompt_secret` is the deployment's, for the marks around data in prompts.
 
         `tools` are what tool servers have announced by now; they change. `catch_up` waits until all
-        that was announced before it is called is among them. The schemas of steps are compiled
-        `apart`: those of an agent with many tools take a third of a second.
+        that was announced before it is called is among them. `costly_work` compiles what
+        may take long: the schemas of an agent with many tools, and large ones of requests.
         """
         self.backends = backends
         self.agents = agents or Agents()
@@ -85,7 +87,7 @@ class Planner:
         self.catch_up: CatchUp = _has_caught_up
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
-        self._compiler = SchemaCompiler(self._schemas, apart)
+        self._compiler = SchemaCompiler(self._schemas, costly_work or InPlace())
 
     def unavailable(self, profiles: Iterable[str]) -> Collection[str]:
         """Those of `profiles` whose provider is left alone, while another one is not; else none."""
@@ -127,13 +129,23 @@ class Planner:
         backend = self.backends.get(plan.profile.name)
         return backend if backend and backend.facts is plan.profile else None
 
-    def plan(self, request: Request) -> Plan | Cause:
+    def plan(self, request: Request, prepared: Compiled | None = None) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()
-        compiled = self._schemas.compiled(request.answer_schema, backend.dialect)
+        compiled = prepared or self._schemas.compiled(request.answer_schema, backend.dialect)
         return self._planned(backend, compiled)
+
+    async def prepare(self, request: Request) -> Compiled | None:
+        """Compile the schema of a request where that holds no loop, before `plan` needs it."""
+        if (backend := self.backends.get(request.profile)) is None:
+            return None
+        text, resolved = self._schemas.reading(request.answer_schema)
+        if len(text) <= IN_PLACE_CHARS_MAX or not isinstance(request.answer_schema, InlineRef):
+            return self._schemas.kept(text, resolved, backend.dialect)
+        owner = request.workflow_id
+        return await self._compiler.compiled(text, resolved, backend.dialect, owner)
 
     def _planned(
         self, backend: Backend, compiled: Compiled, step: Request | None = None
@@ -181,19 +193,16 @@ class Planner:
 
     async def look_ahead(self, request: Request) -> None:
         """Do apart from the loop what `problems_of` would take time for."""
-        if (backend := self.backends.get(request.profile)) is None:
-            return
-        found = await self._compiler.compiled(
-            *self._schemas.reading(request.answer_schema), backend.dialect
-        )
+        found = await self.prepare(request)
         definition = self.agents.freeze(request.agent, self.tools) if request.agent else None
-        if isinstance(definition, AgentDefinition) and not isinstance(found, Unusable):
+        if isinstance(definition, AgentDefinition) and isinstance(found, tuple):
+            dialect = self.backends[request.profile].dialect
             step = self._first_step(definition, request)
-            await self._compiler.compiled(*step, backend.dialect)
+            await self._compiler.compiled(*step, dialect, request.workflow_id)
 
     def _first_step(self, definition: AgentDefinition, request: Request) -> Reading:
         step = StepSchema.first(definition, request.answer_schema)
-        return step.text, partial(step.resolved, self._schemas)
+        return step.text, partial(step.resolved, self._schemas.registry)
 
     def begin_run(self, request: Request) -> Run | Cause:
         """A run of the agent that a request names, with the definition that it keeps."""
@@ -213,8 +222,10 @@ class Planner:
             return UnknownProfile()
         finishes, delegates = is_last_attempt or must_finish(run), may_delegate(request, run)
         malformed = request.agent.malformed if request.agent else None
-        wanted = StepSchema(run, request.answer_schema, finishes, delegates, malformed)
-        compiled = await self._step_compiled(wanted, backend.dialect)
+        wanted = StepSchema(
+            run.definition, run.agent.digest, request.answer_schema, finishes, delegates, malformed
+        )
+        compiled = await self._step_compiled(wanted, backend.dialect, request.workflow_id)
         if isinstance(compiled, Unusable):
             return compiled.cause
         schema, wire = compiled
@@ -241,10 +252,14 @@ class Planner:
             for dialect in sorted({backend.dialect for backend in self.backends.values()}):
                 for finishes in (False, True):
                     delegates = definition.delegate is not None and not finishes
-                    schema = StepSchema(Run(definition), TextRef(), finishes, delegates, None)
-                    await self._step_compiled(schema, dialect)
+                    schema = StepSchema.of(
+                        definition, TextRef(), finishes=finishes, delegates=delegates
+                    )
+                    await self._step_compiled(schema, dialect, ref.name)
 
-    async def _step_compiled(self, schema: StepSchema, dialect: DialectName) -> Compiled:
+    async def _step_compiled(
+        self, schema: StepSchema, dialect: DialectName, owner: str
+    ) -> Compiled:
         return await self._compiler.compiled(
-            schema.text, partial(schema.resolved, self._schemas), dialect
+            schema.text, partial(schema.resolved, self._schemas.registry), dialect, owner
         )

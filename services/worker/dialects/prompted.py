@@ -42,9 +42,11 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
 
 def _read(resolved: ResolvedSchema, document: Document, value: JsonValue) -> DecodedAnswer:
     """The answer that was meant: another form of one only where it is none as it is written."""
-    if _is_accepted(resolved.read(value)):
-        return DecodedAnswer(value)
-    return DecodedAnswer(with_tags(document, resolved.from_loose(value)))
+    read = resolved.read(value)
+    if _is_accepted(read):
+        return DecodedAnswer(value, read=read)
+    meant = with_tags(document, resolved.from_loose(value))
+    return DecodedAnswer(meant, read=read if meant == value else None)
 
 
 def _is_accepted(read: Accepted | AcceptedStep | Invalid) -> bool:

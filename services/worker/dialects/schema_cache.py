@@ -33,7 +33,7 @@ class SchemaCache:
 
     def __init__(self, registry: Registry, bytes_max: int = CACHE_BYTES_MAX) -> None:
         """Looks contracts up in `registry`."""
-        self._registry = registry
+        self.registry = registry
         self._bytes_max = bytes_max
         self._bytes = 0
         self._entries: OrderedDict[tuple[str, DialectName], _Entry] = OrderedDict()
@@ -54,7 +54,7 @@ class SchemaCache:
 
     def reading(self, ref: SchemaRef) -> Reading:
         """The text that `ref` is kept under, and how it is resolved."""
-        return _text(ref), partial(resolve, ref, self._registry)
+        return _text(ref), partial(resolve, ref, self.registry)
 
     def find(self, text: str, dialect: DialectName) -> Compiled | None:
         """What is kept for all who say `text`."""
@@ -72,7 +72,7 @@ class SchemaCache:
 
     def resolved(self, ref: SchemaRef) -> ResolvedSchema | Unusable:
         """The authority on `ref` alone, where no provider is asked for it as it is."""
-        return resolve(ref, self._registry)
+        return resolve(ref, self.registry)
 
     def _keep(self, key: tuple[str, DialectName], entry: _Entry) -> None:
         if entry.bytes > self._bytes_max or key in self._entries:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from answerbus.dead_letter import DeadlinePassed
+from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.outcome.call import Call, checked_call
+from services.worker.core.attempt.reply import Answered, Reply
+from services.worker.core.outcome.call import Call
 from services.worker.core.request.ticket import Ticket
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.composition import ComputedStep
@@ -22,8 +24,10 @@ from services.worker.limits.isolation import IsolationLease
 from services.worker.limits.lease import CallLease
 from services.worker.plans import Backend
 from services.worker.provider_call import ask_bounded
+from services.worker.tasks import checking
 
 AGAIN_AT_ONCE_S = 0.001
+CHECKS_WAITING_MAX = 64  # while more answers wait for their check, each keeps its place
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
 
 
@@ -55,12 +59,20 @@ class LaneCallPlace:
         duration_s = _now() - began
         if self._is_current:  # else it says nothing of the provider that is asked by now
             self.lease.report(reply, duration_s)
-        self.lease.leave()
+        if lane.context.costly_work.waiting < CHECKS_WAITING_MAX:
+            self.lease.leave()
         if not self.isolation.is_alone:  # which others must not call before its outcome is known
             self.isolation.leave()
-        call = checked_call(self.ticket, plan, prompt, spend, reply, duration_s)
+        ticket, checked = self.ticket, await self._checked(reply)
+        call = Call(ticket, plan, prompt, spend, reply, checked, int(duration_s * 1000))
         await self._look_at_children(call)
         return call
+
+    async def _checked(self, reply: Reply) -> Checked | None:
+        if not isinstance(reply, Answered):
+            return None
+        workflow, costly_work = self.ticket.request.workflow_id, self.lane.context.costly_work
+        return await checking.checked(reply.content, self.plan, costly_work, workflow)
 
     async def _look_at_children(self, call: Call) -> None:
         """Compile the schemas that a model wrote, before the step with them is settled at once."""

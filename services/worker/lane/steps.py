@@ -26,8 +26,9 @@ async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
     above = lane.lane_state.queue.children.parent_of(ticket)
     if request.parent and above is None:
         return UnknownParent()
+    prepared = await planner.prepare(request)
     if request.agent is None:
-        return planner.plan(request)
+        return planner.plan(request, prepared)
     run = ticket.run or await _new_run(lane, ticket)
     above = lane.lane_state.queue.children.parent_of(ticket)  # it may have ended meanwhile
     if not isinstance(run, Run):

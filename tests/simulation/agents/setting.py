@@ -12,10 +12,11 @@ from services.worker.adapters.agents import complete
 from services.worker.context import RunSetup
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
+from services.worker.costly_work import InPlace
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, SchemaCache
 from services.worker.plans import Backend, Planner
-from services.worker.tasks.schema_compiler import SchemaCompiler, at_once
+from services.worker.tasks.schema_compiler import SchemaCompiler
 from tests.unit.worker.core.run_builders import tool
 
 PREFIX = "sim"
@@ -68,7 +69,11 @@ class _CompilerWithoutTurns(SchemaCompiler):
     """What was compiled in an earlier history takes as many turns of the loop as what was not."""
 
     async def compiled(
-        self, text: str, resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
+        self,
+        text: str,
+        resolved: Callable[[], ResolvedSchema | Unusable],
+        dialect: DialectName,
+        owner: str,
     ) -> Compiled:
         return self._cache.kept(text, resolved, dialect)
 
@@ -76,7 +81,7 @@ class _CompilerWithoutTurns(SchemaCompiler):
 def planner(backends: Mapping[str, Backend]) -> Planner:
     """Of one worker."""
     found = Planner(backends, Registry(), agents=AGENTS, tools=TOOLS)
-    found._schemas, found._compiler = _SCHEMAS, _CompilerWithoutTurns(_SCHEMAS, at_once)
+    found._schemas, found._compiler = _SCHEMAS, _CompilerWithoutTurns(_SCHEMAS, InPlace())
     return found
 
 

@@ -17,7 +17,7 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
 from services.digest import bytes_digest, canonical_digest
 from services.forwarding import first_place, is_forwarded
-from services.worker.core.attempt.check import Checked
+from services.worker.core.attempt.check import Checked, check
 from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply
@@ -196,3 +196,10 @@ def nested(levels: int) -> JsonValue:
     for _ in range(levels - 1):
         value = [value]
     return value
+
+
+def checked_call(of: Ticket, how: Plan, prompt: Prompt, spend: Spend, reply: Reply) -> Call:
+    """The call that came to `reply`, whose answer is checked in place."""
+    content = reply.content if isinstance(reply, Answered) else None
+    checked = None if content is None else check(content, how.schema, how.wire)
+    return Call(of, how, prompt, spend, reply, checked, 100)

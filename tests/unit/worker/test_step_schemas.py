@@ -14,6 +14,7 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
+from services.worker.costly_work import InPlace
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Backend, Planner
 from tests.unit.worker.builders import request
@@ -24,12 +25,17 @@ TOOLS = {one.name: one for one in (tool(f"orders.t{n}") for n in range(AGENT_TOO
 ASKED = request("r-1", "w-1", agent={"name": "support"}, answer_schema={"kind": "text"})
 
 
+class InThread(InPlace):
+    async def run(self, owner: str, work: Any, *args: Any, **_: Any) -> Any:
+        return await asyncio.to_thread(work, *args)
+
+
 def planner() -> Planner:
     facts = ProfileFacts("default", "fake", "m", 100, 60.0, None)
     backend = Backend(facts, "prompted", FakeProvider(), ProfileLimiter(1))
     agent = Agent(AgentDefinition(name="support", version=1, instructions="Help."), tuple(TOOLS))
     agents = Agents([agent])
-    return Planner({"default": backend}, Registry(), b"", agents, TOOLS, asyncio.to_thread)
+    return Planner({"default": backend}, Registry(), b"", agents, TOOLS, InThread())
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ has made it large.
 """
 
 import os
-import pickle
 import resource
 import sys
 from typing import BinaryIO
 
+from services.worker.adapters.costly_work.pickled import dumps, loads
 from services.worker.costly_work import MIB, WorkLimits
 
 LENGTH_BYTES = 8
@@ -34,7 +34,7 @@ def main() -> None:
 def _serve(frame: bytes, sink: BinaryIO) -> bool:
     """Do one piece of work; gives whether this process is good for another."""
     try:
-        limits, work, args, kwargs = pickle.loads(frame)  # noqa: S301 - the parent wrote it
+        limits, work, args, kwargs = loads(frame)
         bound(limits)
         try:
             result = True, work(*args, **kwargs)
@@ -43,7 +43,7 @@ def _serve(frame: bytes, sink: BinaryIO) -> bool:
                 raise
             result = False, error
         goes_on = not _IS_LINUX or _memory_bytes()[1] < KEPT_BYTES_MAX
-        _write(sink, pickle.dumps((goes_on, *result), pickle.HIGHEST_PROTOCOL))
+        _write(sink, dumps((goes_on, *result)))
     except MemoryError:
         os._exit(EXIT_MEMORY)
     return goes_on

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import pickle
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.worker.adapters.costly_work.child import EXIT_MEMORY, LENGTH_BYTES
+from services.worker.adapters.costly_work.pickled import dumps, loads
 from services.worker.core.limits.fair_queue import FairQueue
 from services.worker.costly_work import EndedAtLimit, P, T, WorkLimits
 
@@ -46,6 +46,12 @@ class ChildProcess:
         self._process: Process | None = None
         self._waiting = FairQueue[_Turn](lambda turn: turn.is_gone)
         self._is_busy = False
+        self._turns = 0
+
+    @property
+    def waiting(self) -> int:
+        """See CostlyWork."""
+        return self._turns
 
     async def run(
         self, owner: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -53,7 +59,7 @@ class ChildProcess:
         """See CostlyWork."""
         await self._turn(owner)
         try:
-            frame = pickle.dumps((self._limits, work, args, kwargs))
+            frame = dumps((self._limits, work, args, kwargs))
             result: T | EndedAtLimit = await self._run(frame)
         finally:
             self._is_busy = False
@@ -69,6 +75,7 @@ class ChildProcess:
         turn = _Turn()
         self._waiting.put(owner, turn)
         self._give_turn()
+        self._turns += 1
         try:
             await turn.given
         except asyncio.CancelledError:
@@ -76,6 +83,8 @@ class ChildProcess:
                 self._is_busy = False
                 self._give_turn()
             raise
+        finally:
+            self._turns -= 1
 
     def _give_turn(self) -> None:
         if self._is_busy or (found := self._waiting.next()) is None:
@@ -159,8 +168,10 @@ async def _exchange(process: Process, frame: bytes) -> tuple[bool, bool, Any]:
         raise OSError
     process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
     await process.stdin.drain()
-    answer: tuple[bool, bool, Any] = pickle.loads(await _frame(process))  # noqa: S301 - our own code wrote it
-    return answer
+    frame = await _frame(process)
+    # A compiled schema may take a while, in pieces that each are short.
+    read: tuple[bool, bool, Any] = await asyncio.to_thread(loads, frame)
+    return read
 
 
 async def _frame(process: Process) -> bytes:

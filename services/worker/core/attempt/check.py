@@ -106,9 +106,10 @@ def _checked(
     shallow = _shallow(answer, resolved) if signs > ANSWER_DEPTH_MAX else (answer, ())
     if shallow is None:
         return _TOO_DEEP
+    known = decoded.read if shallow[0] is answer else None
     answer, faults = shallow[0], (*faults, *shallow[1])
-    read = resolved.read_partly(answer, faults) if resolved.read_partly and faults else None
-    if isinstance(read, failure.Invalid) and resolved.hides_some:
+    read = resolved.read_partly(answer, faults) if resolved.read_partly and faults else known
+    if isinstance(read, failure.Invalid) and resolved.hides_some and faults:
         read = _unquoted(read)
     checked = _publishable(read or resolved.read(answer))
     if decoded.remarks and isinstance(checked, Accepted):

@@ -1,9 +1,18 @@
-"""How much work checking a value would be, counted without checking: libraries have no timeout."""
+"""How much work checking a value would be, counted without checking: libraries have no timeout.
 
-from collections.abc import Iterator, Mapping
+All figures are bounds in nanoseconds of an ordinary core, measured keyword by keyword with
+tests/unit/worker/core/guard/test_cost.py.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
+from services.worker.core.guard.expansion import expanded
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import (
     EACH_ITEM,
@@ -17,80 +26,297 @@ from services.worker.core.json_schema.keywords import (
 )
 
 _Pair = tuple[AnySchema, JsonValue]
+_Applied = tuple[AnySchema, JsonValue, int]
+
+PAIR_NS = 4_000  # of looking at a schema for a value here; a validator takes less
+SCHEMA_NS = 60  # of asking a schema at all
+VALUE_NS = 1_000  # of measuring a value here
+KEYWORD_NS = 30
+NAME_NS = 40  # of looking a name up in an object
+COMPARED_BYTE_NS = 60  # of a list or object in `enum` or `const`
+UNEVALUATED_NS = 15  # for each member or item, in each schema that has a say in it
+MULTIPLE_NS = 1_500
+UNIQUE_BYTE_NS = 40
+FORMAT_BYTE_NS = 60
+LONG_NUMBER_DIGIT_NS = 300  # for each keyword: numbers have any length
+MATCHED_NS_PER_KIB = 100  # of automaton, for each byte of text
+FINDING_NS = 4_000
+FINDING_STEP_NS = 700  # for each step of the way to it, which it tells
+COPIED_BYTE_NS = 100  # of the keyword's value and of the instance, which each finding holds
+
+_NUMBER_DIGITS = 18  # longer ones are no machine numbers
+_LONG_NUMBER = re.compile(rb"\d{%d}" % (_NUMBER_DIGITS + 1))
+_UNEVALUATED = frozenset(["unevaluatedProperties", "unevaluatedItems"])
+_BY_LENGTH = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_BY_SIZE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_SAYING = ("const", "enum", "not", "pattern", "format")  # findings of these hold what they say
+_FINDING = frozenset(
+    [*_BY_LENGTH, *_BY_SIZE, *_SAYING, "anyOf", "oneOf", "contains", "uniqueItems"]
+)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "number": (int, float),
+    "integer": (int,),
+}
 
 
-def values_in(value: JsonValue) -> int:
-    """The number of values in a document, itself included."""
-    match value:
-        case dict():
-            return 1 + sum(map(values_in, value.values()))
-        case list():
-            return 1 + sum(map(values_in, value))
-        case _:
-            return 1
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What one schema costs by itself, without those inside it."""
+
+    value_ns: int  # for each value
+    byte_ns: int  # for each byte of a value
+    name_byte_ns: int  # for each byte of the names of an object
+    compared_bytes: int  # of lists and objects that a list or an object is compared with
+    compared: int  # their number
+    findings: int  # keywords that may find something, beside those on names and types
+    finding_bytes: int  # of what they say
+    has_unevaluated: bool
 
 
-def findings_bound(document: Document, value: JsonValue, limit: int) -> int:
-    """An upper bound on what there is to find wrong with `value`; counting stops beyond `limit`."""
-    total = 0
-    for schema, _ in _applied(document, value):
-        total += 1
-        if isinstance(schema, dict):
-            required = schema.get("required")
-            total += len(schema) + (len(required) if isinstance(required, list) else 0)
-        if total > limit:
-            break
-    return total
+class WorkBound:
+    """Bounds the work of checks against one schema."""
 
+    def __init__(self, document: Document, weights: Mapping[str, int]) -> None:
+        """`weights` are the bytes of the automata of its patterns."""
+        self._document, self._weights = document, weights
+        self._own = {id(schema): _own(schema, weights) for _, schema in document.schemas()}
+        self._asks_again = any(own.has_unevaluated for own in self._own.values())
+        per_value, self._circular = expanded(
+            document, lambda schema: self._of(schema).value_ns + SCHEMA_NS
+        )
+        per_byte, _ = expanded(document, lambda schema: _everywhere(self._of(schema)))
+        is_product = not (self._asks_again or self._circular)
+        self._product = (per_value, per_byte) if is_product else None
 
-def matching_bound(
-    document: Document, value: JsonValue, weights: Mapping[str, int], limit: int
-) -> int | None:
-    """The work of matching patterns: the sum of weight times length over all texts they meet.
+    def __reduce__(self) -> tuple[type["WorkBound"], tuple[Document, Mapping[str, int]]]:
+        """What is known of schemas is kept by where they are in memory."""
+        return WorkBound, (self._document, self._weights)
 
-    None if more than `limit` schemas apply to values, which is then not counted to the end.
-    """
-    total = 0
-    for count, (schema, instance) in enumerate(_applied(document, value)):
-        if count >= limit:
-            return None
-        total += _matching(schema, instance, weights)
-    return total
+    def of_check(self, value: JsonValue, most: int) -> int:
+        """Of finding out whether `value` satisfies the schema; counting stops beyond `most`."""
+        text = to_json(value)
+        values = 1 + text.count(b",") + text.count(b"[") + text.count(b"{")  # at most
+        if self._product is not None:
+            quick = values * self._product[0] + len(text) * self._product[1]
+            if quick <= most and not _LONG_NUMBER.search(text):
+                return quick
+        if values * VALUE_NS > most:
+            return most + 1
+        sizes, total = _Sizes(value), values * VALUE_NS
+        for schema, instance, _ in self._applied(value, once=True):
+            total += PAIR_NS + self._check_ns(schema, instance, sizes)
+            if total > most:
+                break
+        return total
 
+    def of_findings(self, value: JsonValue, most: int) -> int:
+        """Of collecting all that is wrong with `value`, which no validator stops before the end."""
+        sizes, total = _Sizes(value), 0
+        for schema, instance, steps in self._applied(value, once=False):
+            total += PAIR_NS + self._findings_ns(schema, instance, sizes, steps)
+            if total > most:
+                break
+        return total
 
-def _matching(schema: AnySchema, instance: JsonValue, weights: Mapping[str, int]) -> int:
-    if isinstance(schema, bool):
-        return 0
-    match instance:
-        case str():
-            pattern = schema.get("pattern")
-            return _bytes(instance) * weights[pattern] if isinstance(pattern, str) else 0
-        case dict():
-            named = schema.get("patternProperties")
-            heavy = sum(weights[name] for name in named) if isinstance(named, dict) else 0
-            return sum(map(_bytes, instance)) * heavy
-        case _:
+    def _of(self, schema: AnySchema) -> _Own:
+        return _NOTHING if isinstance(schema, bool) else self._own[id(schema)]
+
+    def _check_ns(self, schema: AnySchema, instance: JsonValue, sizes: "_Sizes") -> int:
+        own, total = self._of(schema), 0
+        size = sizes.of(instance)
+        match instance:
+            case dict():
+                names = sum(map(_bytes, instance)) if own.name_byte_ns else 0
+                total = names * own.name_byte_ns + len(instance) * NAME_NS
+            case list():
+                total = len(instance) * NAME_NS
+            case str() | bool() | None:
+                return own.value_ns + size * own.byte_ns
+            case _:
+                long = size * LONG_NUMBER_DIGIT_NS if size > _NUMBER_DIGITS else 0
+                keywords = len(schema) if isinstance(schema, dict) else 0
+                return own.value_ns + long * (keywords + own.value_ns // KEYWORD_NS)
+        if self._asks_again:
+            total += len(instance) * UNEVALUATED_NS
+        compared = min(own.compared_bytes, own.compared * (size + 1)) * COMPARED_BYTE_NS
+        return total + own.value_ns + compared + size * own.byte_ns
+
+    def _findings_ns(
+        self, schema: AnySchema, instance: JsonValue, sizes: "_Sizes", steps: int
+    ) -> int:
+        if schema is True:
             return 0
+        own, count = self._of(schema), 1
+        if isinstance(schema, dict):
+            count = own.findings + (not _is_of_type(instance, schema.get("type")))
+            if isinstance(instance, dict):
+                count += _missing(schema, instance) + _closed_to(schema, instance)
+        finding_ns = FINDING_NS + steps * FINDING_STEP_NS + sizes.of(instance) * COPIED_BYTE_NS
+        return count * finding_ns + own.finding_bytes * COPIED_BYTE_NS
+
+    def _applied(self, value: JsonValue, *, once: bool) -> Iterator[_Applied]:
+        """Each schema with each value it may be applied to, as often as it may be.
+
+        With each, about how many steps lead to it.
+
+        It follows every branch of every union to the end, as a validator does that collects errors,
+        and never ends where references go round in a circle. What only validates remembers what it
+        has found of a value when it comes round: with `once`, that is counted so.
+        """
+        seen = set[tuple[int, int]]()
+        waiting: list[Iterator[_Pair]] = [iter([(self._document.root, value)])]
+        while waiting:
+            found = next(waiting[-1], None)
+            if found is None:
+                waiting.pop()
+                continue
+            schema, instance = found
+            yield schema, instance, len(waiting)
+            if isinstance(schema, bool):
+                continue
+            if once and id(schema) in self._circular:
+                if (id(schema), id(instance)) in seen:
+                    continue
+                seen.add((id(schema), id(instance)))
+            # What is evaluated is found by asking all schemas in place once more.
+            times = 2 if self._own[id(schema)].has_unevaluated else 1
+            waiting.append(_repeated(_in_place(self._document, schema), instance, times))
+            if not self._document.ignores_siblings(schema):
+                waiting.append(_inside(schema, instance))
+
+
+class _Sizes:
+    """The bytes of a value and of all that is inside, each counted once."""
+
+    def __init__(self, value: JsonValue) -> None:
+        self._containers: dict[int, int] = {}
+        self._measure(value)
+
+    def of(self, value: JsonValue) -> int:
+        """About the length of its JSON text."""
+        return self._containers[id(value)] if isinstance(value, dict | list) else _scalar(value)
+
+    def _measure(self, value: JsonValue) -> int:
+        match value:
+            case dict():
+                inside = sum(_bytes(name) + 3 + self._measure(of) for name, of in value.items())
+            case list():
+                inside = sum(1 + self._measure(item) for item in value)
+            case _:
+                return _scalar(value)
+        self._containers[id(value)] = size = 2 + inside
+        return size
+
+
+def _scalar(value: JsonValue) -> int:
+    match value:
+        case str():
+            return _bytes(value) + 2
+        case bool() | None:
+            return 4
+        case int():
+            return value.bit_length() // 3 + 1
+        case _:
+            return _NUMBER_DIGITS
 
 
 def _bytes(text: str) -> int:
-    return len(text.encode())
+    return len(text) if text.isascii() else len(text.encode())
 
 
-def _applied(document: Document, value: JsonValue) -> Iterator[_Pair]:
-    """Each schema with each value it may be applied to.
+def _missing(schema: JsonObject, instance: JsonObject) -> int:
+    """How many names of `required` and the like an object lacks; each is a finding."""
+    lists = [schema.get("required")]
+    for keyword in ("dependentRequired", "dependencies"):
+        named = schema.get(keyword)
+        lists.extend(named.values() if isinstance(named, dict) else ())
+    return sum(
+        name not in instance
+        for names in lists
+        if isinstance(names, list)
+        for name in names
+        if isinstance(name, str)
+    )
 
-    It follows every branch of every union to the end, as a validator does that collects errors,
-    and never ends where references go round in a circle.
-    """
-    waiting: list[_Pair] = [(document.root, value)]
-    while waiting:
-        schema, instance = waiting.pop()
-        yield schema, instance
-        if isinstance(schema, dict):
-            waiting.extend((inner, instance) for inner in _in_place(document, schema))
-            if not document.ignores_siblings(schema):
-                waiting.extend(_inside(schema, instance))
+
+def _closed_to(schema: JsonObject, instance: JsonObject) -> int:
+    """How often the names of an object may be found wrong."""
+    named = schema.get("properties")
+    known = named.keys() if isinstance(named, dict) else frozenset[str]()
+    others = len(_UNEVALUATED & schema.keys())
+    if "additionalProperties" in schema and not instance.keys() <= known:
+        others += 1
+    return others + (len(instance) if "propertyNames" in schema else 0)
+
+
+def _is_of_type(instance: JsonValue, wanted: JsonValue) -> bool:
+    names = wanted if isinstance(wanted, list) else [wanted]
+    return wanted is None or any(
+        isinstance(instance, _TYPES[name])
+        for name in names
+        if isinstance(name, str) and name in _TYPES
+    )
+
+
+_NOTHING = _Own(KEYWORD_NS, 0, 0, 0, 0, 1, 0, has_unevaluated=False)
+
+
+def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
+    const = [schema["const"]] if "const" in schema else []
+    choices = [*_listed(schema.get("enum")), *const]
+    compound = [choice for choice in choices if isinstance(choice, dict | list)]
+    required = [schema.get("required"), *_members_of(schema, "dependentRequired", "dependencies")]
+    names = sum(len(_listed(one)) for one in required)
+    names += len(required) + sum(1 for _ in _members_of(schema, "properties", "dependentSchemas"))
+    pattern, named = schema.get("pattern"), schema.get("patternProperties")
+    patterns = [*named] if isinstance(named, dict) else []
+    value_ns = KEYWORD_NS * (len(schema) + len(choices) + len(patterns)) + NAME_NS * names
+    byte_ns = _matching(weights, [pattern] if isinstance(pattern, str) else [])
+    byte_ns += FORMAT_BYTE_NS * ("format" in schema) + UNIQUE_BYTE_NS * ("uniqueItems" in schema)
+    return _Own(
+        value_ns=value_ns + MULTIPLE_NS * len({"multipleOf", "divisibleBy"} & schema.keys()),
+        byte_ns=byte_ns,
+        name_byte_ns=_matching(weights, patterns),
+        compared_bytes=_json_bytes(compound),
+        compared=len(compound),
+        findings=len(schema.keys() & _FINDING),
+        finding_bytes=sum(_json_bytes(schema[name]) for name in _SAYING if name in schema),
+        has_unevaluated=bool(_UNEVALUATED & schema.keys()),
+    )
+
+
+def _everywhere(own: _Own) -> int:
+    """What a byte costs at most, wherever it stands."""
+    return own.byte_ns + own.name_byte_ns + COMPARED_BYTE_NS * own.compared
+
+
+def _matching(weights: Mapping[str, int], patterns: Iterable[str]) -> int:
+    return sum(weights[pattern] for pattern in patterns) * MATCHED_NS_PER_KIB // 1024
+
+
+def _members_of(schema: JsonObject, *keywords: str) -> Iterator[JsonValue]:
+    for keyword in keywords:
+        named = schema.get(keyword)
+        yield from named.values() if isinstance(named, dict) else ()
+
+
+def _listed(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
+
+
+def _json_bytes(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
+def _repeated(schemas: Iterable[AnySchema], instance: JsonValue, times: int) -> Iterator[_Pair]:
+    for schema in schemas:
+        for _ in range(times):
+            yield schema, instance
 
 
 def _in_place(document: Document, schema: JsonObject) -> Iterator[AnySchema]:
@@ -126,6 +352,12 @@ def _members(schema: JsonObject, instance: JsonObject) -> Iterator[_Pair]:
     if isinstance(patterns, dict):
         everywhere.extend(_schemas(list(patterns.values())))  # each pattern may match each name
     names = list(_schemas([schema.get("propertyNames")]))
+    if not everywhere and not names:
+        fewer, others = (named, instance) if len(named) < len(instance) else (instance, named)
+        for name in fewer:
+            if name in others:
+                yield from ((inner, instance[name]) for inner in _schemas([named[name]]))
+        return
     for name, member in instance.items():
         yield from ((inner, member) for inner in (*_schemas([named.get(name)]), *everywhere))
         yield from ((inner, name) for inner in names)
@@ -133,7 +365,7 @@ def _members(schema: JsonObject, instance: JsonObject) -> Iterator[_Pair]:
 
 def _items(schema: JsonObject, instance: list[JsonValue]) -> Iterator[_Pair]:
     everywhere = list(_schemas([schema.get(keyword) for keyword in EACH_ITEM]))
-    for item in instance:
+    for item in instance if everywhere else ():
         yield from ((inner, item) for inner in everywhere)
     for keyword in ("prefixItems", "items"):
         listed = schema.get(keyword)

@@ -1,6 +1,7 @@
 """How large a schema is once its references are followed, found without following them twice."""
 
 from collections import Counter
+from collections.abc import Callable
 
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import STORES, AnySchema, reference, subschemas
@@ -12,6 +13,15 @@ def expanded_nodes(document: Document, saturation: int) -> int:
     A target inside itself (recursion) counts once. Each target is measured once, so the work is
     linear in the text although the number may be exponential in it.
     """
+    return min(expanded(document, lambda _: 1)[0], saturation + 1)
+
+
+def expanded(document: Document, weight: Callable[[AnySchema], int]) -> tuple[int, frozenset[int]]:
+    """The sum of the weights of these schemas, and the ids of those targets that it leaves out.
+
+    They are inside themselves, one in each circle of references, and counted once.
+    """
+    circular = set[int]()
     sizes: dict[int, int] = {}
     entered: dict[int, tuple[int, Counter[int]]] = {}
     stack: list[AnySchema] = [document.root]
@@ -19,7 +29,7 @@ def expanded_nodes(document: Document, saturation: int) -> int:
         schema = stack[-1]
         key = id(schema)
         if key not in entered:
-            own, targets = _text_size(document, schema)
+            own, targets = _text_size(document, schema, weight)
             entered[key] = own, Counter(id(target) for target in targets)
             stack.extend(target for target in targets if id(target) not in entered)
             continue
@@ -27,18 +37,20 @@ def expanded_nodes(document: Document, saturation: int) -> int:
         if key not in sizes:
             own, times = entered[key]
             # A target without a size yet is one that we are inside of.
-            total = own + sum(count * sizes.get(target, 0) for target, count in times.items())
-            sizes[key] = min(total, saturation + 1)
-    return sizes[id(document.root)]
+            circular.update(times.keys() - sizes.keys())
+            sizes[key] = own + sum(count * sizes.get(target, 0) for target, count in times.items())
+    return sizes[id(document.root)], frozenset(circular)
 
 
-def _text_size(document: Document, top: AnySchema) -> tuple[int, list[AnySchema]]:
-    """The schemas that stand in the text of `top` and apply to a value, and what they refer to."""
+def _text_size(
+    document: Document, top: AnySchema, weight: Callable[[AnySchema], int]
+) -> tuple[int, list[AnySchema]]:
+    """What stands in the text of `top` and applies to a value, weighed, and what it refers to."""
     count, targets = 0, []
     waiting: list[AnySchema] = [top]
     while waiting:
         schema = waiting.pop()
-        count += 1
+        count += weight(schema)
         if isinstance(schema, bool):
             continue
         ref = reference(schema)

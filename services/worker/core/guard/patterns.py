@@ -9,7 +9,7 @@ from services.worker.core.json_schema.document import Document
 
 # An automaton that fits into the first of these sizes weighs that much. Time per matched byte
 # grows with the size, at worst about 0.1 ns per byte of automaton.
-AUTOMATON_BYTES_STEPS = (16 * 1024, 128 * 1024, 1024 * 1024)
+AUTOMATON_BYTES_STEPS = (2 * 1024, 16 * 1024, 128 * 1024, 1024 * 1024)
 AUTOMATA_BYTES_MAX = 8 * 1024 * 1024  # of all patterns of a schema together
 
 

@@ -9,7 +9,7 @@ from answerbus.outcome import ModelUsed
 from answerbus.request import Request
 from answerbus.wire import clip
 from services.digest import text_digest
-from services.worker.core.attempt.check import Checked, check
+from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
@@ -112,11 +112,3 @@ class Call:
                 return failure.Unavailable(status=self.reply.status)
             case _:
                 return failure_of(self.reply)
-
-
-def checked_call(
-    ticket: Ticket, plan: Plan, prompt: Prompt, spend: Spend, reply: Reply, duration_s: float
-) -> Call:
-    """The call that came to `reply`; an answer is checked."""
-    checked = check(reply.content, plan.schema, plan.wire) if isinstance(reply, Answered) else None
-    return Call(ticket, plan, prompt, spend, reply, checked, int(duration_s * 1000))

@@ -80,13 +80,15 @@ class DecodedAnswer:
     """The answer that was meant by what was written, and what was dropped on the way to it.
 
     Where some text in it is no JSON text of its place, `faults` are all such places, and `partly`
-    is the answer with these texts as they were written.
+    is the answer with these texts as they were written. `read` is what reading the answer gave,
+    where that was done already.
     """
 
     answer: JsonValue | failure.Invalid
     remarks: tuple[str, ...] = ()
     partly: JsonValue = None
     faults: tuple[Problem, ...] = ()
+    read: Accepted | AcceptedStep | failure.Invalid | None = None
 
 
 def as_written(value: JsonValue) -> DecodedAnswer:

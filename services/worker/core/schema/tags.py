@@ -10,7 +10,7 @@ from answerbus.problems import pointer
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import AnySchema
 from services.worker.core.schema.tagged_unions import TaggedUnion, required
-from services.worker.core.schema.union_matcher import TooManyStepsError, UnionMatcher, inside
+from services.worker.core.schema.union_matcher import TooManyStepsError, UnionMatcher
 
 _Path = tuple[str | int, ...]
 
@@ -38,9 +38,12 @@ def _tagged(matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValu
         applied, _ = matcher.at(schemas, value)
     match value:
         case dict():
-            return {name: _tagged(matcher, inside(applied, name), of) for name, of in value.items()}
+            return {
+                name: _tagged(matcher, matcher.inside(applied, name), of)
+                for name, of in value.items()
+            }
         case list():
-            return [_tagged(matcher, inside(applied, n), of) for n, of in enumerate(value)]
+            return [_tagged(matcher, matcher.inside(applied, n), of) for n, of in enumerate(value)]
         case _:
             return value
 
@@ -94,10 +97,10 @@ def _missing(
                 if union.member not in value:
                     yield pointer(path), union
             for name, of in value.items():
-                yield from _missing(matcher, inside(applied, name), of, (*path, name))
+                yield from _missing(matcher, matcher.inside(applied, name), of, (*path, name))
         case list():
             for number, of in enumerate(value):
-                yield from _missing(matcher, inside(applied, number), of, (*path, number))
+                yield from _missing(matcher, matcher.inside(applied, number), of, (*path, number))
         case _:
             pass
 

@@ -35,10 +35,10 @@ def test_a_bug_in_handling_one_request_ends_with_that_request() -> None:
         planner = stage.context.planner
         plan = planner.plan
 
-        def broken(request: Any) -> Any:
+        def broken(request: Any, prepared: Any = None) -> Any:
             if request.request_id == "poison":
                 raise RuntimeError("a bug")
-            return plan(request)
+            return plan(request, prepared)
 
         planner.plan = broken  # type: ignore[method-assign]
         stage.publish("poison")

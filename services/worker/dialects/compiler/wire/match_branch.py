@@ -2,6 +2,7 @@
 
 from pydantic import JsonValue
 
+from services.worker.core.guard.effort import spend
 from services.worker.dialects.compiler.parsing.choices import picked, same, type_of
 from services.worker.dialects.compiler.shapes.complexity import TooComplexError
 from services.worker.dialects.compiler.shapes.shape import (
@@ -16,6 +17,8 @@ from services.worker.dialects.compiler.shapes.shape import (
 )
 
 STEPS_MAX = 200_000  # some tenths of a second; unions without tags can take many
+STEP_NS = 3_000
+_STEPS_AT_ONCE = 500  # are paid for together
 
 
 class BranchMatcher:
@@ -24,7 +27,7 @@ class BranchMatcher:
     def __init__(self, shapes: Shapes) -> None:
         """No step is taken yet."""
         self._shapes = shapes
-        self._latest_task = 0
+        self._steps = 0
         self._choices: dict[int, frozenset[str]] = {}
         self._leaves: dict[int, list[Shape]] = {}
 
@@ -64,8 +67,10 @@ class BranchMatcher:
         return None
 
     def _fits(self, shape: Shape, value: JsonValue, *, exact: bool) -> bool:
-        self._latest_task += 1
-        if self._latest_task > STEPS_MAX:
+        self._steps += 1
+        if self._steps % _STEPS_AT_ONCE == 0:
+            spend(_STEPS_AT_ONCE * STEP_NS)
+        if self._steps > STEPS_MAX:
             raise TooComplexError("an answer that tells by its tags which alternative it is")
         shape = self._shapes.seen(shape)
         match shape, value:

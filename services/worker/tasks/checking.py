@@ -1,0 +1,21 @@
+"""The check of an answer: in the event loop, or apart from it where that would take too long."""
+
+from answerbus.failure import Invalid, Problem
+from services.worker.core.attempt.check import Checked, check
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.guard.effort import TooMuchWorkError, sparing
+from services.worker.costly_work import CostlyWork, EndedAtLimit
+
+TOO_COSTLY = Invalid(
+    problems=(Problem.of("", "too_costly", "a smaller or simpler value: this one took too long"),)
+)
+
+
+async def checked(content: str, plan: Plan, costly_work: CostlyWork, owner: str) -> Checked:
+    """What a provider's content came to; `owner` is the workflow that asked."""
+    try:
+        with sparing():
+            return check(content, plan.schema, plan.wire)
+    except TooMuchWorkError:
+        found = await costly_work.run(owner, check, content, plan.schema, plan.wire)
+    return TOO_COSTLY if isinstance(found, EndedAtLimit) else found
