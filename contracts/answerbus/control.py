@@ -24,14 +24,26 @@ class ApprovalRequested(Wire):
     at: Timestamp
 
 
+UNPROVED = "unproved:"  # begins a `by` that nobody has proved
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Approval(Wire):
-    """A person approves or denies one tool call; it counts once, for arguments of that digest."""
+    """A person approves or denies one tool call; it counts once, for arguments of that digest.
+
+    `by` is who was authenticated by the console or by Kafka, as far as the writer knows it; else it
+    begins with `unproved:`. `said_by` is the name that the caller gave.
+    """
 
     kind: Literal["approval"] = "approval"
     call_id: CallId
     args_digest: Digest
     decision: Literal["approved", "denied"]
     by: Reason
+    said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
     reason: Reason
     workflow_id: WorkflowId
     at: Timestamp

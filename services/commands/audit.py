@@ -81,15 +81,19 @@ def lines(found: Verified, prefix: str) -> list[Text]:
     if found.passed_by:
         counts.append(f"{len(found.passed_by):,} unreadable private records were passed by")
     message = "; ".join(counts)
+    doubts = [plain_line(f"approval: {why}") for why in found.doubtful.values()]
+    doubtful = [Text(why, "yellow") for why in doubts[:BREAKS_SHOWN_MAX]]
+    if len(doubts) > BREAKS_SHOWN_MAX:
+        doubtful.append(Text(f"and {len(doubts) - BREAKS_SHOWN_MAX:,} more approvals (--json)"))
     if not found.breaks:
-        return [Text.assemble(("whole", "green"), f": {message}")]
+        return [Text.assemble(("whole", "green"), f": {message}"), *doubtful]
     places = "1 place" if len(found.breaks) == 1 else f"{len(found.breaks):,} places"
     texts = [Text.assemble(("broken", "bold red"), f" in {places}: {message}")]
     for number, one in enumerate(found.breaks[:BREAKS_SHOWN_MAX], start=1):
         texts += _words(number, one, prefix)
     if (more := len(found.breaks) - BREAKS_SHOWN_MAX) > 0:
         texts.append(Text(f"and {more:,} more (--json lists them all)"))
-    return texts
+    return [*texts, *doubtful]
 
 
 def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
@@ -115,6 +119,7 @@ def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
             }
             for one in found.breaks
         ],
+        **({"doubtful_approvals": [*found.doubtful.values()]} if found.doubtful else {}),
         **({"passed_by": _passed_by(found, prefix)} if found.passed_by else {}),
     }
 

@@ -206,7 +206,8 @@ async def test_an_approval_is_bound_to_the_very_arguments() -> None:
     assert isinstance(second, Approval)
     assert (first.call_id, first.args_digest) == (CALL_ID, asked.args_digest)
     assert (first.decision, second.decision) == ("approved", "denied")
-    assert (first.by, first.reason) == ("ops@acme", "customer phoned")
+    assert (first.by, first.said_by) == ("unproved:fake", "ops@acme")
+    assert first.reason == "customer phoned"
 
 
 async def test_the_effect_of_a_control_is_found_by_the_control_itself() -> None:

@@ -12,11 +12,13 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from answerbus.client import Client, NoAnswerYet
 from answerbus.client.errors import BusUnavailable
+from answerbus.control import Approval, ApprovalRequested
 from answerbus.dead_letter import Dismissed, Replayed
+from answerbus.partition import partition_of
 from answerbus.request import Context, Request, TextRef
 from answerbus.tools.echo import echo
 from answerbus.tools.server import ToolServer
-from answerbus.topics import RESULTS, RUN_TOPICS, TOPICS, tool_calls, toolset_cards
+from answerbus.topics import APPROVALS, RESULTS, RUN_TOPICS, TOPICS, tool_calls, toolset_cards
 from services.command_line import bus_of
 from services.console.tasks.polling import Poller
 from services.doctor.examine import examined_as
@@ -36,6 +38,7 @@ from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
 from tests.integration.granting import Granting
 from tests.integration.rights import PASSWORD, PASSWORD_ENV
 from tests.integration.secured import Secured
+from tests.unit.operators.runs.events import approval_asked
 
 pytestmark = pytest.mark.kafka
 
@@ -226,7 +229,7 @@ async def test_a_role_works_with_its_rows_and_each_one_taken_away_is_named(
         granting.clear(rows)
 
 
-async def refusal(act: Awaitable[None]) -> str:
+async def refusal(act: Awaitable[object]) -> str:
     try:
         await act
     except (BusUnavailable, SetUpError) as error:
@@ -257,3 +260,32 @@ async def test_a_worker_works_with_its_rows_alone(setting: Setting) -> None:
 
     assert terminal["request_id"] == "r-1"
     assert "may do without: " in worker.log_file.read_text()
+
+
+async def test_an_app_cancels_and_cannot_approve(setting: Setting) -> None:
+    """Who asks must not be who approves: the broker itself refuses it."""
+    it = setting
+    names = resource_names(it.kafka, GROUP)
+    await prepared(it, "app")
+    numbers = range(100)  # the topics of runs have one partition here
+    workflow = next(f"w-{n}" for n in numbers if partition_of(f"w-{n}", PARTITIONS) == 0)
+    asked = approval_asked("r-1.call.1.0", workflow_id=workflow)
+    assert isinstance(asked, ApprovalRequested)
+    roles: tuple[tuple[Role, bool], ...] = (("app", False), ("operator", True))
+    for role, may_approve in roles:
+        rows, granting = rights_of(role, names), Granting(it.secured, role)
+        granting.grant(rows)
+        try:
+            await until_all_held(it, role)
+            async with it.client() as client:
+                await client.cancel("r-1", workflow, by="me", reason="enough")
+                if may_approve:
+                    published = await client.approve(asked, by="me", reason="seen")
+                    assert isinstance(published.control, Approval)
+                    assert published.control.by.startswith("kafka:")
+                    assert published.control.said_by == "me"
+                else:
+                    message = await refusal(client.approve(asked, by="me", reason="mine"))
+                    assert it.bus.topic(APPROVALS) in message
+        finally:
+            granting.clear(rows)

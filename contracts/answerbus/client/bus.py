@@ -1,5 +1,6 @@
 """One Kafka as a client sees it: addresses, names, options, and its errors in words."""
 
+import getpass
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.topic_names import topic_named
+from answerbus.control import UNPROVED
 from answerbus.masking import Mask
 from answerbus.partition import Layout
 from answerbus.private.lane_records import Agreement, agreed
@@ -60,6 +62,17 @@ class Bus:
     options: Mapping[str, Any]
     names: OptionNames = field(default_factory=OptionNames)
     rack: str | None = None
+
+    @property
+    def principal(self) -> str:
+        """The user that this program signs in as by password; else who runs it, unproved."""
+        user = self.options.get("sasl_plain_username")
+        if user and str(self.options.get("security_protocol", "")).startswith("SASL"):
+            return f"kafka:{user}"
+        try:
+            return f"{UNPROVED}{getpass.getuser()}"
+        except (KeyError, OSError, ImportError):  # it has no name
+            return f"{UNPROVED}unknown"
 
     def place(self, topic: Topic, partition: int) -> TopicPartition:
         """A partition of a topic on this broker."""

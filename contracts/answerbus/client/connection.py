@@ -57,6 +57,11 @@ class Connection:
         self._producer = self._terminals = None
         await self._stack.aclose()
 
+    @property
+    def principal(self) -> str:
+        """See `Bus.principal`."""
+        return self._bus.principal
+
     async def publish(self, request: Request, trace: Trace | None = None) -> Published:
         """See `Client.publish`."""
         record = request_record(request, trace)

@@ -9,6 +9,8 @@ from answerbus.client.connection import Connection
 from answerbus.client.controls import PublishedControl
 from answerbus.client.follow import Followed
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
 
 EFFECT_TIMEOUT_S_DEFAULT = 30.0
 
@@ -65,7 +67,11 @@ class OpenRequests:
         )
 
     async def approve(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
-        """Let a call run that awaits it, once, and with the arguments that `asked` shows."""
+        """Let a call run that awaits it, once, and with the arguments that `asked` shows.
+
+        Needs the right to write `approvals`, which operators have and applications do not. The
+        event says the user of Kafka as its `by`, and this `by` as `said_by`.
+        """
         return await self._decide(asked, "approved", by, reason)
 
     async def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
@@ -90,7 +96,8 @@ class OpenRequests:
                 call_id=asked.call_id,
                 args_digest=asked.args_digest,
                 decision=decision,
-                by=by,
+                by=clip(self._connection.principal, REASON_BYTES_MAX),
+                said_by=by,
                 reason=reason,
                 workflow_id=asked.workflow_id,
                 at=_now(),

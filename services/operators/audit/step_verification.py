@@ -11,6 +11,8 @@ from pydantic import Field, ValidationError
 
 from answerbus import json_text
 from answerbus.attempt import Attempt
+from answerbus.control import UNPROVED, Approval, ControlApplied
+from answerbus.envelope import decode
 from answerbus.fail_fast import JsonReader
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
@@ -43,6 +45,7 @@ class StepVerification:
     workflow_id: str | None = None
     steps: int = 0
     findings: list[AuditFinding] = field(default_factory=list)
+    doubtful: dict[Place, str] = field(default_factory=dict)  # approvals, and why
     _chains: dict[RequestKey, StepChain] = field(default_factory=dict)
     _heads: dict[str, RequestKey] = field(default_factory=dict)  # the runs by the last hash of each
     _ended: dict[RequestKey, RunEnded] = field(default_factory=dict)
@@ -70,12 +73,29 @@ class StepVerification:
         if self._begins_at_ms is None:
             self._begins_at_ms = stored.at_ms
         if not any(sign in (stored.value or b"") for sign in _SIGNS):
+            self._look_at_approval(stored)
             return  # what people are asked and say is in no chain
         read = _read(stored)
         if isinstance(read, AuditFinding):
             self.findings.append(read)
         elif read is not None and self.workflow_id in (None, read[0].workflow_id):
             self._judge(stored, *read)
+
+    def _look_at_approval(self, stored: Stored) -> None:
+        """Note one that was not allowed, and one that had effect and was not proved."""
+        if b'"control_applied"' not in (stored.value or b""):
+            return
+        applied = decode(stored.value)
+        if not isinstance(applied, ControlApplied) or not isinstance(applied.control, Approval):
+            return
+        approval = applied.control
+        if self.workflow_id not in (None, approval.workflow_id):
+            return
+        about = f"{approval.decision} {approval.call_id} of {approval.workflow_id}, {approval.by}"
+        if applied.is_misplaced:
+            self.doubtful[stored.place] = f"{about}: not on the approvals topic, no effect"
+        elif applied.effect == "approved" and approval.by.startswith(UNPROVED):
+            self.doubtful[stored.place] = f"{about}: who approved was not proved"
 
     def is_settled(self) -> bool:
         """Whether each step has its attempt, and each such attempt its step."""

@@ -93,6 +93,7 @@ class Verification:
         begins_at_ms = self._begins_at_ms if ATTEMPTS in self._cut else None
         self._steps.end(attempts_begin_at_ms=begins_at_ms)
         self._verified.breaks += self._steps.findings
+        self._verified.doubtful = self._steps.doubtful
         self._verified.steps, self._verified.runs = self._steps.steps, self._steps.runs
         chains = self._chains
         self._verified.accounts = len(chains)

@@ -22,6 +22,7 @@ class Verified:
     breaks: list[AuditFinding] = field(default_factory=list)
     replays: ReplayLinks = field(default_factory=ReplayLinks)
     passed_by: dict[Place, Skipped] = field(default_factory=dict)
+    doubtful: dict[Place, str] = field(default_factory=dict)  # approvals, and why
 
     def add(self, other: "Verified") -> None:
         """Both together."""
@@ -35,3 +36,4 @@ class Verified:
         self.breaks += other.breaks
         self.replays.add(other.replays)
         self.passed_by.update(other.passed_by)
+        self.doubtful.update(other.doubtful)

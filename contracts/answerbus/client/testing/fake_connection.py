@@ -15,7 +15,7 @@ from answerbus.client.progress import Published, Tell
 from answerbus.client.terminals import terminal_of
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
-from answerbus.control import Approval, Cancel, ControlApplied
+from answerbus.control import UNPROVED, Approval, Cancel, ControlApplied
 from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.request import Request
@@ -106,6 +106,11 @@ class FakeConnection(Connection):
         self._check_open()
         await asyncio.sleep(0)
         return _position(len(self._fake.outcomes))
+
+    @property
+    def principal(self) -> str:
+        """See Connection."""
+        return f"{UNPROVED}fake"
 
     async def control(self, control: Approval | Cancel) -> PublishedControl:
         """See Connection; a test says by `deliver_step` what comes of it."""

@@ -205,3 +205,26 @@ def test_of_other_workflows_nothing_is_said_if_one_is_named() -> None:
 
     assert kinds(records, workflow_id="order-4711", attempts=(), claimed=None) == []
     assert kinds(records, attempts=(), claimed=None) == ["changed"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "by", "doubt"),
+    [
+        ({}, "kafka:ops", None),
+        ({}, "unproved:root", "who approved was not proved"),
+        ({"effect": "nothing"}, "unproved:root", None),
+        ({"effect": "nothing", "is_misplaced": True}, "kafka:ops", "not on the approvals topic"),
+    ],
+)
+def test_approvals_that_were_not_proved_or_not_allowed_are_named(
+    changes: dict[str, Any], by: str, doubt: str | None
+) -> None:
+    body = json.loads(encode(decided("r-1.call.1.0")).value)
+    body["control"]["by"] = by
+    found = StepVerification(was_cut=False)
+    found.take(stored({**body, **changes}, 0))
+
+    assert found.findings == []
+    assert [why.rpartition(": ")[2].partition(",")[0] for why in found.doubtful.values()] == (
+        [doubt] if doubt else []
+    )
