@@ -11,7 +11,7 @@ from aiohttp import web
 
 from services.console.access.login_throttle import WAIT_S_MAX, LoginThrottle
 from services.console.access.origins import Origins
-from services.console.access.person import Person, SignInRefused
+from services.console.access.person import Person
 from services.console.access.sessions import Session, Sessions
 from services.console.access.sign_in import SignIns
 from services.console.access.tokens import Role, Tokens
@@ -45,33 +45,31 @@ class Guard:
 
         Raises HTTPTooManyRequests for an address that tries too many.
         """
+        await self.slow_down(address)  # also for the right one, or guesses would not be bounded
         holder = self.tokens.holder_of(token)
         if in_address and not self.tokens.is_for_address(token):
             holder = None
         if holder is None:
-            await self._slow_down(address, "a wrong token")
+            _log.warning("a wrong token from %s", address)
             return None
-        # At once, also while others try from the same address: behind a proxy all have one.
+        self.throttle.let_in(address)
         _log.info("%s logged in as %s from %s", holder.name, holder.role.value, address)
         return self._begin(holder.role, holder.name)
 
     def let_in(self, person: Person, address: str | None) -> str:
         """The secret of a new session's cookie, for someone whom the issuer knows."""
         role, name = person.role.value, person.name
+        self.throttle.let_in(address)
         _log.info("%s (%r) signed in as %s from %s", name, person.subject, role, address)
         return self._begin(person.role, person.name, at_issuer=True)
 
-    async def refuse_sign_in(self, address: str | None, why: SignInRefused) -> None:
-        """Raises HTTPTooManyRequests for an address that tries too many."""
-        await self._slow_down(address, f"a sign-in that was refused ({why.why})")
-
-    async def _slow_down(self, address: str | None, what: str) -> None:
+    async def slow_down(self, address: str | None) -> None:
+        """Wait for this try's turn. Raises HTTPTooManyRequests where too many wait."""
         wait_s = self.throttle.wait_s(address, asyncio.get_running_loop().time())
         if wait_s is None:
-            _log.warning("too many wrong logins from %s", address)
-            text = f"Too many wrong logins from your address: wait {WAIT_S_MAX:g} s."
+            _log.warning("too many logins: one from %s is refused unread", address)
+            text = f"Too many logins are tried: wait {WAIT_S_MAX:g} s."
             raise web.HTTPTooManyRequests(text=text)
-        _log.warning("%s from %s", what, address)
         await asyncio.sleep(wait_s)
 
     def _begin(self, role: Role, name: str, *, at_issuer: bool = False) -> str:

@@ -3,12 +3,15 @@
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from services.console.access.sessions import Holder
 from services.console.context import CONTEXT
-from services.console.guard import COOKIE
+from services.console.guard import COOKIE, session_of
 from services.console.strict_headers import strict_headers
 from services.console.views.live_parts import live_parts
 
@@ -16,10 +19,18 @@ PERIOD_S = 2.0
 KEEPALIVE_S = 15.0  # after which a comment shows proxies and browsers that the stream is alive
 AGAIN_MS = 3_000  # before a browser connects again
 STREAMS_MAX = 60
+STREAMS_OF_ONE_MAX = 40  # of one person, or of all who share a token
 _MEDIA_TYPE = "text/event-stream"
 _UNBUFFERED = {"X-Accel-Buffering": "no"}  # a proxy that collects answers would hold the events
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    holder: Holder
+    session: str
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Streams:
@@ -27,31 +38,54 @@ class Streams:
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
         self._period_s = period_s
-        self._closing = asyncio.Event()
-        self._open = 0
+        self._closing = False
+        self._open: list[_Stream] = []  # the oldest first
 
     async def close(self, _: web.Application) -> None:
         """End them all."""
-        self._closing.set()
+        self._closing = True
+        for stream in self._open:
+            stream.is_over.set()
 
     async def serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """What the page's handler makes, again and again, for as long as the session lasts."""
-        if self._open >= STREAMS_MAX:
-            raise web.HTTPServiceUnavailable(text="Too many pages are open: reload this one.")
-        self._open += 1
+        session = session_of(request)
+        stream = _Stream(session.holder, session.csrf)
+        self._make_room(stream.holder)
+        self._open.append(stream)
         try:
-            return await self._serve(request, handler)
+            return await self._serve(request, handler, stream)
         finally:
-            self._open -= 1
+            if stream in self._open:
+                self._open.remove(stream)
 
-    async def _serve(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    def _make_room(self, holder: Holder) -> None:
+        """End a stream of the same holder, or of the one who has most of them."""
+        of = Counter(stream.holder for stream in self._open)
+        if of[holder] >= STREAMS_OF_ONE_MAX:
+            crowded = holder
+        elif len(self._open) >= STREAMS_MAX:
+            crowded = max(of, key=lambda it: of[it])
+        else:
+            return
+        theirs = [stream for stream in self._open if stream.holder == crowded]
+        sessions = Counter(stream.session for stream in theirs)
+        ended = max(theirs, key=lambda it: sessions[it.session])  # the oldest of the most
+        self._open.remove(ended)
+        ended.is_over.set()
+
+    async def _serve(
+        self, request: web.Request, handler: Handler, stream: _Stream
+    ) -> web.StreamResponse:
         known = await _parts(request, handler)  # what is no page is answered as without a stream
         strict = strict_headers(request.app[CONTEXT].static_files.style_source)
         response = web.StreamResponse(headers={**strict, **_UNBUFFERED})
         response.content_type = _MEDIA_TYPE
         try:
             await response.prepare(request)
-            await self._send(request, handler, response, known)
+            await self._send(request, handler, response, known, stream)
+            if stream.is_over.is_set() and not self._closing:
+                await response.write(b"event: over\ndata: {}\n\n")
         except ConnectionResetError:
             pass  # the browser has left the page
         return response
@@ -62,11 +96,12 @@ class Streams:
         handler: Handler,
         response: web.StreamResponse,
         known: Mapping[str, str],
+        stream: _Stream,
     ) -> None:
         await response.write(f"retry: {AGAIN_MS}\n\n".encode())
         await response.write(_event(known))
         sent_at = time.monotonic()
-        while await self._goes_on() and _has_session(request):
+        while await self._goes_on(stream) and _has_session(request):
             parts = await _parts(request, handler)
             changed = {name: html for name, html in parts.items() if known.get(name) != html}
             known = parts
@@ -78,13 +113,13 @@ class Streams:
                 await response.write(b":\n\n")
             sent_at = time.monotonic()
 
-    async def _goes_on(self) -> bool:
-        """Wait for the next turn; False when all are to end."""
+    async def _goes_on(self, stream: _Stream) -> bool:
+        """Wait for the next turn; False when the stream is to end."""
         try:
-            async with asyncio.timeout(self._period_s):
-                await self._closing.wait()
+            async with asyncio.timeout(0 if self._closing else self._period_s):
+                await stream.is_over.wait()
         except TimeoutError:
-            return True
+            return not self._closing
         return False
 
 

@@ -7,6 +7,9 @@ from services.console.access.tokens import Role
 SESSIONS_MAX = 1_000  # of one token, or of one person
 
 
+Holder = tuple[Role, str, bool]
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """Someone who was let in; `csrf` is the secret in the forms of these pages, `name` for `by`.
@@ -20,6 +23,11 @@ class Session:
     ends_s: float
     at_issuer: bool = False
 
+    @property
+    def holder(self) -> Holder:
+        """The token or the person to whom it belongs."""
+        return self.role, self.name, self.at_issuer
+
 
 class Sessions:
     """By the secret in the cookie; in memory alone, so a new start asks for the token again."""
@@ -32,8 +40,8 @@ class Sessions:
 
         Of more than SESSIONS_MAX by one token, the one unused for longest is out; no other token's.
         """
-        holder = _holder(session)
-        of_holder = [one for one, it in self._known.items() if _holder(it) == holder]
+        holder = session.holder
+        of_holder = [one for one, it in self._known.items() if it.holder == holder]
         if len(of_holder) >= SESSIONS_MAX:
             self.remove(of_holder[0])
         self._known[secret] = session
@@ -49,7 +57,3 @@ class Sessions:
     def remove(self, secret: str) -> Session | None:
         """Out; gives the session that there was."""
         return self._known.pop(secret, None)
-
-
-def _holder(session: Session) -> tuple[Role, str, bool]:
-    return session.role, session.name, session.at_issuer

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from services.console.access.person import SignInRefused
 
@@ -17,10 +18,16 @@ ALGORITHMS = (
 )
 TOKEN_CHARS_MAX = 64 * 1024
 KEYS_MAX = 100  # of an issuer
+KEY_CHARS_MAX = 1_400  # of one number in a key: RSA of 8,192 bits
+EXPONENT_CHARS_MAX = 8  # of RSA, 48 bits: a greater one costs more and protects nothing
+_SECRET = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})  # private and symmetric keys
 _REQUIRED = ("iss", "sub", "aud", "exp", "iat", "nonce")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 # What a token that was made by others can raise, beside the errors of the library.
-_UNREADABLE = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError, KeyError)
+_UNREADABLE = (
+    *(jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError, KeyError),
+    *(AttributeError, UnsupportedAlgorithm),
+)
 _JWT = jwt.PyJWT(options={"enforce_minimum_key_length": True})
 
 Claims = Mapping[str, Any]
@@ -54,6 +61,16 @@ def claims_of(
         return _refused("is signed with a key that the issuer does not publish")
     claims = _verified(token, fitting, algorithm, expected)
     return claims if isinstance(claims, SignInRefused) else _for_us(claims, expected)
+
+
+def is_usable(key: object) -> bool:
+    """Whether it may be a public key, of a size that is worth looking at."""
+    if not isinstance(key, dict) or key.get("kty") not in ("RSA", "EC", "OKP"):
+        return False
+    numbers = [key.get(name, "") for name in ("n", "e", "x", "y")]
+    if _SECRET & key.keys() or not all(isinstance(number, str) for number in numbers):
+        return False
+    return len(numbers[1]) <= EXPONENT_CHARS_MAX and max(map(len, numbers)) <= KEY_CHARS_MAX
 
 
 def _fitting(

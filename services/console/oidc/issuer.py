@@ -11,11 +11,12 @@ from aiohttp import ClientSession
 from services.console.access.person import Person, RoleRule, SignInRefused
 from services.console.access.sign_in import SignIn
 from services.console.oidc.fetching import json_of, refused
-from services.console.oidc.id_token import ExpectedToken, claims_of
+from services.console.oidc.id_token import KEYS_MAX, ExpectedToken, claims_of, is_usable
 from services.console.oidc.issuer_metadata import PATH, IssuerMetadata, metadata_of
 from services.console_settings import OidcSettings
 
 METADATA_S = 300.0  # for how long its addresses are remembered; its keys are not
+FAILED_S = 5.0  # for how long it is not asked again after it gave none
 
 
 class Issuer:
@@ -30,7 +31,7 @@ class Issuer:
     ) -> None:
         self._settings, self._rule, self._secret = settings, rule, secret
         self._session = session
-        self._known: IssuerMetadata | None = None
+        self._known: IssuerMetadata | SignInRefused | None = None
         self._known_until_s = 0.0
         self._asking = asyncio.Lock()
 
@@ -95,11 +96,10 @@ class Issuer:
                 return self._known
             issuer = self._settings.issuer
             found = await json_of(self._session, issuer.rstrip("/") + PATH)
-            if isinstance(found, SignInRefused):
-                return found
-            known = metadata_of(found, issuer)
-            if isinstance(known, IssuerMetadata):
-                self._known, self._known_until_s = known, now_s + METADATA_S
+            known = found if isinstance(found, SignInRefused) else metadata_of(found, issuer)
+            for_s = METADATA_S if isinstance(known, IssuerMetadata) else FAILED_S
+            self._known = known
+            self._known_until_s = asyncio.get_running_loop().time() + for_s
             return known
 
     async def _token(
@@ -133,7 +133,8 @@ class Issuer:
         keys = found.get("keys")
         if not isinstance(keys, list):
             return refused("publishes no keys")
-        return [key for key in keys if isinstance(key, dict)]
+        usable = [key for key in keys[:KEYS_MAX] if is_usable(key)]
+        return usable or refused("publishes no public key that can be used")
 
 
 def _with_query(url: str, query: Mapping[str, str]) -> str:

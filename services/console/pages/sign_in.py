@@ -1,5 +1,6 @@
 """The pages that send a person to the issuer and receive them back."""
 
+import logging
 import secrets
 import time
 from http import HTTPStatus
@@ -12,6 +13,8 @@ from services.console.context import CONTEXT
 from services.console.oidc.fetching import error_code, refused
 from services.console.oidc.issuer import Issuer
 from services.console.pages.render import page
+
+_log = logging.getLogger(__name__)
 
 BACK = "/login/callback"
 COOKIE = "answerbus_sign_in"
@@ -47,6 +50,7 @@ async def come_back(request: web.Request) -> web.Response:
     """In, if the issuer has said who that is, and they have a role here."""
     guard, query = request.app[CONTEXT].guard, request.query
     issuer = _issuer(request)
+    await guard.slow_down(request.remote)  # before the issuer is asked: each try asks it twice
     cookie, state = request.cookies.get(COOKIE, ""), _one(request, "state")
     sign_in = guard.sign_ins.resume(cookie, state, time.time())
     if sign_in is None:
@@ -57,7 +61,7 @@ async def come_back(request: web.Request) -> web.Response:
         named = _one(request, "iss") if "iss" in query else None
         found = await issuer.person(sign_in, _one(request, "code"), named, _own(request) + BACK)
     if isinstance(found, SignInRefused):
-        await guard.refuse_sign_in(request.remote, found)
+        _log.warning("a sign-in from %s is refused: %s", request.remote, found.why)
         return _refused(request, found, HTTPStatus.FORBIDDEN)
     secret = guard.let_in(found, request.remote)
     # A page and no redirect: a browser that comes from the issuer's site does not yet send the

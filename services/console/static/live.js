@@ -14,6 +14,7 @@ afterPaint(() => {
   const held = new Map(); // the newest of each part that waits for its reader
   let source = null;
   let paused = false;
+  let isOver = false; // another page took the place of this one
   let moved = 0;
   for (const kind of ["pointermove", "pointerdown", "keydown", "wheel"]) {
     document.addEventListener(kind, () => (moved = Date.now()), { passive: true });
@@ -112,6 +113,13 @@ afterPaint(() => {
       }
       look();
     });
+    source.addEventListener("over", () => {
+      isOver = true;
+      source.close();
+      source = null;
+      button.textContent = "Not live: too many pages are open. Reload";
+      button.classList.add("waits");
+    });
     source.addEventListener("error", () => {
       if (source !== null && source.readyState === EventSource.CLOSED) {
         source = null;
@@ -138,7 +146,7 @@ afterPaint(() => {
     if (document.hidden) {
       source?.close(); // a browser has six connections for all of its tabs
       source = null;
-    } else if (source === null) {
+    } else if (source === null && !isOver) {
       connect();
     }
   });
@@ -146,6 +154,10 @@ afterPaint(() => {
 
   button.hidden = false;
   button.addEventListener("click", () => {
+    if (isOver) {
+      location.reload();
+      return;
+    }
     paused = !paused;
     button.setAttribute("aria-pressed", String(paused));
     look();

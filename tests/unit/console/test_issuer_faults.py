@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from services.console.guard import COOKIE
-from services.console.oidc import signing_in
+from services.console.oidc import issuer, signing_in
 from services.console.oidc.fetching import BYTES_MAX
 from services.console.oidc.issuer_metadata import PATH
 from tests.unit.console.issuer import FakeIssuer, public_key, signed
@@ -24,6 +24,9 @@ from tests.unit.console.test_sign_in import door, query_of, refusal
 pytestmark = pytest.mark.wide  # many cases, each with two servers
 
 Claims = dict[str, Any]
+PRIVATE = json.loads(
+    RSAAlgorithm.to_jwk(rsa.generate_private_key(public_exponent=65_537, key_size=2_048))
+)
 DAY_S = 86_400
 
 
@@ -168,14 +171,23 @@ async def test_what_a_token_must_not_be(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda found: found.update(keys=[]), "does not publish"),
+        (lambda found: found.update(keys=[]), "publishes no public key"),
         (lambda found: found.update(keys={}), "publishes no keys"),
-        (lambda found: found.update(keys=[1, None, {"kty": []}]), "does not publish"),
+        (lambda found: found.update(keys=[1, None, {"kty": []}]), "publishes no public key"),
         (lambda found: found["keys"][1].update(use="enc"), "does not publish"),
         (lambda found: found["keys"][1].update(alg="ES256"), "does not publish"),
-        (lambda found: found["keys"][1].update(kty="oct", k="AAAA"), "wrong signature"),
+        (lambda found: found["keys"][1].update(kty="oct", k="AAAA"), "publishes no public key"),
+        (lambda found: found["keys"][1].update(PRIVATE), "publishes no public key"),
+        (lambda found: found["keys"][1].update(d="AQAB"), "publishes no public key"),
+        (lambda found: found["keys"][1].update(e="A" * 1_000), "publishes no public key"),
+        (lambda found: found["keys"][1].update(n="_" * 100_000), "publishes no public key"),
+        (lambda found: found.update(keys=[{"kty": "RSA"}] * 10_000), "does not publish"),
+        (lambda found: found.update(keys=[{"kty": "EC", "crv": "none"}]), "does not publish"),
+        (lambda found: found["keys"][1].update(kty="EC", crv="P-256", x="AA", y="AA"), "wrong"),
+        (lambda found: found["keys"][1].update(kty="OKP", crv="Ed448", x="AA"), "wrong"),
+        (lambda found: found.update(keys="x" * 1024 * 1024), "more than 256 KiB"),
         (lambda found: found["keys"][1].update(n="AA"), "wrong signature"),
-        (lambda found: found["keys"][1].update(n=1, e=None), "wrong signature"),
+        (lambda found: found["keys"][1].update(n=1, e=None), "publishes no public key"),
     ],
 )
 async def test_keys_that_are_none(
@@ -228,9 +240,10 @@ BROKEN = {
 @pytest.mark.parametrize("path", ["/token", "/keys", PATH])
 @pytest.mark.parametrize("name", BROKEN)
 async def test_an_issuer_that_is_broken_is_one_sentence_and_works_again_afterwards(
-    tmp_path: Path, path: str, name: str
+    tmp_path: Path, path: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer, sentence = BROKEN[name]
+    monkeypatch.setattr(issuer, "FAILED_S", 0.0)
     async with door(tmp_path) as at:
         at.issuer.answers[path] = answer
         begun = await at.here.get("/login/issuer")
@@ -359,3 +372,12 @@ async def test_whoever_fails_again_and_again_has_to_wait(tmp_path: Path) -> None
 
         assert response.status == 200, "who is right is let in at once"
         assert COOKIE in response.cookies
+
+
+async def test_an_issuer_that_fails_is_not_asked_for_each_who_comes(tmp_path: Path) -> None:
+    async with door(tmp_path) as at:
+        at.issuer.change_metadata = lambda found: found.clear()
+        answers = [await at.here.get("/login/issuer") for _ in range(20)]
+
+        assert {answer.status for answer in answers} == {502}
+        assert at.issuer.asked == [PATH]

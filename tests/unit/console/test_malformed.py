@@ -72,6 +72,7 @@ class Wire:
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(login_throttle, "INTERVAL_S", 0.0)
+    monkeypatch.setattr(login_throttle, "STRANGERS_INTERVAL_S", 0.0)
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from services.console import streams
 from services.console.guard import COOKIE
 from services.console.streams import Streams
 from services.console.views.live_parts import live_parts
-from tests.unit.console.context import VIEWER, Site, site
+from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
 
 LIMIT_S = 30.0
@@ -103,14 +103,17 @@ async def test_streams_end_when_the_server_does() -> None:
         response.close()
 
 
-async def test_there_is_a_limit_on_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_beyond_the_limit_takes_the_place_of_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(streams, "STREAMS_MAX", 1)
     async with site() as here:
         cookie = await here.log_in(VIEWER)
         async with stream(here, "/tail", cookie) as first:
             await event_of(first)
             async with stream(here, "/tail", cookie) as second:
-                assert second.status == 503
+                assert await event_of(second)
+                assert await was_ended(first)
 
 
 async def test_an_idle_stream_shows_that_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,3 +139,27 @@ async def test_an_idle_stream_shows_that_it_is_there(monkeypatch: pytest.MonkeyP
 )  # fmt: skip
 def test_live_parts_are_cut_out_whole(html: str, parts: dict[str, Any]) -> None:
     assert live_parts(html) == parts
+
+
+async def test_many_pages_of_one_viewer_leave_room_for_the_operators(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "STREAMS_MAX", 6)
+    monkeypatch.setattr(streams, "STREAMS_OF_ONE_MAX", 5)
+    async with site(stored("result/dep_bump")) as here, AsyncExitStack() as stack:
+        viewer, operator = await here.log_in(VIEWER), await here.log_in(OPERATOR)
+        pages = [await stack.enter_async_context(stream(here, "/tail", viewer)) for _ in range(8)]
+        ours = [await stack.enter_async_context(stream(here, "/tail", operator)) for _ in range(3)]
+
+        for page in ours:
+            assert await event_of(page)
+        for page in pages[:5]:
+            assert await was_ended(page), "the oldest of the viewer's make room"
+        for page in pages[5:]:
+            assert await event_of(page)
+
+
+async def was_ended(response: ClientResponse) -> bool:
+    """Whether the page is told that it is not live any more, and the stream ends."""
+    async with asyncio.timeout(LIMIT_S):
+        return b"event: over\n" in await response.read()

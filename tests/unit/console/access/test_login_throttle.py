@@ -6,7 +6,14 @@ import logging
 import pytest
 
 from services.console.access import login_throttle
-from services.console.access.login_throttle import BURST, INTERVAL_S, WAIT_S_MAX, LoginThrottle
+from services.console.access.login_throttle import (
+    BURST,
+    INTERVAL_S,
+    STRANGERS_BURST,
+    STRANGERS_INTERVAL_S,
+    WAIT_S_MAX,
+    LoginThrottle,
+)
 from tests.unit.console.context import OPERATOR, VIEWER, site
 
 HERE = "10.0.0.1"
@@ -41,6 +48,29 @@ def test_a_network_of_addresses_is_one_guesser() -> None:
     assert waits[-1] == INTERVAL_S
     assert at.wait_s("::ffff:10.0.0.9", 100.0) == 0.0
     assert at.wait_s(None, 100.0) == 0.0
+
+
+def test_all_strangers_together_are_bounded_and_shut_out_nobody_who_was_let_in() -> None:
+    at = LoginThrottle()
+    at.wait_s(HERE, 100.0)
+    at.let_in(HERE)
+    tries = 60 * 1_000
+    judged = sum(
+        at.wait_s(f"10.{n % 250}.{n % 251}.{n % 253}", 100.0 + n / 1_000) is not None
+        for n in range(tries)
+    )
+
+    assert judged <= STRANGERS_BURST + (60 + WAIT_S_MAX) / STRANGERS_INTERVAL_S
+    assert [at.wait_s(f"10.9.9.{n}", 160.0) for n in range(3)][-1] is None
+    assert at.wait_s(HERE, 160.0) == 0.0
+    assert at.wait_s("10.9.9.9", 160.0 + WAIT_S_MAX + 1) is not None, "once the others have ended"
+
+
+def test_who_is_let_in_again_and_again_does_not_wait() -> None:
+    at = LoginThrottle()
+    for _ in range(3 * BURST):
+        assert at.wait_s(HERE, 100.0) == 0.0
+        at.let_in(HERE)
 
 
 def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
