@@ -252,7 +252,15 @@ def _read_anew_at_half() -> AbstractContextManager[object]:
     return mock.patch.object(KafkaShard, "_start_reader", mutated)
 
 
+def _keys_without_workflow() -> AbstractContextManager[object]:
+    def mutated(self: RequestKey, part: str = "") -> str:
+        return f"{self.request_id}{part}@w"
+
+    return mock.patch.object(RequestKey, "record_key", mutated)
+
+
 MUTATIONS = (
+    Mutation("a record key lacks the workflow", _keys_without_workflow),
     Mutation("an id is forgotten early", _forgets_early),
     Mutation(
         "a chunk of ids is lost",

@@ -114,7 +114,8 @@ class Boundary:
         """The request of this partition that it is, and the workflow in which that waits."""
         try:
             body = json.loads(entry.value or b"")
-            name, workflow = str(body["request_id"]), str(body["workflow_id"])
+            workflow = str(body["workflow_id"])
+            name = f"{body['request_id']}@{workflow}"
         except (ValueError, LookupError, TypeError):
             return None
         if owner(workflow, self._partitions) != entry.partition:

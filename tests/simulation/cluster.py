@@ -336,8 +336,9 @@ class Cluster:
     def _note_ends(self, transaction: Transaction) -> None:
         for entry in transaction.entries:
             if entry.topic.endswith(TERMINAL_TOPICS):
-                ids = [content for name, content in entry.headers if name == "ce_requestid"]
-                self.boundary.ended((ids[0] or b"").decode() if ids else "")
+                about = {name: (content or b"").decode() for name, content in entry.headers}
+                name = f"{about.get('ce_requestid', '')}@{about.get('ce_subject', '')}"
+                self.boundary.ended(name)
             elif entry.topic.endswith(LISTING_TOPICS):
                 self.boundary.listed((entry.key or b"").decode())
 

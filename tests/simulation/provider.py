@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from answerbus.budget import Usage
+from services.telemetry.log_context import LOG_CONTEXT
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
@@ -24,6 +25,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.ports import NotReady, Ready
 from tests.chaos.audit.history import Call
 from tests.simulation.process import CURRENT, Process
+from tests.simulation.sides import side_of
 from tests.simulation.timeline import Timeline
 from tests.unit.worker.lane.virtual import VirtualClock
 
@@ -64,6 +66,7 @@ REPLY_NAMES = {
 class _Noted:
     """A call in the journal, as it comes to be known."""
 
+    workflow_id: str
     request_id: str
     attempt: int
     process: int
@@ -91,7 +94,8 @@ class SimProvider:
         """The notes of a process that is killed in the middle have no end."""
         process = CURRENT.get()
         number = process.number if process else 0
-        call = _Noted(prompt.request_id, prompt.attempt, number, self._now())
+        workflow = (LOG_CONTEXT.get() or {}).get("workflow_id", "")
+        call = _Noted(workflow, prompt.request_id, prompt.attempt, number, self._now())
         self.noted.append(call)
         name = f"{prompt.request_id}.{prompt.attempt}"
         self.timeline.tell(f"CALL {name} begins")
@@ -115,11 +119,12 @@ class SimProvider:
     async def close(self) -> None:
         pass
 
-    def journal(self) -> list[Call]:
-        """For the audit."""
+    def journal(self, side: str | None = None) -> list[Call]:
+        """For the audit: of all calls, or of those for workflows of a side."""
         return [
             Call(n.request_id, n.attempt, n.process, n.started, n.ended, n.reply)
             for n in self.noted
+            if side is None or side_of(n.workflow_id) == side
         ]
 
     def _now(self) -> datetime:

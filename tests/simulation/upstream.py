@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.chaos.audit.canonical import owner
 from tests.simulation.log import Headers
+from tests.simulation.sides import named
 
 Json = dict[str, Any]
 
@@ -47,6 +48,7 @@ class Upstream:
     there: int  # partitions of the topic, of which the deployment uses fewer
     published: list[tuple[bytes, str]] = field(default_factory=list)  # values and workflows
     bodies: list[Json] = field(default_factory=list)
+    equal_ids: bool = True  # each is used by two workflows
 
     def records(self) -> Iterator[tuple[float, int, bytes | None, Headers]]:
         """Waits, partitions, values and headers."""
@@ -83,6 +85,8 @@ class Upstream:
             yield owner(body["workflow_id"], self.partitions), _bytes(body)
 
     def _request(self, workflow: str) -> tuple[int, bytes]:
+        if self.equal_ids:
+            workflow = named(workflow, len(self.bodies))
         body = self._body(workflow)
         self.bodies.append(body)
         value = _bytes(body)
@@ -93,7 +97,7 @@ class Upstream:
         chance = self.chance
         body: Json = {
             "kind": "request",
-            "request_id": f"r-{len(self.bodies)}",
+            "request_id": f"r-{len(self.bodies) // (2 if self.equal_ids else 1)}",
             "workflow_id": workflow,
             "answer_schema": THING if chance.random() < 0.8 else {"kind": "text"},
             "context": {"instructions": "Say something."},

@@ -54,7 +54,9 @@ class RunHistory(History):
         self.people = People(self.cluster, seed, partitions=self.partitions)
         self.world = replace(self.world, provider=self.model, has_agents=True)
         requests = chance.choice((3, 6, 9))
-        self._upstream = RunUpstream(self.chance, self.partitions, requests, self.there)
+        self._upstream = RunUpstream(
+            self.chance, self.partitions, requests, self.there, equal_ids=False
+        )
         self._people_chance = chance
 
     @property

@@ -6,6 +6,7 @@ An application approves calls on the topic that it can write.
 import random
 from dataclasses import dataclass
 
+from answerbus.call_id import call_name
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, Topic
 from services.digest import text_digest
 from tests.chaos.audit.canonical import owner
@@ -34,7 +35,9 @@ class People(Outsider):
         for call in event["calls"] if event["kind"] == "step" else ():
             chance = random.Random(f"{self.seed} child {call['call_id']}")
             if call["tool"] == "delegate" and chance.random() < CANCELS_CHILD:
-                self.cancel(chance.choice(REFLECTS_S), event["workflow_id"], call["call_id"])
+                self.cancel(
+                    chance.choice(REFLECTS_S), event["workflow_id"], call_name(call["call_id"])
+                )
 
     def _decide(self, asked: Json) -> None:
         chance = random.Random(f"{self.seed} {asked['call_id']}")

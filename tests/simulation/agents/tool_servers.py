@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from answerbus.call_id import call_name
 from answerbus.topics import REQUESTS, TOOL_RESULTS
 from tests.chaos.audit.canonical import owner
 from tests.simulation.agents.outsider import Outsider
@@ -68,7 +69,7 @@ class ToolServers(Outsider):
         parent = {name: call["parent"][name] for name in ("request_id", "call_id")}
         body: Json = {
             "kind": "request",
-            "request_id": f"{call['call_id']}{ASKED_BY_TOOL}",
+            "request_id": f"{call_name(call['call_id'])}{ASKED_BY_TOOL}",
             "workflow_id": call["workflow_id"],
             "answer_schema": THING,
             "context": {"instructions": "Say something."},
