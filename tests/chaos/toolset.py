@@ -11,6 +11,8 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from answerbus.tools import ToolCall, Toolset
 from tests.chaos.script import TOOLSET
 
@@ -19,29 +21,31 @@ TIMEOUT_S = 8.0
 LASTS_S = (0.0, 0.2)
 LONG_S = 2.0  # what one call in so many lasts
 ONE_IN = 20
+BIG = (15_000, 60_000)  # empty objects: 60 KB, which a run takes, and more than it takes
+BIG_ONE_IN = 25
 
 deeds = Toolset(TOOLSET)
 
 
 @deeds.tool(timeout_s=TIMEOUT_S)
-async def often(step: int, call: ToolCall) -> str:
+async def often(step: int, call: ToolCall) -> JsonValue:
     """At least once: it may be repeated."""
     return await _noted("often", step, call)
 
 
 @deeds.tool(delivery="at_most_once", timeout_s=TIMEOUT_S)
-async def once(step: int, call: ToolCall) -> str:
+async def once(step: int, call: ToolCall) -> JsonValue:
     """At most once: what it does cannot be taken back."""
     return await _noted("once", step, call)
 
 
 @deeds.tool(delivery="at_most_once", approval="always", timeout_s=TIMEOUT_S)
-async def asked(step: int, call: ToolCall) -> str:
+async def asked(step: int, call: ToolCall) -> JsonValue:
     """Only if a person has approved it."""
     return await _noted("asked", step, call)
 
 
-async def _noted(tool: str, step: int, call: ToolCall) -> str:
+async def _noted(tool: str, step: int, call: ToolCall) -> JsonValue:
     run = uuid.uuid4().hex
     fields = {"run": run, "call_id": call.id, "delivery": call.delivery, "tool": tool}
     _note({"event": "start", **fields})
@@ -50,6 +54,8 @@ async def _noted(tool: str, step: int, call: ToolCall) -> str:
     async with call.heartbeat("at work"):
         await asyncio.sleep(lasts_s)
     _note({"event": "end", **fields})
+    if chance.randrange(BIG_ONE_IN) == 0:
+        return [{}] * chance.choice(BIG)
     return f"{tool} has done {step}"
 
 
