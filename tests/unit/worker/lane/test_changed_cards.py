@@ -49,9 +49,10 @@ def test_an_open_run_keeps_the_card_that_it_began_with(after: str, crashes: bool
         await finished(stage)
 
         assert terminals(stage.broker) == {"r-1": "result"}
-        assert [made["args"] for made in stage.calls()] == [{"order_id": "1"}, {"order_id": "2"}]
+        made = sorted(call["args"]["order_id"] for call in stage.calls())
+        assert made == ["1", "2"]
         assert stage.steps("approval_requested") == []
-        assert len({made["agent"]["digest"] for made in stage.calls()}) == 1
+        assert len({call["agent"]["digest"] for call in stage.calls()}) == 1
 
     run(main())
 
