@@ -16,6 +16,7 @@ from answerbus.dead_letter import (
 from answerbus.envelope import decode, encode
 from answerbus.event import key
 from answerbus.failure import Problem
+from answerbus.json_values import signs_of_values
 from answerbus.limits import (
     ENVELOPE_EXTRA_BYTES_MAX,
     FACTS_MAX,
@@ -195,7 +196,7 @@ def test_no_request_outgrows_the_events_that_carry_it() -> None:
     value["context"]["messages"] = [{"role": "user", "content": ""}] * MESSAGES_MAX
     value["context"]["instructions"] = "#"
     raw = json.dumps(value, separators=(",", ":"))
-    numbers = ",".join(["1e15"] * (REQUEST_VALUES_MAX - raw.count(",") - raw.count("{") - 4))
+    numbers = ",".join(["1e15"] * (REQUEST_VALUES_MAX - signs_of_values(raw.encode()) - 1))
     raw = raw.replace('"@"', f"[{numbers}]", 1)
     raw = raw.replace('"#"', '"' + "x" * (REQUEST_BYTES_MAX - len(raw)) + '"')
     assert REQUEST_BYTES_MAX - 8 < len(raw) <= REQUEST_BYTES_MAX
