@@ -217,7 +217,7 @@ async def test_people_control_runs_by_commands(bus: Bus) -> None:
     )
     assert json.loads(nothing.out) == []
     assert "r-1 support v3 · 1 step" in tree.out, tree.err
-    assert "approved by me: phoned" in tree.out
+    assert "(says me): phoned" in tree.out
     assert "cancelled by " in tree.out
     forged = [(entry["kind"], entry["topic"]) for entry in json.loads(verified.out)["breaks"]]
     assert ("changed", bus.topic(STEPS)) in forged, "these steps have no hashes of their own"

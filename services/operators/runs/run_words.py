@@ -8,7 +8,7 @@ from typing import assert_never
 
 from answerbus import call_outcome as outcomes
 from answerbus.budget import Spent
-from answerbus.control import ApprovalRequested
+from answerbus.control import Approval, ApprovalRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -122,7 +122,9 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
         parts.append(_took(call.took_ms))
     if call.decision is not None:
         control = call.decision.control
-        parts.append(f"{call.decision.effect} by {control.by}: {control.reason}")
+        said_by = control.said_by if isinstance(control, Approval) else None
+        who = f"{control.by} (says {said_by})" if said_by else control.by
+        parts.append(f"{call.decision.effect} by {who}: {control.reason}")
     return plain_line(" · ".join(parts))
 
 

@@ -129,7 +129,7 @@ def test_an_approved_call_is_called_and_a_denied_one_ends() -> None:
     (run,) = folded([*a_run(), decided("r-1.call.2.0")])
     *_, refund = run.calls
     assert (refund.status, run.state) == ("called", "waiting")
-    assert "approved by ops@acme: customer phoned" in shown(run)
+    assert "approved by kafka:ops (says ops@acme): customer phoned" in shown(run)
     assert not list(run.awaiting)
 
     (run,) = folded([*a_run(), decided("r-1.call.2.0", "denied"), ended("r-1.call.2.0", "denied")])
