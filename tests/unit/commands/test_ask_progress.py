@@ -52,9 +52,11 @@ def test_a_record_is_shown_if_it_is_about_the_request(seen: Event, text: str | N
 
 
 def test_a_retry_says_which_attempt_is_next_and_why() -> None:
-    retry = event("retry_request/throttled", request_id="r-1")
+    retry = event("retry_request/throttled", request_id="r-1", workflow_id=MINE.workflow_id)
 
     reported = progress_text(retry, MINE)
+    stranger = event("retry_request/throttled", request_id="r-1", workflow_id="stranger")
+    assert progress_text(stranger, MINE) is None
 
     assert reported
     assert reported.startswith("waits for attempt ")
