@@ -3,6 +3,8 @@
 import logging
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -99,22 +101,43 @@ _PARTS = {
 
 
 class _Commands(TyperGroup):
-    """Lists commands by their help, and loads one when it is run: all of them take seconds.
+    """Loads a command when it is run: the libraries of all of them take seconds.
 
     typer has no public types of what it is made of, hence the `Any`.
     """
 
+    _lists = False
+
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        self.commands = {name: TyperCommand(name, help=part.help) for name, part in _PARTS.items()}
+        self.commands = {  # for listing them, and for suggestions
+            name: TyperCommand(name, help=part.help) for name, part in _PARTS.items()
+        }
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - see TyperGroup
         return list(_PARTS)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """The command to run or to complete; an unknown name is an error with a suggestion."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, loaded(name) if name in _PARTS else command, rest
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - see TyperGroup
+        """The command itself; where commands are only listed, a name with its help."""
+        if cmd_name not in _PARTS:
+            return None
+        return self.commands[cmd_name] if self._lists else loaded(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        self._lists = True
+        try:
+            yield
+        finally:
+            self._lists = False
 
 
 def loaded(name: str) -> Any:

@@ -24,6 +24,6 @@ def event_data(record: DecodedRecord) -> object:
     """The event as it is on the wire, as JSON data."""
     match record.event:
         case Undecodable() | RetryEnded() as other:
-            return to_jsonable_python(other)
+            return to_jsonable_python(other, exclude={"body"})  # what was read of it
         case event:
             return event.model_dump(mode="json")

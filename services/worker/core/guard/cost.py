@@ -1,7 +1,6 @@
 """How much work checking a value would be, counted without checking: libraries have no timeout.
 
-All figures are bounds in nanoseconds of an ordinary core, measured keyword by keyword with
-tests/unit/worker/core/guard/test_cost.py.
+All figures are nanoseconds of an ordinary core, estimated from measurements of single keywords.
 """
 
 import json

@@ -16,6 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 from answerbus.envelope import encode
+from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, RUNS
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import closed_record
@@ -80,9 +81,13 @@ def test_an_old_ledger_says_to_this_version_what_it_said_to_its_own(path: Path) 
 
         for _ in range(2):
             ledger = recovered.ledger
-            known = ledger.known_place, ledger.known
             for it in closed:
-                found = known[it["workflow_id"] is not None](it["closes"])
+                workflow = it["workflow_id"]
+                found = (
+                    ledger.known_place(it["closes"])
+                    if workflow is None
+                    else ledger.known(RequestKey(workflow, it["closes"]))
+                )
                 assert found is not None
                 assert found.has_body(it["body_digest"])
             while ledger.closed.pack(now + timedelta(hours=2)):
