@@ -226,7 +226,7 @@ def main() -> None:
 
 def _is_of_set_up(error: Exception) -> bool:
     from answerbus.client.errors import BusUnavailable  # noqa: PLC0415 - it takes long to load
-    from services.settings import SetUpError  # noqa: PLC0415
+    from services.settings.settings import SetUpError  # noqa: PLC0415
 
     return isinstance(error, SetUpError | BusUnavailable)
 

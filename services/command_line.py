@@ -10,11 +10,11 @@ from rich.highlighter import JSONHighlighter
 from rich.segment import Segment
 from rich.text import Text
 
-from services.escaping import json_lines, plain
+from services.text.escaping import json_lines, plain
 
 if TYPE_CHECKING:
     from answerbus.client.bus import Bus
-    from services.settings import KafkaSettings
+    from services.settings.settings import KafkaSettings
 
 Config = Annotated[
     Path | None,
@@ -58,7 +58,7 @@ def json_shown(value: object) -> Text:
 def bus_of(settings: "KafkaSettings") -> "Bus":
     """The bus that the settings name. Raises SetUpError."""
     from answerbus.client.bus import Bus  # noqa: PLC0415 - Kafka's client, not needed for --help
-    from services.kafka import connection_options, option_names, servers  # noqa: PLC0415
+    from services.kafka.options import connection_options, option_names, servers  # noqa: PLC0415
 
     return Bus(
         servers(settings),

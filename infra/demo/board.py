@@ -12,8 +12,8 @@ from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.step import Step
 from infra.demo.cases import Case
-from services.escaping import plain
 from services.operators.records.decoded import DecodedRecord
+from services.text.escaping import plain
 
 
 @dataclass(frozen=True)

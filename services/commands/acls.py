@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from services.command_line import AsJson, Config
-from services.escaping import json_lines
-from services.settings import from_environment
+from services.settings.settings import from_environment
+from services.text.escaping import json_lines
 from services.topics.held_rights import resource_names
 from services.topics.rights.formats import AclFormat, Grantee, rendered
 from services.topics.rights.roles import TOOLSET_DEFAULT, Role, rights_of

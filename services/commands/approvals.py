@@ -12,7 +12,6 @@ from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
-from services.escaping import json_lines, plain_line
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.runs.open_approvals import (
@@ -24,7 +23,8 @@ from services.operators.runs.run_words import approval_lines, args_lines, show_t
 from services.operators.runs.shown_args import DIGEST_CHARS, is_intact, shown_args
 from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
-from services.settings import KafkaSettings, from_environment
+from services.settings.settings import KafkaSettings, from_environment
+from services.text.escaping import json_lines, plain_line
 
 app = typer.Typer(
     help="List, approve and deny the tool calls that await a person.", no_args_is_help=True

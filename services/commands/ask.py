@@ -24,7 +24,7 @@ _POLICIES = (
 
 def _contract_names() -> list[str]:
     """Read when a shell completes a line: plug-ins take a while to load."""
-    from services.plugins import contracts_with_distributions  # noqa: PLC0415
+    from services.settings.plugins import contracts_with_distributions  # noqa: PLC0415
 
     return [
         f"{contract.name}.v{contract.version}" for contract, _ in contracts_with_distributions()
@@ -32,7 +32,7 @@ def _contract_names() -> list[str]:
 
 
 def _profile_names(ctx: Any) -> list[str]:
-    from services.settings import from_environment  # noqa: PLC0415
+    from services.settings.settings import from_environment  # noqa: PLC0415
 
     config = ctx.params.get("config")
     return list(from_environment(Path(config) if config else None).profiles)

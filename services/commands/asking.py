@@ -17,15 +17,15 @@ from answerbus.event import Terminal
 from answerbus.outcome import Result
 from answerbus.registry import Registry
 from answerbus.request import Request
-from services import plugins
 from services.command_line import bus_of, stderr, stdout
 from services.commands.ask_progress import waiting_shown
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.client_of import client_of
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
-from services.escaping import json_line, plain, plain_json
-from services.settings import KafkaSettings, from_environment
+from services.settings import plugins
+from services.settings.settings import KafkaSettings, from_environment
+from services.text.escaping import json_line, plain, plain_json
 
 How = Literal["publish", "wait", "follow"]
 EXIT_CTRL_C = 130

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.escaping import json_lines, plain_line
 from services.operators.adapters.verify import verify as verify_topics
 from services.operators.audit.findings import MEANINGS, AuditFinding
 from services.operators.audit.verified import Verified
-from services.settings import KafkaSettings, from_environment
+from services.settings.settings import KafkaSettings, from_environment
+from services.text.escaping import json_lines, plain_line
 
 EXIT_BROKEN = 1
 BREAKS_SHOWN_MAX = 20

@@ -15,12 +15,12 @@ from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
-from services.escaping import json_lines, plain_line
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.replay.confirmation import confirm
 from services.replay.options import By, Reason, Yes, now, operator
-from services.settings import KafkaSettings, from_environment
+from services.settings.settings import KafkaSettings, from_environment
+from services.text.escaping import json_lines, plain_line
 
 REQUEST_AGE_MAX = timedelta(seconds=RUN_TTL_S_MAX, hours=1)  # what is older is not open any more
 CANDIDATES_SHOWN_MAX = 20  # workflows

@@ -25,7 +25,7 @@ from services.commands.ask_request import agent_of
 from services.commands.client_of import client_of
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
-from services.settings import from_environment
+from services.settings.settings import from_environment
 
 CHAT_BYTES_MAX = 256 * KIB  # of a conversation; what was said first is left out beyond that
 INSTRUCTIONS = "Answer the last message of the conversation."

@@ -2,8 +2,8 @@
 
 from answerbus.client import Client
 from answerbus.registry import Registry
-from services.kafka import client_options, option_names
-from services.settings import KafkaSettings
+from services.kafka.options import client_options, option_names
+from services.settings.settings import KafkaSettings
 
 
 def client_of(settings: KafkaSettings, registry: Registry | None = None) -> Client:

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from answerbus import asyncapi as bus_document
 from answerbus.schema_export import documents
-from services import plugins
 from services.command_line import AsJson, json_shown, stdout
 from services.commands.contract_facts import as_data, named, parts_of
-from services.escaping import json_lines
+from services.settings import plugins
+from services.text.escaping import json_lines
 
 app = typer.Typer(help="List, show and export the contracts of the bus.", no_args_is_help=True)
 

@@ -14,10 +14,10 @@ from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.event import Terminal
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
-from services.escaping import json_line
 from services.operators.runs.fold import RunFold
 from services.operators.runs.lines import RunLine, lines_of
 from services.operators.runs.rendering import tree_of
+from services.text.escaping import json_line
 
 Show = Callable[[Followed], None]
 

@@ -17,13 +17,13 @@ from answerbus.topics import LEDGER, RETRIES, RUNS
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
-from services.digest import bytes_digest
-from services.escaping import json_lines, plain
 from services.operators.adapters.writer import SOURCE
 from services.operators.records.stored import Place, Stored
-from services.private_records import excerpt
+from services.records.private_topics import excerpt
 from services.replay.options import operator
-from services.settings import from_environment
+from services.settings.settings import from_environment
+from services.text.digest import bytes_digest
+from services.text.escaping import json_lines, plain
 
 EXIT_SHUT = 1
 TopicName = Literal["ledger", "retries", "runs"]

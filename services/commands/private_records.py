@@ -15,11 +15,11 @@ from answerbus.private.ledger import (
 )
 from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStepRecord
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
-from services.chunk_numbers import ChunkNumbers
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Place, Stored
-from services.private_records import Fault, passes_by, private_event, runs_event
-from services.run_gaps import RunGaps
+from services.records.chunk_numbers import ChunkNumbers
+from services.records.private_topics import Fault, passes_by, private_event, runs_event
+from services.records.run_gaps import RunGaps
 
 PRIVATE = (LEDGER, RETRIES)
 OF_RUNS = (RUNS,)  # not every deployment has agents

@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from services.command_line import AsJson, Config, stderr, stdout
-from services.escaping import json_lines
-from services.profiles import Profile, RealProfile, ScriptedProfile
-from services.settings import from_environment, secret
+from services.settings.profiles import Profile, RealProfile, ScriptedProfile
+from services.settings.settings import from_environment, secret
+from services.text.escaping import json_lines
 
 _SHOWN_APART = {
     *("provider", "model", "dialect", "base_url", "api_key_env", "api_key_file", "script", "price")

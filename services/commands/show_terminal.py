@@ -11,9 +11,9 @@ from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.schema_name import schema_name
 from services.command_line import json_shown
-from services.escaping import plain, plain_line
 from services.operators.explain import died_text, failure_text, problem_text, remedy, written_text
 from services.operators.records.event_line import result_text
+from services.text.escaping import plain, plain_line
 
 NOTES_SHOWN_MAX = 3
 

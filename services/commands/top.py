@@ -15,8 +15,8 @@ from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.tasks.feed import Feed
 from services.console.tasks.polling import Poller
 from services.console.tasks.status_now import status_now
-from services.escaping import json_lines
-from services.settings import Settings, SetUpError, from_environment
+from services.settings.settings import Settings, SetUpError, from_environment
+from services.text.escaping import json_lines
 
 EVERY_S = 1.0
 POLLED_WITHIN_S = 10.0  # offsets and workers, before data are printed without them

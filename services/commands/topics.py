@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
-from services.agents import of_distributions
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.acls import acls
-from services.escaping import json_lines
-from services.settings import KafkaSettings, SetUpError, from_environment
+from services.settings.agents import of_distributions
+from services.settings.settings import KafkaSettings, SetUpError, from_environment
+from services.text.escaping import json_lines
 from services.topics.broker import topics_on
 from services.topics.planning.plan import Change, Create, Grow, Keep, Refused, Step, needed, plan
 from services.topics.planning.size import beyond

@@ -10,14 +10,14 @@ from rich.text import Text
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from services.command_line import AsJson, Config, bus_of, stdout
-from services.escaping import json_line
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.event_data import as_data
 from services.operators.records.event_line import STYLES, detail_of, line_of
 from services.operators.records.record_filter import RecordFilter
 from services.operators.timeline.folding import without_numbers
-from services.settings import KafkaSettings, from_environment
+from services.settings.settings import KafkaSettings, from_environment
+from services.text.escaping import json_line
 
 _PERIOD_MAX = 2  # such as retries and dead letters by turns
 TOPICS = (RESULTS, REFUSALS, RETRIES, DEAD_LETTERS)

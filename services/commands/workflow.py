@@ -24,7 +24,6 @@ from services.command_line import AsJson, Config, bus_of, screen, stderr, stdout
 from services.commands.terminal.timeline_rows import timeline_rows
 from services.commands.terminal.workflow_bars import bars
 from services.console.views.waterfall import waterfall
-from services.escaping import json_lines, plain_line
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
 from services.operators.records.stored import Place, Stored
@@ -36,7 +35,8 @@ from services.operators.timeline.entry import TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
 from services.operators.timeline.rendering import as_data, line_of
 from services.operators.timeline.timeline import may_concern, origin_of, timeline
-from services.settings import from_environment
+from services.settings.settings import from_environment
+from services.text.escaping import json_lines, plain_line
 
 EXIT_UNKNOWN = 1
 

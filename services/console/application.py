@@ -29,7 +29,7 @@ from services.console.pages.render import page
 from services.console.static_files import PATH as STATIC_PATH
 from services.console.streams import STREAMS, Streams, streamed
 from services.console.strict_headers import strict_headers
-from services.http_server import without_name
+from services.http.server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
 

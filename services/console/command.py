@@ -8,8 +8,8 @@ import typer
 
 from services.command_line import Config, stderr
 from services.console.main import run
-from services.live_mask import mask_of
-from services.settings import from_environment
+from services.settings.secrets import mask_of
+from services.settings.settings import from_environment
 from services.telemetry.logs import Level, start_logging
 
 

@@ -18,7 +18,7 @@ from services.console.tasks.polling import Poller
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
-from services.settings import Settings
+from services.settings.settings import Settings
 
 
 @dataclass(frozen=True)

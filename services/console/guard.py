@@ -16,7 +16,7 @@ from services.console.access.sessions import Session, Sessions
 from services.console.access.sign_in import SignIns
 from services.console.access.tokens import Role, Tokens
 from services.console.form import form_of
-from services.console_settings import SESSION_S_MAX
+from services.settings.console import SESSION_S_MAX
 
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"

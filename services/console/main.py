@@ -12,7 +12,6 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 from answerbus.client.bus import Bus
-from services import plugins
 from services.command_line import bus_of
 from services.console.access.origins import advice_on, origins_of
 from services.console.access.sessions import Sessions
@@ -31,12 +30,13 @@ from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
-from services.console_settings import ConsoleSettings
-from services.http_server import HttpServer
+from services.http.certificate import ServerCertificate, UnusableCertificate
+from services.http.server import HttpServer
 from services.operators.adapters.picker import Picker, picking
 from services.operators.dead_letters.forecast import KnownNames
-from services.server_certificate import ServerCertificate, UnusableCertificate
-from services.settings import Settings, SetUpError, secret
+from services.settings import plugins
+from services.settings.console import ConsoleSettings
+from services.settings.settings import Settings, SetUpError, secret
 
 
 async def run(settings: Settings, say: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from services.command_line import AsJson, Config, stdout
 from services.doctor.examine import examined, examined_as
 from services.doctor.findings.finding import Finding, Verdict
-from services.escaping import json_lines, plain
+from services.text.escaping import json_lines, plain
 from services.topics.rights.roles import TOOLSET_DEFAULT, Role
 
 EXIT_WRONG = 1

@@ -7,22 +7,28 @@ from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFai
 
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import RETRIES, TOPICS, Topic
-from services import plugins
-from services.agents import AgentError, AgentSettings, of_distributions, unknown_names
 from services.command_line import bus_of
 from services.doctor import broker, machine, workers
 from services.doctor.findings.finding import Finding
 from services.doctor.findings.judge import findings
 from services.doctor.findings.rights import rights_findings
 from services.doctor.trial import tried
-from services.profiles import Profile
-from services.settings import KafkaSettings, Settings, SetUpError, file_of, from_environment
+from services.settings import plugins
+from services.settings.agents import AgentError, AgentSettings, of_distributions, unknown_names
+from services.settings.profiles import Profile
+from services.settings.settings import (
+    KafkaSettings,
+    Settings,
+    SetUpError,
+    file_of,
+    from_environment,
+)
+from services.settings.worker import card_advice
 from services.topics.held_rights import held_rights, resource_names
 from services.topics.planning.plan import needed
 from services.topics.rights.roles import TOOLSET_DEFAULT, Role, rights_of
 from services.worker.adapters.clock import SystemClock
 from services.worker.profile_check import checked
-from services.worker_settings import card_advice
 
 _NO_RIGHT = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 _OTHER_ROLES = (

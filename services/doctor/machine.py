@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from packaging.requirements import Requirement
 
 from services.doctor.findings.finding import Finding
-from services.worker_settings import WorkerSettings
+from services.settings.worker import WorkerSettings
 
 DISTRIBUTIONS = ("answerbus", "answerbus-services")
 SHOWN = ("aiokafka", "faststream", "pydantic", "jsonschema-rs")

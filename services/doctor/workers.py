@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from services.doctor.findings.finding import Finding
-from services.settings import Settings
+from services.settings.settings import Settings
 
 TIMEOUT_S = 3.0
 _MISSING = "unknown"

@@ -4,7 +4,7 @@ from answerbus import explain
 from answerbus.cause import Cause
 from answerbus.dead_letter import DeadLetter
 from answerbus.failure import Failure, Problem
-from services.escaping import plain
+from services.text.escaping import plain
 
 
 def problem_text(problem: Problem) -> str:

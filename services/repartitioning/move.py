@@ -19,7 +19,7 @@ from services.repartitioning.planning import lanes
 from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
 from services.repartitioning.planning.open_runs import open_requests
 from services.repartitioning.planning.unread import forwarded
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.topics.broker import topics_on
 from services.topics.worker_groups import members_of
 from services.worker.adapters.clock import BrokerClock

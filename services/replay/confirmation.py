@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 import typer
 
 from services.command_line import stderr
-from services.escaping import plain_line
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import DeadLetterRow
+from services.text.escaping import plain_line
 
 LINES_MAX = 5
 

@@ -27,7 +27,7 @@ from services.replay.options import (
 )
 from services.replay.progress import progress
 from services.replay.stopping import HowEnded, leave, stopping
-from services.settings import from_environment
+from services.settings.settings import from_environment
 
 
 def dismiss(

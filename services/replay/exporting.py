@@ -11,7 +11,6 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.escaping import plain_line
 from services.operators.adapters.bodies import bodies
 from services.operators.dead_letters.selection import Selection, select
 from services.operators.explain import cause_text
@@ -19,7 +18,8 @@ from services.replay import views
 from services.replay.confirmation import report_unavailable_ids
 from services.replay.loading import loaded_once
 from services.replay.options import Ids, Limit, Since, Until, Where, selection_of
-from services.settings import from_environment
+from services.settings.settings import from_environment
+from services.text.escaping import plain_line
 
 SUFFIX = ".json"
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")  # as workers make ids; no other may name a file

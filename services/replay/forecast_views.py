@@ -6,10 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.dead_letter import Replayed
-from services.escaping import plain_line
 from services.operators.dead_letters.forecast import Forecast
 from services.replay import views
 from services.replay.stopping import HowEnded
+from services.text.escaping import plain_line
 
 RUNS_SHOWN = 20  # of a forecast; --json has all
 

@@ -20,7 +20,7 @@ from services.replay.loading import loading
 from services.replay.options import By, Reason, Yes, now, operator
 from services.replay.sending import Done, send
 from services.replay.stopping import leave
-from services.settings import from_environment
+from services.settings.settings import from_environment
 
 Files = Annotated[list[Path], typer.Argument(help="Files that `export` wrote, repaired.")]
 

@@ -17,7 +17,6 @@ from answerbus.failure import Failure, Invalid
 from answerbus.request import Prior
 from answerbus.topics import ATTEMPTS, TOPICS
 from services.command_line import AsJson, Config, bus_of, json_shown, stdout
-from services.escaping import plain, plain_line
 from services.operators.adapters.bodies import Body, bodies
 from services.operators.adapters.reader import reading
 from services.operators.dead_letters import index
@@ -34,7 +33,8 @@ from services.operators.timeline.timeline import may_concern, timeline
 from services.replay import views
 from services.replay.confirmation import report_unavailable_ids
 from services.replay.loading import loaded_once
-from services.settings import from_environment
+from services.settings.settings import from_environment
+from services.text.escaping import plain, plain_line
 
 LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
 

@@ -25,7 +25,7 @@ from services.replay.options import (
     keys_of,
     selection_of,
 )
-from services.settings import from_environment
+from services.settings.settings import from_environment
 
 By = Annotated[
     list[str] | None,

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from services import plugins
 from services.operators.dead_letters.edit import Edits, edits_of
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.groups import KEYS, Key, key_of
@@ -21,7 +20,8 @@ from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.prepare_replay import BudgetOverride
 from services.operators.dead_letters.row import STATUSES, Status
 from services.operators.dead_letters.selection import Selection
-from services.settings import Settings
+from services.settings import plugins
+from services.settings.settings import Settings
 
 KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
 _AMOUNT = re.compile(r"\d{1,15}")

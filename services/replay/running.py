@@ -43,7 +43,7 @@ from services.replay.options import (
 from services.replay.progress import progress
 from services.replay.sending import Done, send
 from services.replay.stopping import leave
-from services.settings import from_environment
+from services.settings.settings import from_environment
 
 Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so many a second.")]
 

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from answerbus.wire import format_timestamp
 from services.command_line import stderr
-from services.escaping import json_lines, plain_line
 from services.operators.dead_letters.groups import Group, Key
 from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
 from services.operators.dead_letters.row import DeadLetterRow, Funds
 from services.operators.records.within_limits import amount, local_time
+from services.text.escaping import json_lines, plain_line
 
 DEAD_AGAIN_SHOWN_MAX = 10
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from services.settings import SetUpError, TelemetrySettings, otlp_endpoint
+from services.settings.settings import SetUpError, TelemetrySettings, otlp_endpoint
 
 if TYPE_CHECKING:
     from services.telemetry.otlp import Otlp

@@ -9,9 +9,9 @@ from contextlib import nullcontext
 from typing import Literal, TextIO
 
 from answerbus.masking import NO_MASK, Mask
-from services.escaping import json_line
 from services.telemetry.log_context import LOG_CONTEXT
 from services.telemetry.repeat_limit import WINDOW_S, RepeatLimit
+from services.text.escaping import json_line
 
 Level = Literal["debug", "info", "warning", "error"]
 

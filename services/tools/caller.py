@@ -16,7 +16,7 @@ from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOL_RESULTS, card_owner, tool_calls
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 
 CALLS_PARTITION = 0  # of the toolset's topic: one server has it, and reads the calls in their order
 _POLL_MS = 200

@@ -19,8 +19,8 @@ from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import tool_calls
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.escaping import json_lines, plain_line
-from services.settings import SetUpError, from_environment
+from services.settings.settings import SetUpError, from_environment
+from services.text.escaping import json_lines, plain_line
 from services.tools.check.cases import Sample
 from services.tools.mcp_command import Concurrency, DrainS, mcp
 from services.tools.showing import (

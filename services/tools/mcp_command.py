@@ -8,7 +8,7 @@ from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
 from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
 from answerbus.toolset_card import ApprovalRule
 from services.command_line import Config
-from services.settings import from_environment
+from services.settings.settings import from_environment
 
 Concurrency = Annotated[
     int, typer.Option("--concurrency", min=1, max=256, help="How many calls run side by side.")

@@ -4,7 +4,7 @@ import logging
 
 from answerbus.client.errors import BusUnavailable
 from services.command_line import bus_of
-from services.settings import KafkaSettings, SetUpError
+from services.settings.settings import KafkaSettings, SetUpError
 from services.topics.held_rights import held_rights, resource_names
 from services.topics.rights.roles import rights_of
 

@@ -16,7 +16,7 @@ from answerbus.tools.serving import serve_on
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.command_line import bus_of
-from services.settings import KafkaSettings, SetUpError, secret
+from services.settings.settings import KafkaSettings, SetUpError, secret
 from services.tools.rights_check import check_rights
 
 _LINE = "%(asctime)s %(levelname)s %(message)s"

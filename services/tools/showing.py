@@ -9,7 +9,7 @@ from rich.text import Text
 from answerbus.tool_result import NOT_APPROVED, ToolFailure, ToolOk, ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
 from services.command_line import json_shown, stderr, stdout
-from services.escaping import plain_line
+from services.text.escaping import plain_line
 from services.tools.check.rule import Ruling
 
 _STYLES = {"ok": "green", "wrong": "bold red", "skipped": "dim"}

@@ -12,7 +12,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import TOPICS, Topic
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.topics.planning.plan import Change, Create, Found, Grow, Step
 
 ANSWER_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever

@@ -23,7 +23,7 @@ from aiokafka.protocol.transaction import EndTxnRequest
 
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.topics.authorized_operations import Authorized, authorized_operations
 from services.topics.rights.roles import TOOLSET_DEFAULT, ResourceNames, Right
 

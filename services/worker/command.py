@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from services.command_line import Config
-from services.live_mask import mask_of
-from services.settings import from_environment
-from services.settings_file import SettingsFile
+from services.settings.secrets import mask_of
+from services.settings.settings import SettingsFile, from_environment
 from services.telemetry.logs import Level, start_logging
 from services.worker.main import run
 from services.worker.processes import Processes

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from answerbus.masking import Mask
-from services.settings import Settings, SetUpError
+from services.settings.settings import Settings, SetUpError
 from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import advice_on, known_agents, pins_of
 from services.worker.adapters.building import BackendContext

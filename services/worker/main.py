@@ -15,11 +15,12 @@ from aiokafka.errors import KafkaError
 from faststream import FastStream
 
 from answerbus.topics import REQUESTS, TOOL_RESULTS
-from services import plugins
 from services.command_line import bus_of
-from services.kafka import connection_options, servers, topic_name
-from services.live_mask import LiveMask, mask_of
-from services.settings import KafkaSettings, Settings
+from services.kafka.options import connection_options, servers, topic_name
+from services.settings import plugins
+from services.settings.secrets import LiveMask, mask_of
+from services.settings.settings import KafkaSettings, Settings
+from services.settings.worker import card_advice
 from services.telemetry.counts import Counts
 from services.telemetry.exporter import exporter_of
 from services.worker.adapters import backends, garbage_collector
@@ -64,7 +65,6 @@ from services.worker.observer import Observer, Observers
 from services.worker.plans import Planner
 from services.worker.settings_monitor import FixedSettings, ReadSettings, SettingsMonitor
 from services.worker.siblings import Siblings
-from services.worker_settings import card_advice
 
 _log = logging.getLogger(__name__)
 

@@ -14,11 +14,10 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from services.escaping import plain
-from services.live_mask import mask_of
-from services.settings import Settings, SetUpError
-from services.settings_file import SettingsFile
+from services.settings.secrets import mask_of
+from services.settings.settings import Settings, SettingsFile, SetUpError
 from services.telemetry.logs import Level, start_logging
+from services.text.escaping import plain
 from services.worker.main import run
 from services.worker.shares import share
 from services.worker.siblings import Siblings

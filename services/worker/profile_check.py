@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from services.profiles import Profile
-from services.settings import SetUpError
+from services.settings.profiles import Profile
+from services.settings.settings import SetUpError
 from services.worker.adapters import backends
 from services.worker.adapters.clock import SystemClock
 

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.reloadable import digest_of, fixed_differences
-from services.settings import Settings, SetUpError
+from services.settings.reloadable import digest_of, fixed_differences
+from services.settings.settings import Settings, SetUpError
 from services.worker.health.watched import SettingsState
 
 LOOK_EVERY_S = 1.0

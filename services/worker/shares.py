@@ -1,8 +1,8 @@
 """Each process's share of limits that the settings state for all processes together."""
 
-from services.profiles import Profile
-from services.settings import KafkaSettings, Settings, SetUpError
-from services.worker_settings import WorkerSettings
+from services.settings.profiles import Profile
+from services.settings.settings import KafkaSettings, Settings, SetUpError
+from services.settings.worker import WorkerSettings
 
 
 def share(settings: Settings, number: int, processes: int) -> Settings:

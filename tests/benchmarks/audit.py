@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, LEDGER, PARTITIONS_DEFAULT, RESULTS, Topic
 from infra.kafka import start_broker
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 
 EXAMPLES = Path(__file__).parents[2] / "contracts/examples"
 ATTEMPTS_EACH = 4  # of each account: three retries and the result

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from answerbus.answers.plan_proposal import AskedPlanProposal
 from answerbus.registry import Registry
 from answerbus.request import Request
-from services.settings import Settings
+from services.settings.settings import Settings
 from services.worker.adapters import backends
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.providers.apis.connection import Connection

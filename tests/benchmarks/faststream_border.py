@@ -14,7 +14,7 @@ from aiokafka import ConsumerRecord
 from faststream import AckPolicy
 from faststream.kafka import KafkaBroker, TestKafkaBroker
 
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka.subscription import subscribe
 
 TOPIC = "requests"

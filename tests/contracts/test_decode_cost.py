@@ -19,7 +19,7 @@ from answerbus.limits import (
 )
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, RETRIES
-from services.private_records import private_event, runs_event
+from services.records.private_topics import private_event, runs_event
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.core.run.tool_report import read_report
 from tests.cost.budget import ANYBODY, MARGIN, WORKERS, Budget, peak_bytes, spent

@@ -9,7 +9,7 @@ import pytest
 
 from answerbus.envelope import ReceivedRequest, Undecodable, decode, decode_request
 from answerbus.event import Event
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 
 FOLDER = Path(__file__).parents[2] / "contracts"
 EXAMPLES = sorted((FOLDER / "examples").rglob("*.json"))

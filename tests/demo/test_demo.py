@@ -14,8 +14,8 @@ import pytest
 from infra.local_model import MODELS, fetch
 from infra.setup_error import SetupError
 from infra.stack import Place, Stack, find_stack
-from services.profiles import OpenAIProfile
-from services.settings import load
+from services.settings.profiles import OpenAIProfile
+from services.settings.settings import load
 
 ROOT = Path(__file__).parents[2]
 DEMO_LIMIT_S = 800.0  # on two idle cores it takes under a minute

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from infra.stack import Place
-from services.profiles import OpenAIProfile, ScriptedProfile
-from services.settings import Settings, load
+from services.settings.profiles import OpenAIProfile, ScriptedProfile
+from services.settings.settings import Settings, load
 
 
 def written(place: Place) -> Settings:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from answerbus.envelope import ReceivedRequest, decode_request
-from services.settings import load
+from services.settings.settings import load
 from tests.integration.bus import ANSWERED, Bus
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from services.settings import load
+from services.settings.settings import load
+from services.settings.worker import WorkerSettings
 from services.telemetry.metrics import METRICS
-from services.worker_settings import WorkerSettings
 from tests.infra.chart import (
     CHART,
     EXAMPLES,

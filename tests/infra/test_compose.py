@@ -17,8 +17,8 @@ from answerbus.tools.server import DRAIN_S_DEFAULT
 from answerbus.topics import PREFIX_DEFAULT
 from infra.docker_rights import FILE, NAMES, ROLES, script
 from services.cli import application
-from services.profiles import OpenAIProfile
-from services.settings import load
+from services.settings.profiles import OpenAIProfile
+from services.settings.settings import load
 from services.topics.rights.formats import Grantee, rendered
 from services.topics.rights.roles import Role, rights_of
 from tests.compose.granting import rows_of

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from services.profiles import OpenAIProfile
-from services.settings import load
+from services.settings.profiles import OpenAIProfile
+from services.settings.settings import load
 
 FILE = Path(__file__).parents[2] / "infra" / "answerbus.docker.toml"
 

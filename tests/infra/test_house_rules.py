@@ -144,7 +144,7 @@ def test_only_settings_read_the_environment_and_only_the_clock_the_time() -> Non
     }
 
     assert readers <= {
-        "services/settings.py",
+        "services/settings/settings.py",
         "services/worker/adapters/clock.py",
         "contracts/answerbus/client/client.py",
         "contracts/answerbus/tools/serving.py",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from infra.stack import Place
 from infra.stack import __main__ as command
 from infra.stack.settings_file import digest, write
-from services.settings import load
+from services.settings.settings import load
 
 FIRST = ("127.0.0.1:1", "http://127.0.0.1:2/v1", "small", ["http://127.0.0.1:3"])
 SECOND = ("127.0.0.1:11", "http://127.0.0.1:12/v1", "small", ["http://127.0.0.1:13"])

@@ -19,8 +19,8 @@ from infra.kafka import Broker, start_broker
 from services.console.guard import COOKIE
 from services.console.main import serving
 from services.console.tasks.feed import Feed
-from services.console_settings import ConsoleSettings, OidcSettings
-from services.settings import KafkaSettings, Settings
+from services.settings.console import ConsoleSettings, OidcSettings
+from services.settings.settings import KafkaSettings, Settings
 from tests.integration.bus import Bus, create_topics, request
 from tests.integration.certificates import Authority
 from tests.integration.dead_letters import letters, publish

@@ -12,7 +12,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 
 from answerbus.topics import SHARED_CARDS, STEPS, TOOL_RESULTS, Topic, toolset_cards
 from services.command_line import bus_of
-from services.settings import load
+from services.settings.settings import load
 from services.topics.held_rights import held_rights, resource_names
 from services.topics.rights.roles import rights_of
 from tests.integration.bus import Bus, create_topics

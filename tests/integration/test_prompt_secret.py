@@ -3,7 +3,7 @@
 import pytest
 
 from answerbus.topics import ATTEMPTS
-from services.settings import KafkaSettings, Settings, SetUpError
+from services.settings.settings import KafkaSettings, Settings, SetUpError
 from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from tests.integration.bus import ANSWERED, Bus, request
 

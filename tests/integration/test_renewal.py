@@ -14,7 +14,7 @@ from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import IllegalStateError
 
-from services.settings import load
+from services.settings.settings import load
 from services.worker import main
 from tests.integration.bus import ANSWERED, Bus, request
 

@@ -27,7 +27,7 @@ from services.operators.adapters.reader import reading
 from services.operators.adapters.verify import verify
 from services.operators.adapters.writer import Change, writing
 from services.operators.dead_letters.prepare_replay import PreparedReplay
-from services.settings import KafkaSettings, SetUpError, load
+from services.settings.settings import KafkaSettings, SetUpError, load
 from services.tools.serving import serve_checked
 from services.topics.broker import topics_on
 from services.topics.held_rights import resource_names

@@ -14,7 +14,7 @@ from services.commands.topics import applied
 from services.console.tasks import topic_counting
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import GroupStatus, TopicPoller
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.topics.planning.plan import needed
 from tests.integration.bus import Bus
 

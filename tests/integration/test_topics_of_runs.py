@@ -10,7 +10,7 @@ from answerbus.client.bus import Bus as ClientBus
 from answerbus.topics import CONTROLS, RUN_TOPICS, RUNS, STEPS, tool_calls, toolset_cards
 from services.commands.topics import applied
 from services.repartitioning.move import Moved, move
-from services.settings import KafkaSettings, SetUpError
+from services.settings.settings import KafkaSettings, SetUpError
 from services.topics.planning.plan import Keep, needed
 from tests.integration.bus import Bus
 

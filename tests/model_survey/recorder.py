@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from infra.ports import LOOPBACK
-from services.digest import text_digest
+from services.text.digest import text_digest
 
 CALL_LIMIT_S = 600.0
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from services.profiles import Profile
-from services.settings import SetUpError
+from services.settings.profiles import Profile
+from services.settings.settings import SetUpError
 from services.worker.adapters import backends
 from services.worker.plans import Backend
 from tests.providers.calls import StoppedClock

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from services.profiles import Profile
-from services.settings import SetUpError
+from services.settings.profiles import Profile
+from services.settings.settings import SetUpError
 from services.worker.adapters import backends
 from services.worker.adapters.building import BackendContext
 from tests.providers.calls import StoppedClock

@@ -12,8 +12,8 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from answerbus.masking import Mask
-from services.profiles import Profile
-from services.settings import SetUpError
+from services.settings.profiles import Profile
+from services.settings.settings import SetUpError
 from services.worker.adapters import backends
 from services.worker.adapters.clock import SystemClock
 from services.worker.core.attempt.reply import Answered, Rejected, Reply

@@ -12,7 +12,7 @@ from answerbus.limits import ANSWER_BYTES_MAX
 from answerbus.masking import MASKED, Mask
 from answerbus.registry import Registry
 from answerbus.request import TextRef
-from services.profiles import Profile
+from services.settings.profiles import Profile
 from services.worker.adapters import backends
 from services.worker.adapters.providers.masked import masked
 from services.worker.core.attempt.check import TooLarge, check

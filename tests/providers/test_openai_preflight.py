@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from services.profiles import OpenAIProfile
+from services.settings.profiles import OpenAIProfile
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.apis.openai import WITHOUT_SCHEMAS

@@ -8,7 +8,7 @@ import pytest
 from genai_prices.types import Tier, TieredPrices
 from pydantic import TypeAdapter
 
-from services.profiles import Profile
+from services.settings.profiles import Profile
 from services.worker.adapters import backends
 from services.worker.adapters.providers.prices import _usd, known_tariff
 from services.worker.core.attempt.plan import Tariff

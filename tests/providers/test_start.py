@@ -9,8 +9,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from infra.ports import free_ports
-from services.profiles import Profile
-from services.settings import SetUpError
+from services.settings.profiles import Profile
+from services.settings.settings import SetUpError
 from services.worker.adapters import backends
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.providers import http

@@ -14,7 +14,7 @@ from answerbus.client.timeout import OUTCOME_DELAY_S_MAX, TIMEOUT_S_DEFAULT
 from answerbus.schema_export import documents
 from services import cli
 from services.commands.waiting import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from tests.plugins.installing import write_plugin
 
 ROOT = Path(__file__).parents[2]
@@ -191,7 +191,12 @@ def test_set_up_errors_end_with_code_3_and_their_own_words(
 # What takes long to load: the client of Kafka, all events, settings, what validates and serves.
 HEAVY = {
     *("aiokafka", "faststream", "aiohttp", "openai", "jsonschema_rs", "jinja2", "cramjam"),
-    *("answerbus.request", "pydantic_settings", "services.kafka", "services.settings"),
+    *(
+        "answerbus.request",
+        "pydantic_settings",
+        "services.kafka.options",
+        "services.settings.settings",
+    ),
 }
 LOADED = "import sys, services.cli as c\ntry: c.main()\nexcept SystemExit: print(*sys.modules)"
 

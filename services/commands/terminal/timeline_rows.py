@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from services.escaping import plain_line
 from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
+from services.text.escaping import plain_line
 
 _TIME, _SINCE = 12, 11  # characters
 _INDENT = 2

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from services.console.views.stretches import BarKind
 from services.console.views.waterfall import Waterfall, WaterfallRow
-from services.escaping import plain_line
+from services.text.escaping import plain_line
 
 CELLS, CELLS_MIN = 60, 8  # of a bar
 NAME_CELLS = 24

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from services.loopback import LOOPBACK
+from services.settings.console import LOOPBACK
 
 DEFAULT_PORTS = {"http": 80, "https": 443}  # which browsers leave out of `Host` and `Origin`
 EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not listened at

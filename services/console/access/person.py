@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.console.access.tokens import Role
-from services.escaping import plain
+from services.text.escaping import plain
 
 NAME_CHARS_MAX = 200
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from services.loopback import LOOPBACK
+from services.settings.console import LOOPBACK
 
 TOKEN_CHARS_MIN = 16
 _NONE_NAMED: Mapping[str, str] = MappingProxyType({})

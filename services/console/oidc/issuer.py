@@ -13,7 +13,7 @@ from services.console.access.sign_in import SignIn
 from services.console.oidc.fetching import json_of, refused
 from services.console.oidc.id_token import KEYS_MAX, ExpectedToken, claims_of, is_usable
 from services.console.oidc.issuer_metadata import PATH, IssuerMetadata, metadata_of
-from services.console_settings import OidcSettings
+from services.settings.console import OidcSettings
 
 METADATA_S = 300.0  # for how long its addresses are remembered; its keys are not
 FAILED_S = 5.0  # for how long it is not asked again after it gave none

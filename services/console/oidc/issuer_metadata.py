@@ -6,7 +6,7 @@ from typing import Any
 
 from services.console.access.person import SignInRefused
 from services.console.oidc.fetching import refused
-from services.console_settings import is_protected
+from services.settings.console import is_protected
 
 PATH = "/.well-known/openid-configuration"
 URL_CHARS_MAX = 2_000

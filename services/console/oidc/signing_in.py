@@ -10,9 +10,9 @@ from services.console.access.person import RoleRule
 from services.console.access.tokens import Role
 from services.console.oidc.fetching import EXCHANGE_S_MAX
 from services.console.oidc.issuer import Issuer
-from services.console_settings import ConsoleSettings, OidcSettings
-from services.settings import SetUpError, secret
-from services.settings_secrets import secret_file
+from services.settings.console import ConsoleSettings, OidcSettings
+from services.settings.secrets import secret_file
+from services.settings.settings import SetUpError, secret
 
 CONNECTIONS_MAX = 10  # to the issuer, over all sign-ins: more wait for their turn
 

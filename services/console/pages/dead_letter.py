@@ -19,10 +19,10 @@ from services.console.pages.render import page
 from services.console.views.marked_json import CodeLine, difference, marked_json, schema_around
 from services.console.views.replay_form import ReplayForm
 from services.console.views.schema_place import schema_place
-from services.escaping import plain_json
 from services.operators.dead_letters.estimate import estimated_cost
 from services.operators.dead_letters.remedy import remedy_of
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
+from services.text.escaping import plain_json
 
 TEXT_BYTES_MAX = 64 * 1024  # of a request or of raw bytes, as they are shown
 _OUTPUT = "/output"  # where a wrapped answer holds what obeys the schema

@@ -15,10 +15,10 @@ from services.console.guard import SESSION
 from services.console.pages.frame import frame_values
 from services.console.views.chips import value_words
 from services.console.views.units import bytes_text, duration, share, short, usd
-from services.escaping import json_lines, plain
 from services.operators.dead_letters.why import why_text
 from services.operators.runs.run_words import show_text
 from services.operators.runs.shown_args import shown_args
+from services.text.escaping import json_lines, plain
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 

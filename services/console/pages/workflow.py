@@ -29,11 +29,11 @@ from services.console.state.workflow_index import WorkflowIndex, letter_key, ret
 from services.console.views.run_tree import trees
 from services.console.views.timeline_rows import TimelineRow, timeline_rows
 from services.console.views.waterfall import waterfall
-from services.escaping import plain_json
 from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.stored import Place, RetryEnded, Stored
 from services.operators.timeline.entry import TimelineEntry
 from services.operators.timeline.timeline import timeline
+from services.text.escaping import plain_json
 
 RECORDS_MAX = 200  # picked for one page, the newest; and of the ledger LEDGER_MAX beside them
 LEDGER_MAX = 20

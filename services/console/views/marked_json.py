@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from services.escaping import plain_json
+from services.text.escaping import plain_json
 
 LINES_MAX = 1_000  # of one document
 COMPARED_LINES_MAX = 400  # more take too long to compare

@@ -7,7 +7,7 @@ from services.doctor.findings.compaction import compaction_finding
 from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Group
 from services.doctor.findings.finding import Finding, Verdict
 from services.doctor.findings.run_topics import APPLY, faults_of, run_topics_findings
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.topics.clock_offset import OFFSET_S_MAX
 from services.topics.planning.plan import Change, Create, Found, Grow, Refused, plan
 from services.topics.planning.size import beyond, unfinished

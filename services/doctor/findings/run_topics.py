@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from answerbus.topics import Topic, card_owner, toolset_of
 from services.doctor.findings.facts import BrokerFacts
 from services.doctor.findings.finding import Finding
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.topics.planning.plan import Change, Create, Grow, Refused, plan
 
 APPLY = "run `answerbus topics apply`"

@@ -18,7 +18,7 @@ from answerbus.partition import Layout
 from answerbus.topics import APPROVALS, DEAD_LETTERS, REQUESTS, STEPS, Topic
 from answerbus.trace import Trace
 from services.operators.dead_letters.prepare_replay import PreparedReplay
-from services.resumed_steps import run_resumed
+from services.records.resumed_steps import run_resumed
 
 SOURCE = "/answerbus/replay"
 TRANSACTION_TIMEOUT_MS = 15_000

@@ -16,10 +16,10 @@ from answerbus.envelope import decode
 from answerbus.fail_fast import JsonReader
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
-from services.digest import record_digest
 from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.step_chain import StepChain
 from services.operators.records.stored import Place, Stored
+from services.text.digest import record_digest
 
 _CHAINED = JsonReader.of(Annotated[Step | ToolEnded, Field(discriminator="kind")])
 _SIGNS = (b'"step"', b'"tool_ended"')

@@ -11,13 +11,13 @@ from answerbus.attempt import Attempt
 from answerbus.fail_fast import JsonReader
 from answerbus.request_key import RequestKey
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, STEPS, TOPIC_OF_KIND, Topic
-from services.digest import record_digest
 from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
 from services.operators.audit.claims import Balance, ClaimedSpending, Ended
 from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.step_verification import StepVerification
 from services.operators.audit.verified import Verified
 from services.operators.records.stored import Place, Stored
+from services.text.digest import record_digest
 
 _ATTEMPT = JsonReader.of(Attempt)
 ACCOUNT_MEMORY = timedelta(milliseconds=LEDGER.retention_ms or 0)  # by default

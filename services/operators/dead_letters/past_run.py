@@ -9,11 +9,11 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
 from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep, RunResumed
 from answerbus.step import Step, ToolEnded
-from services.digest import record_digest
 from services.operators.audit.step_chain import StepChain
 from services.operators.dead_letters.effects import Deliveries, effects_of
 from services.operators.records.stored import Stored
-from services.resumed_steps import proves
+from services.records.resumed_steps import proves
+from services.text.digest import record_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from answerbus.call_outcome import CallOk, ResultTooLarge
 from answerbus.limits import TOOL_EXCERPT_BYTES_MAX
 from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
 from answerbus.wire import clip
-from services.digest import text_digest
+from services.text.digest import text_digest
 
 
 def shortened(resumed: ResumedRun, bytes_max: int) -> ResumedRun:

@@ -25,13 +25,13 @@ from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
-from services.escaping import plain_line
 from services.operators.explain import died_text, failure_text, problem_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RetryEnded
 from services.operators.records.tool_text import tool_text
 from services.operators.records.within_limits import amount, local_time
+from services.text.escaping import plain_line
 
 STYLES: Mapping[str, str] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from answerbus.private.runs import (
 from answerbus.resumed_run import RunResumed
 from answerbus.run_event import RunEvent
 from answerbus.step import Step, ToolEnded
-from services.escaping import plain_line
+from services.text.escaping import plain_line
 
 
 def run_text(event: RunEvent) -> str:

@@ -6,7 +6,7 @@ from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
 from answerbus.tool_result import ToolFailure, ToolOk, ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
-from services.escaping import plain_line
+from services.text.escaping import plain_line
 
 
 def tool_text(event: ToolEvent) -> str:

@@ -5,10 +5,10 @@ from typing import assert_never
 
 from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.step import Step, ToolEnded
-from services.escaping import plain_line
 from services.operators.records.run_text import run_text
 from services.operators.runs.run_words import approve_text, call_text
 from services.operators.runs.tree import CallNode, RunNode
+from services.text.escaping import plain_line
 
 RunLine = Step | ToolEnded | ApprovalRequested | ControlApplied
 

@@ -12,11 +12,11 @@ from answerbus.control import Approval, ApprovalRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
-from services.escaping import json_line, plain_line
 from services.operators.explain import died_text
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
+from services.text.escaping import json_line, plain_line
 
 LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
 PROPOSE = "propose"  # the tool of the calls that ask for proposals

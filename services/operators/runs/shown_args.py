@@ -5,8 +5,8 @@ import unicodedata
 from dataclasses import dataclass
 
 from answerbus.control import ApprovalRequested
-from services.digest import canonical_digest
-from services.escaping import plain_json
+from services.text.digest import canonical_digest
+from services.text.escaping import plain_json
 
 ARGS_CHARS_MAX = 4_000  # a person can read so much at a time; longer arguments are cut
 DIGEST_CHARS = 8  # of the digest, to be typed for arguments that are cut

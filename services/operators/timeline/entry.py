@@ -26,7 +26,6 @@ from answerbus.schema_name import schema_name
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
-from services.escaping import plain, plain_line
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
@@ -35,6 +34,7 @@ from services.operators.records.run_text import run_text
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.tool_text import tool_text
 from services.operators.records.within_limits import amount
+from services.text.escaping import plain, plain_line
 
 LETTER_SUFFIX = ".dead-letter"
 STYLES: Mapping[str, str] = MappingProxyType(

@@ -6,10 +6,10 @@ from datetime import datetime
 from rich.text import Text
 
 from answerbus.wire import format_timestamp
-from services.escaping import plain_line
 from services.operators.records.event_data import event_data
 from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
+from services.text.escaping import plain_line
 
 _KIND_WIDTH = max(map(len, STYLES))
 _SINCE = 12  # characters

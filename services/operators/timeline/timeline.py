@@ -28,10 +28,10 @@ from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import REQUESTS
-from services.forwarding import first_place
 from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.stored import Place, RetryEnded, Stored
 from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of
+from services.records.forwarding import first_place
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
 _SIGNS_MAX = 64  # workflows

@@ -15,10 +15,10 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.topics import Topic
-from services.digest import bytes_digest
 from services.operators.records.stored import Stored
-from services.private_records import Fault, private_event
+from services.records.private_topics import Fault, private_event
 from services.repartitioning.planning.closed_ids import divided, places_of
+from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
 from services.worker.ports import OutRecord
 

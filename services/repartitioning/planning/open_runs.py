@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from answerbus.private.ledger import Skipped
 from answerbus.request_key import SEPARATOR
 from services.operators.records.stored import Stored
-from services.private_records import passes_by, runs_event
+from services.records.private_topics import passes_by, runs_event
 
 
 def open_requests(records: Iterable[Stored]) -> list[str]:

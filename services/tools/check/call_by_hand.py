@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pydantic import JsonValue
 
 from answerbus.tool_call import CallApproval, ParentRef, ReplyPlace, ToolCallRecord
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from mcp import Client
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.tools.mcp.bridge import Connected, toolset_of
 from services.tools.mcp.session import McpSession, ServerPlace
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from answerbus.client.bus import Bus
 from answerbus.tools.server import ServerStuckError, ToolServer
 from answerbus.tools.serving import serve_on
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.tools.mcp.connection import LOOK_AGAIN_S, McpConnection, McpToolset
 from services.tools.mcp.session import session
 

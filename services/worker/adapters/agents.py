@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import chain
 
 from answerbus.private.runs import AgentDefinition
-from services.agents import AgentError, AgentSettings, of_distributions, unknown_names
-from services.settings import Settings, SetUpError
+from services.settings.agents import AgentError, AgentSettings, of_distributions, unknown_names
+from services.settings.settings import Settings, SetUpError
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from services.profiles import Profile, asks_alike
-from services.settings import SetUpError
-from services.settings_secrets import secrets_of_profiles
+from services.settings.profiles import Profile, asks_alike
+from services.settings.secrets import secrets_of_profiles
+from services.settings.settings import SetUpError
 from services.worker.adapters.building import BackendContext, backend_of
 from services.worker.adapters.providers.keys import key_files
 from services.worker.plans import Backend, BackendChange

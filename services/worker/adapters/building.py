@@ -6,8 +6,7 @@
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from services.live_mask import LiveMask
-from services.profiles import (
+from services.settings.profiles import (
     AnthropicProfile,
     GeminiProfile,
     OllamaProfile,
@@ -16,8 +15,9 @@ from services.profiles import (
     RealProfile,
     ScriptedProfile,
 )
-from services.secret_file import SecretFile
-from services.settings import SetUpError
+from services.settings.secret_file import SecretFile
+from services.settings.secrets import LiveMask
+from services.settings.settings import SetUpError
 from services.worker.adapters.providers.apis.anthropic import AnthropicApi
 from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from services.profiles import AnthropicProfile, Profile, ScriptedProfile
+from services.settings.profiles import AnthropicProfile, Profile, ScriptedProfile
 from services.worker.adapters.providers.apis.anthropic import CACHE_WRITE_FACTOR
 from services.worker.core.attempt.plan import Tariff
 

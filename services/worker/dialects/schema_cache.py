@@ -8,7 +8,7 @@ from functools import partial
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
-from services.digest import text_digest
+from services.text.digest import text_digest
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for

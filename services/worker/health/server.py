@@ -11,8 +11,8 @@ from itertools import chain
 from aiohttp import web
 
 from answerbus.masking import NO_MASK, Mask
-from services.http_server import HttpServer, without_name
-from services.settings import SetUpError
+from services.http.server import HttpServer, without_name
+from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
 from services.worker.core.health_hosts import is_meant

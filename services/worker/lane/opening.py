@@ -15,10 +15,10 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.topics import LEDGER, RUNS, Topic
-from services.chunk_numbers import ChunkNumbers
-from services.digest import bytes_digest
-from services.private_records import Fault, private_event, runs_event
-from services.run_gaps import RunGaps
+from services.records.chunk_numbers import ChunkNumbers
+from services.records.private_topics import Fault, private_event, runs_event
+from services.records.run_gaps import RunGaps
+from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.ticket import Ticket, ticket_of_retry
 from services.worker.lane.state.recovered_runs import RecoveredRuns

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from answerbus.call_id import call_name
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, Topic
-from services.digest import text_digest
+from services.text.digest import text_digest
 from tests.chaos.audit.canonical import owner
 from tests.simulation.agents.outsider import Outsider
 from tests.simulation.agents.setting import PREFIX, Json

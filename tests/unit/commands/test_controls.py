@@ -8,11 +8,11 @@ from answerbus.control import ApprovalRequested, ControlApplied
 from services.command_line import stdout
 from services.commands.approvals import check
 from services.commands.cancel import said_of
-from services.digest import canonical_digest
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import tree_of
 from services.operators.runs.run_words import approval_lines
 from services.operators.runs.shown_args import ARGS_CHARS_MAX
+from services.text.digest import canonical_digest
 from tests.unit.operators.runs.events import approval_asked, call, event, step
 
 CALL = "01a205d4-95e1-7d91-8f7d-22533807ec71.call.1.0"

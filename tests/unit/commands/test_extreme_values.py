@@ -17,7 +17,6 @@ from services.commands.workflow import contents, runs_of
 from services.console.tasks.feed import Feed
 from services.console.tasks.polling import Poller
 from services.console.views.waterfall import waterfall
-from services.escaping import json_line
 from services.operators.dead_letters.groups import BY_DEFAULT, Key, first_groups, members
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.decoded import decoded
@@ -36,6 +35,7 @@ from services.replay.views import (
     status_data,
     status_table,
 )
+from services.text.escaping import json_line
 from tests.unit.console.context import NOWHERE
 from tests.unit.operators.extreme_examples import EXTREMES, Extreme, extreme_records
 from tests.unit.operators.stored_examples import NOON_MS

@@ -30,7 +30,7 @@ from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.records.stored import Place, Stored
-from services.settings import Settings
+from services.settings.settings import Settings
 from tests.unit.operators.stored_examples import NOON_MS
 
 OPERATOR, VIEWER = "the-operators-own-token", "the-viewers-own-token"

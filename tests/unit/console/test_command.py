@@ -5,7 +5,7 @@ import socket
 import pytest
 from pydantic import ValidationError
 
-from services.console_settings import ConsoleSettings
+from services.settings.console import ConsoleSettings
 from tests.unit.test_cli import NOWHERE, ROOT, run
 
 LONG = "x" * 16

@@ -13,7 +13,7 @@ from services.console import form
 from services.console.access import login_throttle
 from services.console.application import application
 from services.console.guard import COOKIE
-from services.http_server import HttpServer
+from services.http.server import HttpServer
 from tests.unit.console.context import OPERATOR, Site, site
 
 pytestmark = pytest.mark.wide  # many cases, each of them long

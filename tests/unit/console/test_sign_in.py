@@ -16,8 +16,8 @@ from services.console.access.sign_in import SIGN_IN_S, SignIns
 from services.console.guard import COOKIE
 from services.console.oidc.issuer_metadata import PATH
 from services.console.pages.sign_in import COOKIE as SIGN_IN_COOKIE
-from services.console_settings import ConsoleSettings, OidcSettings
-from services.settings import Settings
+from services.settings.console import ConsoleSettings, OidcSettings
+from services.settings.settings import Settings
 from tests.unit.console.context import NIGHT, OPERATOR, Site, site
 from tests.unit.console.issuer import CLIENT, SECRET, FakeIssuer, issuing
 from tests.unit.operators.stored_examples import stored

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.doctor.examine import examined
-from services.settings import FILE_DEFAULT, FILE_OF_TRIAL
+from services.settings.settings import FILE_DEFAULT, FILE_OF_TRIAL
 
 
 async def settings_line(config: Path | None = None) -> str:

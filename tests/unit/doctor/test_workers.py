@@ -1,7 +1,7 @@
 """What the doctor tells of lanes that are not open."""
 
 from services.doctor.workers import addresses, disagreements, reason_of
-from services.settings import Settings
+from services.settings.settings import Settings
 
 
 def test_who_is_asked() -> None:

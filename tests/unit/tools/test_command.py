@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services import cli
 from services.command_line import PlainConsole
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.tools.showing import tools_table
 
 LONG = "the_weather_in_a_city_by_its_name_now"

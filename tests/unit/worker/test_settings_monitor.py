@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from services.reloadable import digest_of
-from services.settings import Settings, SetUpError
+from services.settings.reloadable import digest_of
+from services.settings.settings import Settings, SetUpError
 from services.worker.settings_monitor import AGAIN_S, LOOK_EVERY_S, SettingsMonitor
 from tests.unit.worker.lane.virtual import run
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from services.profiles import OpenAIProfile, ScriptedProfile
-from services.settings import KafkaSettings, Settings, SetUpError
+from services.settings.profiles import OpenAIProfile, ScriptedProfile
+from services.settings.settings import KafkaSettings, Settings, SetUpError
+from services.settings.worker import WorkerSettings
 from services.worker.shares import share
-from services.worker_settings import WorkerSettings
 
 SETTINGS = Settings(
     kafka=KafkaSettings(group_instance_id="host-a"),

@@ -13,8 +13,8 @@ from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.partition import Layout
 from answerbus.topics import RUN_TOPICS, TOPICS, Topic
 from services.command_line import bus_of
-from services.kafka import option_names, topic_name
-from services.settings import KafkaSettings, SetUpError
+from services.kafka.options import option_names, topic_name
+from services.settings.settings import KafkaSettings, SetUpError
 from services.topics.broker import topics_on
 from services.topics.planning.plan import Change, Found, plan
 from services.topics.planning.size import beyond, unusable

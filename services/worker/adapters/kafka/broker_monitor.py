@@ -8,8 +8,8 @@ from aiokafka.conn import collect_hosts
 
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
-from services.kafka import client_options
-from services.settings import KafkaSettings
+from services.kafka.options import client_options
+from services.settings.settings import KafkaSettings
 from services.worker.tasks.rounds import rounds
 
 LOOK_EVERY_S = 3.0

@@ -7,8 +7,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.client.diagnosis import describe_error
-from services.kafka import client_options
-from services.settings import KafkaSettings
+from services.kafka.options import client_options
+from services.settings.settings import KafkaSettings
 from services.worker.tasks.rounds import rounds
 
 LOOK_EVERY_S = 3.0

@@ -6,8 +6,8 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS, Topic
-from services.kafka import topic_name
-from services.settings import KafkaSettings
+from services.kafka.options import topic_name
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.closed_clients import ClosedClients
 from services.worker.adapters.kafka.forwarding import shards_of

@@ -12,8 +12,8 @@ from aiokafka.structs import OffsetAndMetadata
 from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.topics import REQUESTS
-from services.kafka import client_options, topic_name
-from services.settings import KafkaSettings
+from services.kafka.options import client_options, topic_name
+from services.settings.settings import KafkaSettings
 from services.topics.worker_groups import groups_of_workers, members_of
 
 LOOK_EVERY_S = 15.0

@@ -6,7 +6,7 @@ from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.client.errors import BusRefused, BusUnavailable
 from services.command_line import bus_of
-from services.settings import KafkaSettings, Settings, SetUpError, secret
+from services.settings.settings import KafkaSettings, Settings, SetUpError, secret
 
 
 async def prompt_secret(settings: Settings) -> bytes:

@@ -23,7 +23,7 @@ from answerbus.outcome import Origin
 from answerbus.request import Request
 from answerbus.resumed_run import RunResumed
 from answerbus.topics import APPROVALS
-from services.resumed_steps import proves
+from services.records.resumed_steps import proves
 
 # A transaction of an operator lasts 15 s at most; brokers' clocks differ by less than the rest.
 BEFORE = timedelta(minutes=10)

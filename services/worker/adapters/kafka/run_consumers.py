@@ -7,8 +7,8 @@ from typing import Any
 
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.topics import Topic
-from services.kafka import topic_name
-from services.settings import KafkaSettings
+from services.kafka.options import topic_name
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka.card_reader import CardReader
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.core.run.known_tools import KnownTools

@@ -10,8 +10,8 @@ from aiokafka import TopicPartition
 
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error
-from services.kafka import client_options
-from services.settings import KafkaSettings
+from services.kafka.options import client_options
+from services.settings.settings import KafkaSettings
 from services.topics.open_transactions import first_open_transaction
 from services.worker.tasks.rounds import rounds
 

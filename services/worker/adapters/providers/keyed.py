@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from services.secret_file import SecretFile
+from services.settings.secret_file import SecretFile
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Rejected, Reply
 from services.worker.ports import Provider, Readiness

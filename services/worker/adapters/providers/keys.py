@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from services.profiles import Profile, RealProfile, ScriptedProfile
-from services.secret_file import SecretFile
-from services.settings import SetUpError, secret
-from services.settings_secrets import secret_file
+from services.settings.profiles import Profile, RealProfile, ScriptedProfile
+from services.settings.secret_file import SecretFile
+from services.settings.secrets import secret_file
+from services.settings.settings import SetUpError, secret
 
 
 def key_files(profiles: Mapping[str, Profile]) -> tuple[dict[str, SecretFile], dict[str, str]]:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from answerbus import failure
 from answerbus.request import InlineRef, Prior, Request
-from services.digest import text_digest
+from services.text.digest import text_digest
 from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.earlier_attempts import turns_of
 from services.worker.core.attempt.fence import Fence

@@ -8,7 +8,7 @@ from answerbus.budget import Usage
 from answerbus.failure import Failure, Unknown
 from answerbus.outcome import ModelUsed
 from answerbus.wire import clip
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 from services.worker.core.attempt.reply import CallFacts
 from services.worker.core.budget.account import Account, Spend
 from services.worker.core.budget.ledger import Ledger

@@ -8,7 +8,7 @@ from answerbus.budget import Usage
 from answerbus.outcome import ModelUsed
 from answerbus.request import Request
 from answerbus.wire import clip
-from services.digest import text_digest
+from services.text.digest import text_digest
 from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt

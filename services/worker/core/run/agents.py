@@ -9,7 +9,7 @@ from answerbus.limits import DEFINITION_BYTES_MAX
 from answerbus.private.runs import AgentDefinition, ToolDefinition
 from answerbus.request import Request
 from answerbus.toolset_card import ApprovalRule, stricter
-from services.digest import canonical_digest, text_digest
+from services.text.digest import canonical_digest, text_digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from answerbus.private.runs import AskedCall
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import CallState
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 from services.worker.core.run.children import child_of
 from services.worker.core.run.delegation import calls_so_far, depth_of, read_args
 from services.worker.core.run.events import RunInputs

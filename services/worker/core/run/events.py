@@ -20,7 +20,7 @@ from answerbus.private.runs import (
 from answerbus.request import Request
 from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
-from services.digest import record_digest, text_digest
+from services.text.digest import record_digest, text_digest
 from services.worker.core.run.children import child_record
 from services.worker.core.run.run import Run, ToolCall, named
 

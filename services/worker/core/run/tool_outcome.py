@@ -14,7 +14,7 @@ from answerbus.limits import (
 )
 from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome
 from answerbus.wire import clip
-from services.digest import text_digest
+from services.text.digest import text_digest
 
 
 def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from answerbus.call_outcome import CallOk
 from answerbus.private.runs import RunStepRecord
 from answerbus.request import Message
-from services.digest import bytes_digest
+from services.text.digest import bytes_digest
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import call_names
 from services.worker.core.run.repeats import CallKey, failed, key_of, remark_after

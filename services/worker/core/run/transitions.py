@@ -21,7 +21,7 @@ from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepR
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
-from services.digest import text_digest
+from services.text.digest import text_digest
 from services.worker.core.run import events
 from services.worker.core.run.asked_calls import asked_calls, states_of
 from services.worker.core.run.children import ChildOutcome, outcome_of

@@ -18,7 +18,7 @@ from answerbus.problems import problems_of
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
 from answerbus.wire import clip
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject

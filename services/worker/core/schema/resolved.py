@@ -13,7 +13,7 @@ from answerbus.contract import Declined
 from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
 from answerbus.failure import Problem
 from answerbus.request import SchemaId
-from services.digest import text_digest
+from services.text.digest import text_digest
 
 JsonObject = dict[str, JsonValue]
 

@@ -23,7 +23,7 @@ from answerbus.tool_event import ToolEvent
 from answerbus.topics import RETRIES
 from answerbus.trace import Trace, read_trace
 from answerbus.wire import format_timestamp
-from services.forwarding import header_of, without_header
+from services.records.forwarding import header_of, without_header
 from services.worker.core.budget.account import Account
 from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.decision import Outcome

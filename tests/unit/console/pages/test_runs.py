@@ -13,9 +13,9 @@ from answerbus.topics import ATTEMPTS as ATTEMPTS_TOPIC
 from answerbus.topics import STEPS, TOPIC_OF_KIND
 from services.console.pages.runs import APPROVALS_OPEN, APPROVALS_SHOWN_MAX, PAGE_RUNS
 from services.console.views.live_parts import live_parts
-from services.digest import canonical_digest
 from services.operators.records.stored import Stored
 from services.operators.runs.shown_args import ARGS_CHARS_MAX
+from services.text.digest import canonical_digest
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, NotedControls, Site, site
 from tests.unit.operators.runs.events import (
     WORKFLOW,

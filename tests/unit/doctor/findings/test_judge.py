@@ -13,7 +13,7 @@ from services.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Gro
 from services.doctor.findings.finding import Finding
 from services.doctor.findings.judge import findings
 from services.doctor.machine import judged_files
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.topics.planning.plan import Found
 from tests.unit.worker.builders import NOW, after
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from answerbus.partition import Layout
 from answerbus.topics import CONTROLS, RUN_TOPICS, STEPS, TOPICS, Topic, tool_calls, toolset_cards
 from services.doctor.findings.run_topics import run_topics_findings
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.topics.planning.plan import needed
 from tests.unit.doctor.findings.test_judge import SETTINGS, WELL, findings_of, found
 

@@ -13,9 +13,9 @@ from answerbus.event import Event
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import TOPIC_OF_KIND
-from services.digest import record_digest
 from services.operators.audit.step_verification import RunEnded, StepVerification
 from services.operators.records.stored import Stored
+from services.text.digest import record_digest
 from tests.unit.operators.runs.events import (
     WORKFLOW,
     approval_asked,

@@ -10,11 +10,11 @@ import pytest
 
 from answerbus.dead_letter import DeadlinePassed
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
-from services.digest import canonical_digest
 from services.operators.audit.findings import MEANINGS, AuditFinding, FindingKind
 from services.operators.audit.verification import Verification
 from services.operators.audit.verified import Verified
 from services.operators.records.stored import Stored
+from services.text.digest import canonical_digest
 from services.worker.core.attempt.reply import CallFacts, Refused, TimedOut
 from tests.unit.operators.partition import WORKFLOW, Partition, changed
 from tests.unit.worker.builders import answered

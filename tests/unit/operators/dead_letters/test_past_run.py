@@ -22,7 +22,7 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.records.stored import Stored
-from services.resumed_steps import run_resumed
+from services.records.resumed_steps import run_resumed
 from tests.unit.operators.audit.test_step_verification import a_run, chained, changed
 from tests.unit.operators.dead_letters.examples import letter_event
 from tests.unit.operators.runs.events import AGENT, call, ended, step

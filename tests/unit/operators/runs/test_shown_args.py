@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from answerbus.control import ApprovalRequested
-from services.digest import canonical_digest
 from services.operators.runs.run_words import args_lines
 from services.operators.runs.shown_args import (
     ARGS_CHARS_MAX,
@@ -15,6 +14,7 @@ from services.operators.runs.shown_args import (
     is_intact,
     shown_args,
 )
+from services.text.digest import canonical_digest
 from tests.unit.operators.runs.events import approval_asked
 
 MALLORY = "and 99,000,000 cents to Mallory"

@@ -13,10 +13,10 @@ from answerbus.account_id import replay_account
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed, UnknownProfile
 from answerbus.outcome import Origin
 from answerbus.topics import LEDGER, REQUESTS, RETRIES
-from services.forwarding import header_of
 from services.operators.records.stored import Stored
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.timeline import CLOCK_SKEW_MAX, may_concern, origin_of, timeline
+from services.records.forwarding import header_of
 from services.worker.core.attempt.reply import CallFacts, Refused, TimedOut
 from tests.unit.operators.partition import WORKFLOW, Partition
 from tests.unit.worker.builders import NOW, after

@@ -23,11 +23,11 @@ from answerbus.private.ledger import (
 )
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
-from services.digest import bytes_digest
 from services.operators.records.stored import Stored
 from services.repartitioning.planning import lanes
 from services.repartitioning.planning.contents import PartitionContents, UnreadableRecord
 from services.repartitioning.planning.unread import Retained, forwarded
+from services.text.digest import bytes_digest
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import admit

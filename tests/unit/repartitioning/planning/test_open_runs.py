@@ -3,9 +3,9 @@
 from answerbus.envelope import encode
 from answerbus.private.ledger import Skipped
 from answerbus.topics import RUNS
-from services.digest import bytes_digest
 from services.operators.records.stored import Stored
 from services.repartitioning.planning.open_runs import open_requests
+from services.text.digest import bytes_digest
 from tests.unit.worker.builders import NOW
 
 

@@ -16,7 +16,7 @@ from answerbus.tools.call import ToolCall
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.running import Outcome, TimeLimit, run
 from answerbus.tools.toolset import Toolset
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.mapping.answered import progress_text, value_of

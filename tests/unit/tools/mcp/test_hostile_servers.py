@@ -17,7 +17,7 @@ from answerbus.tools.call import ToolCall
 from answerbus.tools.core.failing import ToolError
 from answerbus.tools.core.tool import Tool
 from answerbus.tools.toolset import Toolset
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.tools.mcp import stdio
 from services.tools.mcp.bounds import BYTES_PER_S, Pace
 from services.tools.mcp.connection import McpConnection, McpToolset

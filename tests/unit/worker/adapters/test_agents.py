@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.agents import AgentSettings
-from services.settings import Settings, SetUpError
+from services.settings.agents import AgentSettings
+from services.settings.settings import Settings, SetUpError
 from services.worker.adapters import agents
 from services.worker.adapters.agents import advice_on, pins_of
 

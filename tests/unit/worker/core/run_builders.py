@@ -20,7 +20,7 @@ from answerbus.request import Request, SchemaRef, TextRef
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolResult
 from answerbus.toolset_card import ToolCard
-from services.digest import text_digest
+from services.text.digest import text_digest
 from services.worker.core.run import transitions
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run

@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 from aiohttp import ClientSession
 
-from services.settings import SetUpError
+from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.core.attempt.reply import Unavailable

@@ -27,7 +27,7 @@ from answerbus.topics import (
     Topic,
     tool_calls,
 )
-from services.resumed_steps import proves, run_resumed
+from services.records.resumed_steps import proves, run_resumed
 from services.worker.adapters.kafka.run_reader import SPEAKING, RunReader
 from services.worker.context import Context, RunSetup
 from services.worker.core.attempt.prompt import Prompt

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from answerbus.topics import ATTEMPTS, RESULTS
-from services.digest import text_digest
+from services.text.digest import text_digest
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (

@@ -11,7 +11,7 @@ from answerbus.partition import partition_of
 from answerbus.private.ledger import CLOSED_KEY, ClosedRecord, LaneRecord
 from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, LEDGER, RESULTS, RETRIES, RUNS
-from services.private_records import private_event
+from services.records.private_topics import private_event
 from services.worker.core.attempt.reply import TimedOut
 from services.worker.core.outcome.decision import Decision
 from services.worker.lane.opening import RecoveredState

@@ -19,7 +19,7 @@ from services.operators.adapters.picker import PICK_TIMEOUT_S, Picker
 from services.operators.adapters.writer import COMMIT_TIMEOUT_S, Writer
 from services.operators.records.stored import Place
 from services.repartitioning import move
-from services.settings import KafkaSettings, SetUpError
+from services.settings.settings import KafkaSettings, SetUpError
 from services.topics import broker as topics
 from services.worker import main
 from services.worker.adapters.clock import BrokerClock

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from answerbus.request import ContractRef
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
-from services import plugins
+from services.settings import plugins
 from services.worker.core.attempt.reply import Reply
 from services.worker.plans import Planner
 from tests.unit.worker.builders import answered

@@ -23,7 +23,7 @@ from answerbus.topics import (
     RETRIES,
     Topic,
 )
-from services.digest import bytes_digest
+from services.text.digest import bytes_digest
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.context import Context, Limits
 from services.worker.core.attempt.plan import ProfileFacts

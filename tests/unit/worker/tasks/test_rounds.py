@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import clock_check
 from services.worker.adapters.kafka.membership import Membership

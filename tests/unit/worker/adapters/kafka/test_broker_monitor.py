@@ -3,7 +3,7 @@
 import asyncio
 
 from infra.ports import LOOPBACK, free_ports
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka.broker_monitor import BrokerMonitor
 
 LIMIT_S = 10.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka.subscription import heartbeat_ms
 
 

@@ -14,7 +14,7 @@ from faststream.kafka import TestKafkaBroker
 from answerbus.client.records.unreadable import Extent, Unreadable
 from answerbus.envelope import Undecodable
 from answerbus.private.ledger import Watched
-from services.settings import KafkaSettings
+from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.intake import Inbox

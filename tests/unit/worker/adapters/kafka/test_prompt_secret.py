@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.settings import Settings, SetUpError
+from services.settings.settings import Settings, SetUpError
 from services.worker.adapters.kafka.prompt_secret import prompt_secret
 
 NAMED = Settings.model_validate({"worker": {"prompt_secret_env": "MARKS"}})

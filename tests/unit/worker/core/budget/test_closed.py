@@ -12,7 +12,7 @@ from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.private.ledger import LEDGER_RECORD, ClosedIdsRecord, ClosedRecord, Skipped
 from answerbus.topics import LEDGER
-from services.digest import bytes_digest
+from services.text.digest import bytes_digest
 from services.worker.core.budget.closed import (
     CHUNK_IDS,
     CLOSED_MEMORY,

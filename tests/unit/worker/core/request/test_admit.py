@@ -28,8 +28,8 @@ from answerbus.limits import (
 )
 from answerbus.outcome import RetryRequest
 from answerbus.request_key import RequestKey
-from services.digest import canonical_digest
-from services.forwarding import FORWARDED_HEADER
+from services.records.forwarding import FORWARDED_HEADER
+from services.text.digest import canonical_digest
 from services.worker.core.budget.ledger import Ledger, closed_record
 from services.worker.core.outcome import events
 from services.worker.core.request.admit import (

@@ -6,7 +6,7 @@ from pydantic import JsonValue, ValidationError
 from answerbus.private.runs import AgentDefinition, BestOf, Delegation
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
-from services.agents import AgentSettings
+from services.settings.agents import AgentSettings
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run.composition import Funds, ModelSteps, composition_of
 from services.worker.core.run.delegation import within

@@ -13,7 +13,7 @@ from answerbus.failure import Invalid
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, RATIONALE_BYTES_MAX, REASON_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
-from services.digest import canonical_digest
+from services.text.digest import canonical_digest
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, AcceptedStep, ResolvedSchema, Unusable
 from tests.oracle import is_valid

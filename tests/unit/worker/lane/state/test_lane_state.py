@@ -13,7 +13,7 @@ from answerbus.failure import Invalid, Problem
 from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import LaneRecord
-from services.forwarding import FORWARDED_HEADER
+from services.records.forwarding import FORWARDED_HEADER
 from services.worker.core.attempt.reply import Throttled, TimedOut
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call

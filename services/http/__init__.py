@@ -1,0 +1,1 @@
+"""The HTTP server of our own services, and its certificate."""

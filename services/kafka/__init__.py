@@ -1,0 +1,1 @@
+"""The way to a Kafka cluster that the settings name."""

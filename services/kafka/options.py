@@ -1,0 +1,176 @@
+"""Client options for Kafka, derived from the settings once, for every service."""
+
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from aiokafka.conn import collect_hosts
+
+from answerbus.client.diagnosis import OptionNames
+from answerbus.topics import Topic
+from services.kafka.tokens import token_source
+from services.settings.secret_file import SecretFile
+from services.settings.secrets import secret_file
+from services.settings.settings import KafkaSettings, SetUpError, secret
+
+READ_COMMITTED = "read_committed"
+_PASSWORD_FILE = "`kafka.sasl_plain_password_file`"  # noqa: S105 - the name of the setting
+_PASSWORD = "sasl_plain_password"  # noqa: S105 - the name of the option
+OPTION_NAMES = OptionNames(
+    servers="`kafka.bootstrap_servers`",
+    protocol="`kafka.security_protocol`",
+    mechanism="`kafka.sasl_mechanism`",
+    user="`kafka.sasl_plain_username`",
+    password="the password in the variable that `kafka.sasl_plain_password_env` names",  # noqa: S106 - no password
+    token="`kafka.sasl_token_file` (`_env`, `_plugin`)",  # noqa: S106 - no token
+    authority="`kafka.ssl_cafile`",
+    certificate="`kafka.ssl_certfile` and `kafka.ssl_keyfile`",
+)
+
+
+def option_names(settings: KafkaSettings) -> OptionNames:
+    """What these settings call the options of a connection."""
+    if settings.sasl_plain_password_file is None:
+        return OPTION_NAMES
+    return replace(OPTION_NAMES, password="the password in the file of " + _PASSWORD_FILE)
+
+
+class ConnectionOptions(Mapping[str, Any]):
+    """Options of aiokafka's clients; each client that is made gets secrets as they are then."""
+
+    def __init__(self, fixed: Mapping[str, Any], password: SecretFile | None) -> None:
+        self._fixed, self._password = fixed, password
+
+    def __getitem__(self, name: str) -> Any:
+        """An option; the password anew from its file."""
+        if name == _PASSWORD and self._password is not None:
+            return self._password.value
+        return self._fixed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Their names."""
+        return iter(self._fixed)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._fixed)
+
+    def at(self, bootstrap_servers: str) -> "ConnectionOptions":
+        """The same, with the servers among them."""
+        return ConnectionOptions(
+            {"bootstrap_servers": bootstrap_servers, **self._fixed}, self._password
+        )
+
+
+def connection_options(settings: KafkaSettings) -> ConnectionOptions:
+    """What every aiokafka client takes of security. Raises SetUpError."""
+    options: dict[str, Any] = {"security_protocol": settings.security_protocol}
+    password = None
+    if settings.security_protocol.startswith("SASL"):
+        options["sasl_mechanism"] = settings.sasl_mechanism
+        if settings.sasl_mechanism == "OAUTHBEARER":
+            options["sasl_oauth_token_provider"] = token_source(settings)
+        else:
+            password = _password_file(settings)
+            options |= _user_and_password(settings, password)
+    if settings.security_protocol.endswith("SSL"):
+        options["ssl_context"] = _tls(settings)
+    return ConnectionOptions(options, password)
+
+
+def servers(settings: KafkaSettings) -> str:
+    """Where the brokers are, as every aiokafka client takes it. Raises SetUpError."""
+    try:
+        collect_hosts(settings.bootstrap_servers)
+    except ValueError:
+        raise SetUpError(
+            "Setting `kafka.bootstrap_servers` must be HOST:PORT, or several with commas between "
+            "them, such as kafka-1:9092,kafka-2:9092."
+        ) from None
+    return settings.bootstrap_servers
+
+
+def client_options(settings: KafkaSettings) -> dict[str, Any]:
+    """Both, as they are now, for a client of the moment. Raises SetUpError."""
+    return {"bootstrap_servers": servers(settings), **connection_options(settings)}
+
+
+def topic_name(settings: KafkaSettings, topic: Topic) -> str:
+    """A topic's name on this broker."""
+    return topic.full_name(settings.topic_prefix)
+
+
+def _password_file(settings: KafkaSettings) -> SecretFile | None:
+    path = settings.sasl_plain_password_file
+    return secret_file(path, "kafka.sasl_plain_password_file") if path else None
+
+
+def _user_and_password(settings: KafkaSettings, file: SecretFile | None) -> Mapping[str, Any]:
+    password = file.value if file else secret(settings.sasl_plain_password_env)
+    if settings.sasl_plain_username is None or password is None:
+        raise SetUpError(
+            "SASL needs `kafka.sasl_plain_username`, and `kafka.sasl_plain_password_env` naming "
+            "a variable that holds the password, or `kafka.sasl_plain_password_file` a file."
+        )
+    return {"sasl_plain_username": settings.sasl_plain_username, _PASSWORD: password}
+
+
+def _tls(settings: KafkaSettings) -> ssl.SSLContext:
+    authority, certificate, key = settings.ssl_cafile, settings.ssl_certfile, settings.ssl_keyfile
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise _unusable(f"`kafka.ssl_cafile` ({authority})", error, "a PEM file") from None
+    if certificate is None:
+        if key is not None:
+            raise SetUpError("`kafka.ssl_keyfile` needs `kafka.ssl_certfile` beside it.")
+        return context
+    phrase = _PassPhrase(settings)
+    try:
+        context.load_cert_chain(certificate, key, password=phrase)
+    except (OSError, ssl.SSLError) as error:
+        raise _of_own_certificate(settings, error, was_locked=phrase.was_asked) from None
+    return context
+
+
+class _PassPhrase:
+    """Asked for only if the key is encrypted; without one the terminal would be asked."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._key = settings.ssl_keyfile or settings.ssl_certfile
+        path = settings.ssl_password_file
+        file = secret_file(path, "kafka.ssl_password_file") if path else None
+        self._password = file.value if file else secret(settings.ssl_password_env)
+        self.was_asked = False
+
+    def __call__(self) -> str:
+        self.was_asked = True
+        if self._password:
+            return self._password
+        raise SetUpError(
+            f"The key {self._key} is encrypted: put its pass phrase into a variable, and name "
+            "that in `kafka.ssl_password_env`."
+        )
+
+
+def _of_own_certificate(settings: KafkaSettings, error: OSError, *, was_locked: bool) -> SetUpError:
+    files = f"{settings.ssl_certfile}, {settings.ssl_keyfile}"
+    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+        return SetUpError(
+            f"The key does not belong to the certificate ({files}): correct `kafka.ssl_certfile` "
+            "or `kafka.ssl_keyfile`."
+        )
+    if was_locked:
+        place = (
+            "the file of `kafka.ssl_password_file`"
+            if settings.ssl_password_file
+            else "the variable that `kafka.ssl_password_env` names"
+        )
+        return SetUpError(f"The pass phrase does not open the key ({files}): correct {place}.")
+    return _unusable(f"`kafka.ssl_certfile` or `kafka.ssl_keyfile` ({files})", error, "PEM files")
+
+
+def _unusable(which: str, error: OSError, wanted: str) -> SetUpError:
+    reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return SetUpError(f"{which} cannot be used ({reason}): name {wanted} that can be read.")

@@ -1,0 +1,1 @@
+"""Records that services write for each other: private topics, forwarded copies, proofs; pure."""

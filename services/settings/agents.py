@@ -1,0 +1,142 @@
+"""`[agents.NAME]`: the agents that a worker knows, from the settings and from distributions."""
+
+from collections.abc import Collection, Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Annotated, Any
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from answerbus import limits
+from answerbus.agent import Malformed, QualifiedTool
+from answerbus.budget import Budget
+from answerbus.private.runs import BestOf, Delegation
+from answerbus.problems import problems_of
+from answerbus.toolset_card import ApprovalRule
+from answerbus.wire import Digest, Name, Wire, at_most_bytes
+from services.settings.section import COUNT_MAX, JSON_IN_VARIABLE, Flag, Section, Whole
+
+GROUP = "answerbus.agents"
+
+
+_NAME = TypeAdapter[str](Name)
+
+
+class AgentError(Exception):
+    """An agent of a distribution cannot be used; the text says in one sentence what to change."""
+
+
+def _known(table: type[Wire]) -> BeforeValidator:
+    """Events may have members that a reader does not know, and settings may not."""
+
+    def check(value: Any) -> Any:
+        unknown = set(value) - set(table.model_fields) if isinstance(value, dict) else set()
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(sorted(map(str, unknown)))}")
+        return value
+
+    return BeforeValidator(check)
+
+
+class AgentSettings(Section):
+    """`[agents.NAME]`: its instructions, which tools it has, and how far it may go.
+
+    `tools` is all that exists for it. `approvals` are rules for some of them, which their cards can
+    only make stricter; `pins` fix the digest of the card of a toolset that some of them are of.
+    """
+
+    version: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 1
+    instructions: Annotated[str, Field(min_length=1), at_most_bytes(limits.DEFINITION_BYTES_MAX)]
+    tools: Annotated[
+        tuple[QualifiedTool, ...], JSON_IN_VARIABLE, Field(max_length=limits.AGENT_TOOLS_MAX)
+    ] = ()
+    approvals: Annotated[dict[QualifiedTool, ApprovalRule], JSON_IN_VARIABLE] = {}
+    pins: Annotated[dict[str, Digest], JSON_IN_VARIABLE] = {}
+    steps_max: Annotated[Whole, Field(ge=1, le=limits.STEPS_MAX)] = limits.STEPS_DEFAULT
+    calls_max: Annotated[Whole, Field(ge=1, le=limits.STEP_CALLS_MAX)] = limits.STEP_CALLS_MAX
+    parallel_max: Annotated[Whole, Field(ge=1, le=limits.PARALLEL_CALLS_MAX)] = (
+        limits.PARALLEL_CALLS_DEFAULT
+    )
+    transcript_bytes_max: Annotated[Whole, Field(ge=1_024, le=limits.TRANSCRIPT_BYTES_MAX)] = (
+        limits.TRANSCRIPT_BYTES_MAX
+    )
+    budget: Annotated[Budget, JSON_IN_VARIABLE] = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
+    malformed: Malformed = "retry"
+    remember_thoughts: Flag = False
+    show_thoughts: Flag = False
+    delegate: Annotated[Delegation | None, _known(Delegation), JSON_IN_VARIABLE] = None
+    best_of: Annotated[BestOf | None, _known(BestOf), JSON_IN_VARIABLE] = None
+
+    @field_validator("tools")
+    @classmethod
+    def _each_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(tools)) < len(tools):
+            raise ValueError("each tool once")
+        return tools
+
+    @model_validator(mode="after")
+    def _rules_are_for_its_tools(self) -> "AgentSettings":
+        """A misspelt one would rule nothing, and its tool would go without."""
+        if unknown := sorted(self.approvals.keys() - set(self.tools)):
+            raise ValueError(f"`approvals` of what is not among `tools`: {', '.join(unknown)}")
+        toolsets = {tool.partition(".")[0] for tool in self.tools}
+        if unknown := sorted(self.pins.keys() - toolsets):
+            raise ValueError(f"`pins` of toolsets that `tools` has none of: {', '.join(unknown)}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_composition(self) -> "AgentSettings":
+        if self.best_of and (self.tools or self.delegate):
+            raise ValueError(
+                "`best_of`, or `tools` and `delegate`: with it no model calls anything"
+            )
+        return self
+
+
+def unknown_names(agents: Mapping[str, AgentSettings], profiles: Collection[str]) -> Iterator[str]:
+    """In a sentence each, the names in `delegate` and `best_of` of agents and profiles to ask.
+
+    Such a one is never asked: a model that chooses it is shown that, and a selection ends its run.
+    """
+    for name, agent in sorted(agents.items()):
+        delegate, best_of = agent.delegate or Delegation(), agent.best_of or BestOf()
+        selectors = (best_of.selector,) if best_of.selector else ()
+        for kind, wanted, known in (
+            ("agent", delegate.agents, agents),
+            ("profile", (*delegate.profiles, *best_of.profiles, *selectors), profiles),
+        ):
+            for one in sorted(set(wanted) - set(known)):
+                yield f"the agent {name!r} names the {kind} {one!r}, and there is none of that name"
+
+
+def of_distributions() -> Mapping[str, AgentSettings]:
+    """Those that installed distributions bring, each a table as in the settings.
+
+    Raises AgentError.
+    """
+    return dict(_loaded())
+
+
+def _loaded() -> Iterator[tuple[str, AgentSettings]]:
+    for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+        try:
+            table: Any = entry.load()
+            yield _NAME.validate_python(entry.name), AgentSettings.model_validate(table)
+        except ValidationError as error:
+            first = problems_of(error, table)[0]
+            raise _error(entry.name, f"{first.path}: {first.expected}") from None
+        except Exception as error:  # the distribution's own code runs here
+            raise _error(entry.name, f"it does not load ({type(error).__name__})") from error
+
+
+def _error(name: str, fault: str) -> AgentError:
+    return AgentError(
+        f"The agent {name!r} of an installed distribution cannot be used: {fault}. Mend or "
+        "uninstall that distribution."
+    )

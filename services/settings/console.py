@@ -1,0 +1,87 @@
+"""`[console]`: the address of the operators' pages, and access to them."""
+
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from services.settings.section import JSON_IN_VARIABLE, FileName, Section, Text, Whole
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+SESSION_S_MAX = 12 * 3_600
+OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
+_ClaimValue = Annotated[str, Field(min_length=1, max_length=1_000)]
+_ClaimValues = Annotated[tuple[_ClaimValue, ...], JSON_IN_VARIABLE, Field(max_length=1_000)]
+
+
+class OidcSettings(Section):
+    """`[console.oidc]`: people sign in at an issuer of OpenID Connect.
+
+    `role_claim` names what of an ID token says who may do what: a claim, or a path with dots to
+    one within others. Who has one of `operators` there is an operator, else who has one of
+    `viewers` a viewer; `name_claim` is what their actions are signed with.
+    """
+
+    issuer: Annotated[str, Field(pattern=r"^https?://[^?#]+$", max_length=1_000)]
+    client_id: Annotated[Text, Field(max_length=1_000)]
+    client_secret_env: str | None = None
+    client_secret_file: FileName | None = None
+    scopes: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[!#-\[\]-~]+$")], ...],
+        JSON_IN_VARIABLE,
+        Field(max_length=100),
+    ] = ("openid", "profile", "email")
+    name_claim: Text = "preferred_username"
+    role_claim: Text = "groups"
+    operators: _ClaimValues = ()
+    viewers: _ClaimValues = ()
+    clock_skew_s: Annotated[Whole, Field(ge=0, le=600)] = 60
+    ca_file: FileName | None = None
+
+    @model_validator(mode="after")
+    def _can_let_in(self) -> Self:
+        if not is_protected(self.issuer):
+            raise ValueError("`issuer` must be an https address, or one of this machine")
+        if self.client_secret_env and self.client_secret_file:
+            raise ValueError("a secret lies in one place: leave `client_secret_env` or `_file` out")
+        if not self.operators and not self.viewers:
+            raise ValueError("no one could sign in: name values of the claim in `operators`")
+        if "openid" not in self.scopes:
+            raise ValueError("`scopes` must have openid")
+        return self
+
+
+def is_protected(url: str) -> bool:
+    """Whether what is sent there cannot be read or changed on its way."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK))
+
+
+class ConsoleSettings(Section):
+    """`[console]`: where operators' pages are served, to whom, and whom they ask.
+
+    `operators` says by name which variable holds the token of each who has one of their own;
+    `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
+    """
+
+    host: Text = "127.0.0.1"
+    port: Annotated[Whole, Field(ge=0, le=65_535)] = 8090
+    operator_token_env: str | None = None
+    operators: Annotated[dict[OperatorName, str], JSON_IN_VARIABLE, Field(max_length=1_000)] = {}
+    viewer_token_env: str | None = None
+    oidc: OidcSettings | None = None
+    session_s: Annotated[Whole, Field(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
+    public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
+    ssl_certfile: FileName | None = None
+    ssl_keyfile: FileName | None = None
+    workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
+
+    @model_validator(mode="after")
+    def _has_a_certificate_for_its_key(self) -> Self:
+        if self.ssl_keyfile and not self.ssl_certfile:
+            raise ValueError("`ssl_keyfile` needs `ssl_certfile` beside it")
+        return self

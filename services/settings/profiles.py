@@ -1,0 +1,141 @@
+"""`[profiles.NAME]` in the settings: a provider, a model, and how it is asked."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from answerbus.limits import EQUAL_ANSWERS_DEFAULT
+from services.settings.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
+
+_Dialect = Literal["native", "prompted"]
+
+
+PRICE_USD_MAX = 1_000_000.0  # of a million tokens: a dollar each
+
+
+class Price(Section):
+    """What a million tokens cost, in US dollars."""
+
+    input_usd: Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
+    output_usd: Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
+
+
+class _Profile(Section):
+    timeout_s: Annotated[Number, Field(gt=0, le=3_600)] = 60
+    max_in_flight: Annotated[Whole, Field(ge=1, le=100_000)] = 500
+    max_output_tokens: Annotated[Whole, Field(ge=1, le=1_000_000)] = 4_096
+    context_tokens: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
+    equal_answers_max: Annotated[Whole, Field(ge=0, le=COUNT_MAX)] = EQUAL_ANSWERS_DEFAULT
+    requests_per_minute: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] | None = None
+    tokens_per_minute: Annotated[Whole, Field(ge=1, le=1_000 * COUNT_MAX)] | None = None
+    scope: Literal["group", "worker"] = "group"  # of the three limits
+    price: Price | None = None
+
+
+class _Reached(_Profile):
+    model: Text
+    base_url: Text | None = None
+    check_model: Flag = True
+    api_key_file: FileName | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _has_no_query(cls, base_url: str | None) -> str | None:
+        """Paths are appended to it, and a key in it would be no secret."""
+        if base_url is not None and not {"?", "#"}.isdisjoint(base_url):
+            raise ValueError(
+                "must end before any `?` or `#`, since paths are appended to it; "
+                "put a key into the variable that `api_key_env` names"
+            )
+        return base_url
+
+    @model_validator(mode="after")
+    def _has_one_key(self) -> Self:
+        if self.api_key_file is not None and self.names_key_variable:
+            raise ValueError("a key lies in one place: leave `api_key_env` or `api_key_file` out")
+        return self
+
+    @property
+    def names_key_variable(self) -> bool:
+        """Whether the settings name the variable of the key, which then must be set."""
+        return "api_key_env" in self.model_fields_set
+
+    @property
+    def has_own_server(self) -> bool:
+        """Whether it asks a server of the operator's choice, which may need no key."""
+        return self.base_url is not None
+
+
+class OpenAIProfile(_Reached):
+    """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
+
+    provider: Literal["openai"]
+    dialect: Literal["native", "llama_cpp", "prompted"] = "native"
+    api: Literal["chat", "responses"] = "chat"
+    api_key_env: str | None = "OPENAI_API_KEY"
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
+    show_schema: Flag | None = None  # None: wherever `base_url` is set
+
+    @model_validator(mode="after")
+    def _llama_cpp_is_elsewhere(self) -> "OpenAIProfile":
+        if self.dialect == "llama_cpp" and self.base_url is None:
+            raise ValueError("the dialect `llama_cpp` is for a server of your own: set `base_url`")
+        return self
+
+
+class AnthropicProfile(_Reached):
+    """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
+
+    provider: Literal["anthropic"]
+    dialect: _Dialect = "native"
+    api_key_env: str | None = "ANTHROPIC_API_KEY"
+    temperature: Annotated[Number, Field(ge=0, le=1)] | None = None
+    prompt_cache: Flag = False
+
+
+class GeminiProfile(_Reached):
+    """`provider = "gemini"`: the Gemini API."""
+
+    provider: Literal["gemini"]
+    dialect: _Dialect = "native"
+    api_key_env: str | None = "GEMINI_API_KEY"
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    thinking_budget: Annotated[Whole, Field(ge=-1, le=1_000_000)] | None = None
+
+
+class OllamaProfile(_Reached):
+    """`provider = "ollama"`: an Ollama server; by default one on this machine."""
+
+    provider: Literal["ollama"]
+    dialect: _Dialect = "native"
+    api_key_env: str | None = None
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    think: Flag | None = None
+    show_schema: Flag = True  # the server enforces it unseen
+
+    @property
+    def has_own_server(self) -> bool:
+        """Ollama runs on machines of the operator."""
+        return True
+
+
+class ScriptedProfile(_Profile):
+    """`provider = "scripted"`: replies from a file, for tests and load."""
+
+    provider: Literal["scripted"]
+    dialect: _Dialect = "native"
+    model: Text = "scripted"
+    script: FileName
+    journal: FileName | None = None
+
+
+def asks_alike(one: "Profile", other: "Profile") -> bool:
+    """Whether both ask the same provider in the same way, be it within other limits."""
+    limits = {*_Profile.model_fields} - {"context_tokens"}  # which may be sent to a server
+    is_alike = one.model_dump(exclude=limits) == other.model_dump(exclude=limits)
+    return type(one) is type(other) and is_alike
+
+
+RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
+Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]

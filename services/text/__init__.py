@@ -1,0 +1,1 @@
+"""Texts and JSON values: escaped for a screen, and digested; pure."""

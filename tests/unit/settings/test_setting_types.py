@@ -1,0 +1,130 @@
+"""Every setting takes values of its own type, within bounds; all else is one sentence."""
+
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
+
+import pytest
+import tomli_w
+
+from services.settings.agents import AgentSettings
+from services.settings.console import ConsoleSettings, OidcSettings
+from services.settings.profiles import (
+    AnthropicProfile,
+    GeminiProfile,
+    OllamaProfile,
+    OpenAIProfile,
+    Price,
+    ScriptedProfile,
+)
+from services.settings.section import Section
+from services.settings.settings import KafkaSettings, SetUpError, TelemetrySettings, load
+from services.settings.worker import IdSettings, WorkerSettings
+
+OIDC = {"issuer": "https://h", "client_id": "c", "operators": ["o"]}
+PRICE = {"input_usd": 1, "output_usd": 1}
+TABLES: list[tuple[str, type[Section], dict[str, Any]]] = [
+    ("kafka", KafkaSettings, {}),
+    ("worker", WorkerSettings, {}),
+    ("ids", IdSettings, {}),
+    ("telemetry", TelemetrySettings, {}),
+    ("console", ConsoleSettings, {}),
+    ("console.oidc", OidcSettings, OIDC),
+    ("profiles.a", OpenAIProfile, {"provider": "openai", "model": "m"}),
+    ("profiles.a", AnthropicProfile, {"provider": "anthropic", "model": "m"}),
+    ("profiles.a", GeminiProfile, {"provider": "gemini", "model": "m"}),
+    ("profiles.a", OllamaProfile, {"provider": "ollama", "model": "m"}),
+    ("profiles.a", ScriptedProfile, {"provider": "scripted", "script": "s"}),
+    ("agents.a", AgentSettings, {"instructions": "i"}),
+]
+HUGE = 10**400
+OF_NO_NUMBER: list[Any] = [True, False, "5", "", "true", [], {}, HUGE, -HUGE, -1e300, 1e300]
+
+
+def settings_of(*kinds: type) -> list[Any]:
+    """Table, contents and name of each setting whose type is one of these."""
+    return [
+        pytest.param(table, contents, name, id=f"{section.__name__}.{name}")
+        for table, section, contents in TABLES
+        for name, field in section.model_fields.items()
+        if set(get_args(field.annotation) or [field.annotation]) - {NoneType} <= set(kinds)
+    ]
+
+
+def refusal(tmp_path: Path, table: str, contents: dict[str, Any]) -> str:
+    for name in reversed(table.split(".")):
+        contents = {name: contents}
+    file = tmp_path / "answerbus.toml"
+    file.write_text(tomli_w.dumps(contents), encoding="utf-8")
+    with pytest.raises(SetUpError) as raised:
+        load(file, {})
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("table", "contents", "name"), settings_of(int, float))
+def test_a_number_is_a_number_and_bounded(
+    tmp_path: Path, table: str, contents: dict[str, Any], name: str
+) -> None:
+    for value in OF_NO_NUMBER:
+        text = refusal(tmp_path, table, {**contents, name: value})
+
+        assert text.startswith(f"Setting `{table}.{name}`: "), value
+        assert "\n" not in text
+        assert ". Correct it in " in text
+
+
+@pytest.mark.parametrize(("table", "contents", "name"), settings_of(bool))
+def test_a_flag_is_true_or_false(
+    tmp_path: Path, table: str, contents: dict[str, Any], name: str
+) -> None:
+    wrong: list[Any] = [1, 0, "true", "", "yes", 1.0, []]
+    for value in wrong:
+        text = refusal(tmp_path, table, {**contents, name: value})
+
+        assert f"`{table}.{name}`: must be true or false, without quotes. Correct it in" in text
+
+
+@pytest.mark.parametrize(("table", "contents", "name"), settings_of(str, Path))
+def test_a_text_is_a_text_and_not_empty(
+    tmp_path: Path, table: str, contents: dict[str, Any], name: str
+) -> None:
+    wrong: list[Any] = [True, 5, 0.5, []]
+    for value in wrong:
+        assert f"Setting `{table}.{name}`: " in refusal(tmp_path, table, {**contents, name: value})
+    if not name.endswith("_env"):  # TOML has no null: an empty name is that of no variable
+        assert f"Setting `{table}.{name}`: " in refusal(tmp_path, table, {**contents, name: ""})
+
+
+@pytest.mark.parametrize("name", Price.model_fields)
+def test_a_price_is_a_number(tmp_path: Path, name: str) -> None:
+    for value in OF_NO_NUMBER:
+        profile = {"provider": "openai", "model": "m", "price": {**PRICE, name: value}}
+
+        text = refusal(tmp_path, "profiles.a", profile)
+
+        assert text.startswith(f"Setting `profiles.a.price.{name}`: ")
+
+
+def test_a_variable_holds_text_for_any_of_them() -> None:
+    variables = {
+        "ANSWERBUS_PROFILES__A__PROVIDER": "ollama",
+        "ANSWERBUS_PROFILES__A__MODEL": "m",
+        "ANSWERBUS_PROFILES__A__TIMEOUT_S": "0.5",
+        "ANSWERBUS_PROFILES__A__CHECK_MODEL": "false",
+        "ANSWERBUS_WORKER__HEALTH_HOSTS": '["h"]',
+    }
+    settings = load(None, variables)
+
+    profile = settings.profiles["a"]
+    assert (profile.timeout_s, profile.model, type(profile.model)) == (0.5, "m", str)
+    assert settings.worker.health_hosts == ("h",)
+    for name in ("TIMEOUT_S", "CHECK_MODEL"):
+        for text in ("", "much", "nan"):
+            with pytest.raises(SetUpError, match=f"PROFILES__A__{name}"):
+                load(None, variables | {f"ANSWERBUS_PROFILES__A__{name}": text})
+
+
+def test_a_list_is_a_list(tmp_path: Path) -> None:
+    text = refusal(tmp_path, "worker", {"health_hosts": '["h"]'})
+
+    assert 'must be a list or a table, such as ["a", "b"]' in text
