@@ -10,7 +10,6 @@ from services.worker.adapters.providers.apis import api as port
 from services.worker.adapters.providers.apis.connection import Connection, ExchangeLimits
 from services.worker.adapters.providers.apis.openai import OpenAIApi
 from services.worker.adapters.providers.http import LIMITS, HttpProvider
-from services.worker.adapters.providers.sdks import headers_of
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.attempt.turns import Turn
@@ -72,7 +71,7 @@ class Api:
     ) -> AsyncIterator[HttpProvider]:
         """The provider, closed at the end."""
         api = self.specified(base_url, **options)
-        provider = HttpProvider(api, headers_of(api), StoppedClock(), limits)
+        provider = HttpProvider(api, StoppedClock(), limits)
         try:
             yield provider
         finally:

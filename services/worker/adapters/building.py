@@ -115,7 +115,6 @@ def _provider(
         return scripted, f"the script of profile {name}"
     from services.worker.adapters.providers.exchange import server_of
     from services.worker.adapters.providers.http import HttpProvider
-    from services.worker.adapters.providers.sdks import headers_of
 
     key = key_file.value if key_file else key_of(name, profile)
     connection = _connection(profile, key)
@@ -127,8 +126,7 @@ def _provider(
         )
 
     def make(key: str | None) -> Provider:
-        api = _api(profile, replace(connection, api_key=key))
-        return HttpProvider(api, headers_of(api), clock)
+        return HttpProvider(_api(profile, replace(connection, api_key=key)), clock)
 
     return KeyedProvider(key_file, make) if key_file else make(key), server
 

@@ -3,6 +3,7 @@
 import logging
 import traceback
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from ssl import SSLContext
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -17,6 +18,7 @@ from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.tasks.fair_timeout import FairTimeout
 
 OWN_HEADERS = {
+    "accept": "application/json",
     "accept-encoding": "identity",  # what is not packed cannot explode
     "content-type": "application/json",
 }
@@ -38,7 +40,8 @@ class HttpClient:
         self, base_url: str, headers: Mapping[str, str], max_in_flight: int, limits: ExchangeLimits
     ) -> None:
         self._base_url = base_url
-        self._headers = {**headers, **OWN_HEADERS}
+        agent = f"answerbus/{version('answerbus-services')}"
+        self._headers = {**headers, **OWN_HEADERS, "user-agent": agent}
         self._proxy = proxy_for(base_url)
         self._max_in_flight = max_in_flight
         self._limits = limits

@@ -1,7 +1,5 @@
 """The provider over HTTP: all APIs are asked in the same way."""
 
-from collections.abc import Mapping
-
 from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.exchange import HttpClient
@@ -13,16 +11,14 @@ LIMITS = ExchangeLimits()
 
 
 class HttpProvider:
-    """See Provider. `headers` are those of every request: key, versions and the caller's name."""
+    """See Provider."""
 
-    def __init__(
-        self, api: Api, headers: Mapping[str, str], clock: Clock, limits: ExchangeLimits = LIMITS
-    ) -> None:
+    def __init__(self, api: Api, clock: Clock, limits: ExchangeLimits = LIMITS) -> None:
         self.name, self.model = api.name, api.connection.model
         self._api = api
         self._clock = clock
         self._preflight_timeout_s = limits.preflight_timeout_s
-        self._http = HttpClient(api.base_url, headers, api.connection.max_in_flight, limits)
+        self._http = HttpClient(api.base_url, api.headers, api.connection.max_in_flight, limits)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         found = await self._exchange(self._api.request(prompt), timeout_s)

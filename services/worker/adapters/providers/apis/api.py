@@ -52,6 +52,11 @@ class Api(Protocol):
         """What each path is appended to."""
         ...
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of all its requests: the key, and the API's version where it wants one."""
+        ...
+
     def request(self, prompt: Prompt) -> HttpRequest:
         """The one request that asks the model."""
         ...

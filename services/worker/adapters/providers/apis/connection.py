@@ -23,6 +23,11 @@ class Connection:
         """Where requests go: `base_url`, or at need the maker's own address."""
         return (self.base_url or makers).rstrip("/")
 
+    def key_header(self, name: str, prefix: str = "") -> dict[str, str]:
+        """The header with the key; none without a key that a header can carry."""
+        key = self.api_key
+        return {name: prefix + key} if key and key.isascii() and key.isprintable() else {}
+
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:

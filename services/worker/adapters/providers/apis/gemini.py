@@ -1,6 +1,7 @@
 """The Gemini API, and every server that speaks it: pure."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -35,6 +36,10 @@ class GeminiApi:
     @property
     def base_url(self) -> str:
         return self.connection.url(GEMINI_BASE_URL)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.connection.key_header("x-goog-api-key")
 
     def request(self, prompt: Prompt) -> HttpRequest:
         """One POST to `models/<model>:generateContent`."""

@@ -1,5 +1,6 @@
 """The API of Ollama servers: pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -39,6 +40,10 @@ class OllamaApi:
     @property
     def base_url(self) -> str:
         return self.connection.url(OLLAMA_BASE_URL)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.connection.key_header("authorization", "Bearer ")
 
     def request(self, prompt: Prompt) -> HttpRequest:
         """One POST to `/api/chat`."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from urllib.parse import quote
 
 from services.worker.adapters.providers.apis import openai_replies, openai_responses, preflight
@@ -16,8 +16,15 @@ from services.worker.adapters.providers.apis.api import (
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
+from services.worker.core.attempt.turns import Turn
 from services.worker.core.schema.resolved import WireSchema
 from services.worker.ports import NotReady, Ready
+
+if TYPE_CHECKING:  # the SDK's types say what a body may hold; the SDK itself is not loaded
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+    from openai.types.shared_params.response_format_json_schema import JSONSchema
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 SCHEMA_NAME_CHARS_MAX = 64
@@ -26,6 +33,7 @@ LISTING = HttpRequest("GET", "/models")
 WITHOUT_SCHEMAS = re.compile(
     r"(?:gpt-3\.5|gpt-4(?:-|$)|gpt-4o-2024-05-13|chatgpt-4o|o1-mini|o1-preview)"
 )
+OutputLimitField: TypeAlias = Literal["max_completion_tokens", "max_tokens"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,7 @@ class OpenAIApi:
     """
 
     connection: Connection
-    output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
+    output_limit_field: OutputLimitField | None = None
     api: Literal["chat", "responses"] = "chat"
     name: ClassVar[str] = "openai"
     read_error = staticmethod(openai_replies.of_error)
@@ -47,15 +55,15 @@ class OpenAIApi:
     def base_url(self) -> str:
         return self.connection.url(OPENAI_BASE_URL)
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.connection.key_header("authorization", "Bearer ")
+
     def request(self, prompt: Prompt) -> HttpRequest:
         """One POST to `/chat/completions` or `/responses`."""
         if self.api == "responses":
-            path, body = "/responses", self._responses_body(prompt)
-        else:
-            path, body = "/chat/completions", self._chat_body(prompt)
-        if self.connection.temperature is not None:
-            body["temperature"] = self.connection.temperature
-        return HttpRequest("POST", path, body)
+            return HttpRequest("POST", "/responses", self._responses_body(prompt))
+        return HttpRequest("POST", "/chat/completions", self._chat_body(prompt))
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
         read = openai_responses.of_answer if self.api == "responses" else openai_replies.of_answer
@@ -73,26 +81,42 @@ class OpenAIApi:
             problem, software = preflight.of_listing(listing, self.base_url), None
         return problem or Ready(software)
 
-    def _chat_body(self, prompt: Prompt) -> dict[str, Any]:
-        turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
-        usual = "max_completion_tokens" if self._at_openai else "max_tokens"
-        body: dict[str, Any] = {"model": self.connection.model}
-        if prompt.wire.schema is not None:
-            body["response_format"] = {"type": "json_schema", "json_schema": _form(prompt.wire)}
-        body["messages"] = [{"role": "system", "content": prompt.system}, *turns]
+    def _chat_body(self, prompt: Prompt) -> "CompletionCreateParamsNonStreaming":
+        body: CompletionCreateParamsNonStreaming = {
+            "model": self.connection.model,
+            "messages": [
+                {"role": "system", "content": prompt.system},
+                *map(_message, prompt.turns),
+            ],
+        }
+        if (schema := prompt.wire.schema) is not None:  # first, as what prompts have in common
+            form: JSONSchema = {"name": _name(prompt.wire), "schema": {**schema}, "strict": True}
+            body = {"response_format": {"type": "json_schema", "json_schema": form}, **body}
+        usual: OutputLimitField = "max_completion_tokens" if self._at_openai else "max_tokens"
         body[self.output_limit_field or usual] = prompt.max_output_tokens
+        if self.connection.temperature is not None:
+            body["temperature"] = self.connection.temperature
         return body
 
-    def _responses_body(self, prompt: Prompt) -> dict[str, Any]:
-        body: dict[str, Any] = {
+    def _responses_body(self, prompt: Prompt) -> "ResponseCreateParamsNonStreaming":
+        body: ResponseCreateParamsNonStreaming = {
             "model": self.connection.model,
             "store": False,  # else OpenAI keeps prompt and answer for later calls
         }
-        if prompt.wire.schema is not None:
-            body["text"] = {"format": {"type": "json_schema", **_form(prompt.wire)}}
+        if (schema := prompt.wire.schema) is not None:
+            body["text"] = {
+                "format": {
+                    "type": "json_schema",
+                    "name": _name(prompt.wire),
+                    "schema": {**schema},
+                    "strict": True,
+                }
+            }
         body["instructions"] = prompt.system
         body["input"] = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         body["max_output_tokens"] = prompt.max_output_tokens
+        if self.connection.temperature is not None:
+            body["temperature"] = self.connection.temperature
         return body
 
     @property
@@ -121,6 +145,11 @@ class OpenAIApi:
         return NotReady(preflight.of_model(model, known, self.base_url))
 
 
-def _form(wire: WireSchema) -> dict[str, Any]:
-    name = re.sub(r"[^a-zA-Z0-9_-]", "_", wire.name)[:SCHEMA_NAME_CHARS_MAX]
-    return {"name": name, "schema": wire.schema, "strict": True}
+def _message(turn: Turn) -> "ChatCompletionMessageParam":
+    if turn.role == "user":
+        return {"role": "user", "content": turn.text}
+    return {"role": "assistant", "content": turn.text}
+
+
+def _name(wire: WireSchema) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", wire.name)[:SCHEMA_NAME_CHARS_MAX]

@@ -19,7 +19,6 @@ from services.worker.core.attempt.reply import (
 from services.worker.ports import NotReady, Unhealthy
 
 MODELS_SHOWN_MAX = 10
-NO_KEY = "none"  # SDKs insist on a key; servers without keys ignore it
 
 
 def of_key(api_key: str | None, *, needed: bool) -> str | None:
@@ -29,11 +28,6 @@ def of_key(api_key: str | None, *, needed: bool) -> str | None:
     if not (api_key.isascii() and api_key.isprintable()):
         return "the key has a line break or the like: correct what `api_key_env` points to"
     return None
-
-
-def key_to_send(api_key: str | None) -> str:
-    """The key for an SDK, which refuses none and fails at one that no header can carry."""
-    return NO_KEY if not api_key or of_key(api_key, needed=False) else api_key
 
 
 def of_one_model(
