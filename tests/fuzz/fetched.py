@@ -14,7 +14,7 @@ from aiokafka.record.util import calc_crc32c
 
 from answerbus.client.records.batch import RECORDS_MAX, Record
 from answerbus.client.records.head import HEAD_BYTES, Head
-from answerbus.client.records.legacy import MESSAGE_BYTES_MIN
+from answerbus.client.records.partition import BATCH_BYTES_MIN
 from answerbus.client.records.unpacking import UNPACKED_BYTES_MAX
 from tests.contracts.client.records.fetched import reading, stretch_of
 from tests.cpu_time import cpu_time
@@ -85,8 +85,8 @@ def _size(record: Record) -> int:
 def _split(fetched: bytes) -> Iterator[bytes]:
     """The batches as their sizes say; what is behind the last whole one is no batch."""
     at = 0
-    while at + BEFORE_BYTES + MESSAGE_BYTES_MIN <= len(fetched):
-        end = at + BEFORE_BYTES + max(_size_of(fetched[at : at + BEFORE_BYTES]), MESSAGE_BYTES_MIN)
+    while at + BEFORE_BYTES + BATCH_BYTES_MIN <= len(fetched):
+        end = at + BEFORE_BYTES + max(_size_of(fetched[at : at + BEFORE_BYTES]), BATCH_BYTES_MIN)
         yield fetched[at : min(end, len(fetched))]
         at = end
 
@@ -94,7 +94,7 @@ def _split(fetched: bytes) -> Iterator[bytes]:
 def _is_whole(batches: Sequence[bytes]) -> bool:
     """Whether the last one is not cut: behind it another may stand."""
     return not batches or len(batches[-1]) == BEFORE_BYTES + max(
-        _size_of(batches[-1]), MESSAGE_BYTES_MIN
+        _size_of(batches[-1]), BATCH_BYTES_MIN
     )
 
 

@@ -8,14 +8,14 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from answerbus.client.records.batch import BatchReader, Record, broken_by, stretch
 from answerbus.client.records.head import HEAD_BYTES, Head
-from answerbus.client.records.legacy import MESSAGE_BYTES_MIN, OVERHEAD_BYTES, legacy_records
 from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unreadable import Fault, Unreadable
 
+OVERHEAD_BYTES: Final = 12  # offset and size, before each batch
+BATCH_BYTES_MIN: Final = 14  # behind them, in any format
 _SIZE: Final = struct.Struct(">qi")
 _MAGIC_AT: Final = 16
 _MAGIC: Final = 2  # the format of batches since Kafka 0.11
@@ -104,7 +104,9 @@ class PartitionRecords:
     def _records_of(self, batch: bytes) -> Iterable[Record | None]:
         """A bug of ours, or of a library, costs no more than one batch."""
         try:
-            return self._of_batch(batch) if _has_head(batch) else self._of_message(batch)
+            if _has_head(batch):
+                return self._of_batch(batch)
+            return (_whole(self.place, batch, _not_a_batch(batch)),)
         except Exception as error:
             return (_whole(self.place, batch, broken_by(error)),)
 
@@ -116,16 +118,6 @@ class PartitionRecords:
             return ()
         wanted = self.next_fetch_offset
         return BatchReader(self.place, batch, parsed, head, wanted, self._allowance).records()
-
-    def _of_message(self, message: bytes) -> Iterable[Record | None]:
-        magic = message[_MAGIC_AT]
-        if magic < _MAGIC and LegacyRecordBatch(message, magic).validate_crc():
-            return legacy_records(self.place, message, self._allowance)
-        if magic > _MAGIC:
-            fault = Fault(f"a batch of format 0, 1 or 2, not {magic}")
-        else:
-            fault = _BAD_SUM if magic < _MAGIC else _TOO_SHORT
-        return (_whole(self.place, message, fault),)
 
     def _is_aborted(self, head: Head, parsed: DefaultRecordBatch) -> bool:
         """Whether the batch belongs to an aborted transaction; keeps count of which are."""
@@ -140,6 +132,11 @@ class PartitionRecords:
         return head.is_transactional and head.producer_id in self._aborting
 
 
+def _not_a_batch(batch: bytes) -> Fault:
+    magic = batch[_MAGIC_AT]
+    return _TOO_SHORT if magic == _MAGIC else Fault(f"a batch of format {_MAGIC}, not {magic}")
+
+
 def _ends_an_abort(control: DefaultRecordBatch) -> bool:
     marker = next(iter(control))
     return bool(ControlRecord.parse(marker.key) == ABORT_MARKER)
@@ -148,9 +145,9 @@ def _ends_an_abort(control: DefaultRecordBatch) -> bool:
 def _batches(fetched: bytes) -> Iterator[bytes]:
     """Each whole batch; the last one of a fetch may be cut."""
     at = 0
-    while at + OVERHEAD_BYTES + MESSAGE_BYTES_MIN <= len(fetched):
+    while at + OVERHEAD_BYTES + BATCH_BYTES_MIN <= len(fetched):
         _, size = _SIZE.unpack_from(fetched, at)
-        end = at + OVERHEAD_BYTES + max(size, MESSAGE_BYTES_MIN)
+        end = at + OVERHEAD_BYTES + max(size, BATCH_BYTES_MIN)
         if end > len(fetched):
             return
         yield fetched[at:end]
@@ -169,7 +166,7 @@ def _has_head(batch: bytes) -> bool:
 
 
 def _end_of(batch: bytes) -> int:
-    """The offset behind a batch; that of a message is the last one that it wraps."""
+    """The offset behind a batch; one of another format states its last."""
     if _has_head(batch):
         return Head.of(batch).end
     offset, _ = _SIZE.unpack_from(batch)

@@ -1,15 +1,11 @@
 """The bytes of a batch's records; only a bounded share is kept between polls."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from answerbus.client.records.frames import Frame, frame_at
 from answerbus.client.records.poll_time_budget import PollTimeBudget
 from answerbus.client.records.unpacking import unpack
 from answerbus.client.records.unreadable import Fault
-
-Measure: TypeAlias = Callable[[bytes | memoryview, int], Frame | Fault]  # of the record that begins
 
 
 @dataclass(slots=True)
@@ -25,7 +21,6 @@ class Payload:
     codec: int = 0
     packed: bytes | memoryview = b""
     allowance: PollTimeBudget | None = None
-    measure: Measure = frame_at
     index: int = 0
     _is_last: bool = True  # nothing is behind what is held
     _before: int = 0  # bytes before what is held
@@ -34,7 +29,7 @@ class Payload:
     def skip(self, whole: bytes | memoryview, count: int) -> None:
         """Pass by so many records, or those that there are."""
         for _ in range(count):
-            frame = self.measure(whole, self.at)
+            frame = frame_at(whole, self.at)
             if isinstance(frame, Fault):
                 return
             self.at = frame.end
@@ -43,7 +38,7 @@ class Payload:
     def hold(self, unpacked: memoryview) -> None:
         """Keep it from the next record on, until the reader has what it wants for now."""
         begin = self._before + self.at
-        frame = self.measure(unpacked, begin)
+        frame = frame_at(unpacked, begin)
         if isinstance(frame, Fault):
             self._fault = frame
             return
@@ -74,7 +69,7 @@ class Payload:
         """
         if self._fault:
             return self._fault
-        held, frame = self.held, self.measure(self.held, self.at)
+        held, frame = self.held, frame_at(self.held, self.at)
         if isinstance(frame, Fault):
             return frame if self._is_last else None
         self.at = frame.end

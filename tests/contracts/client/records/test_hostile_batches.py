@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 import pytest
 from aiokafka import ConsumerRecord
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from answerbus.client.records.batch import Record
 from answerbus.client.records.poll_time_budget import PollTimeBudget
@@ -35,6 +36,8 @@ BASE = 1_000
 BEHIND = 2**33  # above what any count of offsets reaches
 GOOD = batch_bytes(Draft([Sent(b"good")]), BEHIND)
 CHUNK = 100
+OLD_FORMATS = [(0, codec) for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY)]
+OLD_FORMATS += [(1, codec) for codec in (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)]
 
 
 NAMES = [(b"\xff", b"no text")]
@@ -243,14 +246,37 @@ def test_what_is_read_in_parts_is_what_is_read_at_once(
     assert reader.next_fetch_offset == BEHIND + 1
 
 
-def test_a_batch_of_another_format_is_passed_by() -> None:
+@pytest.mark.parametrize("magic", [0, 1, 7])
+def test_a_batch_of_another_format_is_passed_by(magic: int) -> None:
     data = bytearray(batch_bytes(Draft([Sent(b"a")])))
-    data[16] = 7
+    data[16] = magic
     (found, good) = read(bytes(data) + GOOD)
 
     assert isinstance(found, Unreadable)
-    assert found.expected == "a batch of format 0, 1 or 2, not 7"
+    assert found.expected == f"a batch of format 2, not {magic}"
     assert good.value == b"good"
+
+
+@pytest.mark.parametrize(("magic", "codec"), OLD_FORMATS)
+def test_messages_of_brokers_without_transactions_are_unreadable(magic: int, codec: Codec) -> None:
+    """Whole, and with any byte spoilt: no broker that a worker can use delivers them."""
+    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1_000)
+    for offset in range(3):
+        builder.append(offset, timestamp=1_000, key=b"k", value=b"v")
+    sound = bytearray(builder.build())
+    if codec:
+        sound[:8] = (2).to_bytes(8, "big")  # a broker gives the wrapper the offset of the last
+    *old, good = read(bytes(sound) + GOOD)
+    faults = {one.expected for one in old if isinstance(one, Unreadable)}
+
+    assert faults == {f"a batch of format 2, not {magic}"}
+    assert all(isinstance(one, Unreadable) for one in old)
+    assert stretch_of(old[-1]).stop == 3
+    assert good.value == b"good"
+    for at in range(12, len(sound)):
+        spoilt_one = bytearray(sound)
+        spoilt_one[at] ^= 0xFF
+        assert all(isinstance(one, Unreadable) for one in read(bytes(spoilt_one))), at
 
 
 def test_a_wrong_checksum_costs_the_batch() -> None:
