@@ -10,7 +10,7 @@ from answerbus.request import Request
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.run.composition import (
     ComputedStep,
-    Funds,
+    FreeBudget,
     ModelSteps,
     composition_of,
 )
@@ -35,7 +35,7 @@ OUTPUT_TOKEN_BYTES = 4  # about what a token of output is in a later prompt
 
 
 def compose(
-    planner: Planner, request: Request, run: Run, funds: Funds
+    planner: Planner, request: Request, run: Run, funds: FreeBudget
 ) -> Plan | Cause | ComputedStep | None:
     """What comes next by the composition of a run; None where its model decides that."""
     composition = composition_of(run.definition)
@@ -49,7 +49,7 @@ def compose(
 
 
 def _best_of(
-    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: Funds
+    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: FreeBudget
 ) -> Plan | Cause | ComputedStep | None:
     if problem := wrong_form(request, best_of):
         return UnsupportedSchema(dialect=ANY_DIALECT, problems=(problem,))
@@ -66,7 +66,7 @@ def _best_of(
 
 
 def _proposals(
-    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: Funds
+    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: FreeBudget
 ) -> ComputedStep | Cause | None:
     """What no profile can be asked ends the run, before anything is spent."""
     profiles = profiles_of(request, best_of)

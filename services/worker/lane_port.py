@@ -12,7 +12,7 @@ from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.outcome.decision import Decision
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 
 
@@ -73,7 +73,7 @@ class RequestTask(Protocol):
     """
 
     @property
-    def ticket(self) -> Ticket:
+    def lane_request(self) -> LaneRequest:
         """The request."""
         ...
 

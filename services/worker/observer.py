@@ -11,13 +11,13 @@ from answerbus.step import ToolEnded
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 
 
 class Observer(Protocol):
     """Called after each event; must return at once and must not raise."""
 
-    def taken(self, ticket: Ticket) -> None:
+    def taken(self, lane_request: LaneRequest) -> None:
         """A request was admitted."""
         ...
 
@@ -29,15 +29,15 @@ class Observer(Protocol):
         """The outcome of a call that ended at `now` is committed."""
         ...
 
-    def stepped(self, ticket: Ticket) -> None:
+    def stepped(self, lane_request: LaneRequest) -> None:
         """A run took a step that no model was asked for, and that is committed."""
         ...
 
-    def released(self, ticket: Ticket, spend: Spend) -> None:
+    def released(self, lane_request: LaneRequest, spend: Spend) -> None:
         """A spend was given back; its call never began."""
         ...
 
-    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
         """A request was ended without another call, and that is committed."""
         ...
 
@@ -64,10 +64,10 @@ class Observers:
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
 
-    def taken(self, ticket: Ticket) -> None:
+    def taken(self, lane_request: LaneRequest) -> None:
         """See Observer."""
         for observer in self._observers:
-            observer.taken(ticket)
+            observer.taken(lane_request)
 
     def rejected(self, letter: DeadLetter) -> None:
         """See Observer."""
@@ -79,20 +79,20 @@ class Observers:
         for observer in self._observers:
             observer.settled(call, decision, now)
 
-    def stepped(self, ticket: Ticket) -> None:
+    def stepped(self, lane_request: LaneRequest) -> None:
         """See Observer."""
         for observer in self._observers:
-            observer.stepped(ticket)
+            observer.stepped(lane_request)
 
-    def released(self, ticket: Ticket, spend: Spend) -> None:
+    def released(self, lane_request: LaneRequest, spend: Spend) -> None:
         """See Observer."""
         for observer in self._observers:
-            observer.released(ticket, spend)
+            observer.released(lane_request, spend)
 
-    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
         """See Observer."""
         for observer in self._observers:
-            observer.dead_lettered(ticket, letter)
+            observer.dead_lettered(lane_request, letter)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
         """See Observer."""

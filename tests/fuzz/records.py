@@ -53,9 +53,9 @@ def check(data: bytes) -> None:
     )
     writing = lane_state.admit(arrival(record), builders.NOW)
     if writing is None:
-        assert len(lane_state.queue.tickets) == 1
+        assert len(lane_state.queue.requests) == 1
         return
-    assert not lane_state.queue.tickets
+    assert not lane_state.queue.requests
     assert writing.offset == OFFSET + 1
     written = [out.written() for out in writing.records]
     assert [out.topic for out in written[1:]] == [LEDGER]

@@ -27,7 +27,7 @@ def check(data: bytes) -> None:
         recovered.take(record)
         recovered.take(record)  # a record may be read twice
         recovered.check()
-        assert len([ticket.deadline for ticket in recovered.tickets()]) <= 1
+        assert len([ticket.deadline for ticket in recovered.requests()]) <= 1
     except UnreadableState as error:
         reason = str(error)
     else:

@@ -9,7 +9,7 @@ from unittest import mock
 from answerbus.registry import Registry
 from answerbus.topics import RUNS, toolset_of
 from services.worker.adapters.kafka.shard import KafkaShard
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run import transitions
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.transitions import Change
@@ -74,10 +74,10 @@ def _delivered_again() -> AbstractContextManager[object]:
 def _cancels_are_not_kept() -> AbstractContextManager[object]:
     cancel = OpenRuns.cancel
 
-    def mutated(self: OpenRuns, asked: Any, tickets: Any, *more: Any) -> Any:
-        written = cancel(self, asked, tickets, *more)
-        for ticket in tickets:
-            ticket.cancelled = None
+    def mutated(self: OpenRuns, asked: Any, lane_requests: Any, *more: Any) -> Any:
+        written = cancel(self, asked, lane_requests, *more)
+        for lane_request in lane_requests:
+            lane_request.cancelled = None
         return written
 
     return mock.patch.object(OpenRuns, "cancel", mutated)
@@ -110,8 +110,8 @@ def _approval_on_any_topic() -> AbstractContextManager[object]:
 def _wakes_early() -> AbstractContextManager[object]:
     """A run goes on with the first of its calls that ends."""
 
-    def mutated(self: LaneState, ticket: Ticket) -> None:
-        self.queue.release(ticket)
+    def mutated(self: LaneState, lane_request: LaneRequest) -> None:
+        self.queue.release(lane_request)
 
     return mock.patch.object(LaneState, "release_if_answered", mutated)
 

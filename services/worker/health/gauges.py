@@ -63,15 +63,19 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
 def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
     lanes = (lifecycle.lane for lifecycle in inputs.membership.lifecycles.values())
     opened = [lane.lane_state for lane in lanes if lane.state is State.OPEN]
-    tickets = [one for state in opened for one in state.queue.tickets.values()]
-    runs = [(ticket, ticket.run) for ticket in tickets if ticket.run and ticket.run.own_steps]
+    lane_requests = [one for state in opened for one in state.queue.requests.values()]
+    runs = [
+        (lane_request, lane_request.run)
+        for lane_request in lane_requests
+        if lane_request.run and lane_request.run.own_steps
+    ]
     stages = Counter(run.stage for _, run in runs)
     for stage in get_args(RunStage):
         yield run_metrics.RUNS_OPEN, (stage,), stages[stage]
     # Steps of earlier versions do not say when they were taken; their requests do.
     waiting = [
-        run.steps[-1].at or ticket.origin.timestamp
-        for ticket, run in runs
+        run.steps[-1].at or lane_request.origin.timestamp
+        for lane_request, run in runs
         for call in run.open
         if call.awaits_approval
     ]
@@ -89,7 +93,7 @@ def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.LANE_LAG, labels, max(end - lane_state.watermark.committable, 0)
     yield metrics.LANE_UNREAD, labels, inputs.read_monitor.unread_s(lane.partition)
     yield metrics.LANE_HELD_BACK, labels, inputs.transactions.held_s(lane.partition)
-    oldest = next(iter(lane_state.queue.tickets.values()), None)  # they are kept as they came
+    oldest = next(iter(lane_state.queue.requests.values()), None)  # they are kept as they came
     now = inputs.context.clock.now()
     age_s = (now - oldest.origin.timestamp).total_seconds() if oldest else 0.0
     yield metrics.OLDEST, labels, max(age_s, 0.0)

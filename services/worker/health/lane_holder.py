@@ -43,6 +43,6 @@ def holder_of(lane: Lane) -> LaneHolder | None:
     is_most = requests >= REQUESTS_MIN and 2 * requests > len(queue)
     if not is_paused and not is_most:
         return None
-    theirs = (t for t in queue.tickets.values() if t.request.workflow_id == workflow_id)
-    since = next(theirs).origin.timestamp  # tickets are kept as they came
+    theirs = (t for t in queue.requests.values() if t.request.workflow_id == workflow_id)
+    since = next(theirs).origin.timestamp  # requests are kept as they came
     return LaneHolder(workflow_id, requests, running, since, is_paused)

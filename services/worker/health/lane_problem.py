@@ -53,7 +53,7 @@ def opening_progress(lane: Lane) -> str:
 
 def _poison_record(lane: Lane) -> str | None:
     count = lane.failed_openings
-    if count <= OPENINGS_BEFORE_CARE or not lane.lane_state.queue.tickets:
+    if count <= OPENINGS_BEFORE_CARE or not lane.lane_state.queue.requests:
         return None
     return (
         f"was opened {count} times without progress: a request crashes its worker, something ends "
@@ -63,8 +63,8 @@ def _poison_record(lane: Lane) -> str | None:
 
 
 def _overdue(lane: Lane, context: Context) -> str | None:
-    for ticket, spend in lane.calls.items():
-        name, timeout_s = ticket.request.profile, lane.calls.timeout_s(spend)
+    for lane_request, spend in lane.calls.items():
+        name, timeout_s = lane_request.request.profile, lane.calls.timeout_s(spend)
         age_s = (context.clock.now() - spend.at).total_seconds()
         if age_s > timeout_s + OVERDUE_S:
             return f"a call to profile {name} goes on for {age_s:.0f} s, its limit is {timeout_s:g}"

@@ -22,8 +22,8 @@ def waiting_requests(lanes: Iterable[Lane]) -> dict[str, WaitingRequests]:
     for lane in lanes:
         if lane.state is not State.OPEN:
             continue
-        for ticket in lane.lane_state.queue.tickets.values():
-            profile, at = ticket.request.profile, ticket.origin.timestamp
+        for lane_request in lane.lane_state.queue.requests.values():
+            profile, at = lane_request.request.profile, lane_request.origin.timestamp
             known = found.setdefault(profile, WaitingRequests(0, at))
             known.count += 1
             known.since = min(known.since, at)

@@ -12,7 +12,7 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply
 from services.worker.core.outcome.call import Call
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep
@@ -36,7 +36,7 @@ class LaneCallPlace:
     """See lane_port.CallPlace."""
 
     lane: Lane
-    ticket: Ticket
+    lane_request: LaneRequest
     plan: Plan
     backend: Backend
     lease: CallLease
@@ -63,35 +63,35 @@ class LaneCallPlace:
             self.lease.leave()
         if not self.isolation.is_alone:  # which others must not call before its outcome is known
             self.isolation.leave()
-        ticket, checked = self.ticket, await self._checked(reply)
-        call = Call(ticket, plan, prompt, spend, reply, checked, int(duration_s * 1000))
+        lane_request, checked = self.lane_request, await self._checked(reply)
+        call = Call(lane_request, plan, prompt, spend, reply, checked, int(duration_s * 1000))
         await self._look_at_children(call)
         return call
 
     async def _checked(self, reply: Reply) -> Checked | None:
         if not isinstance(reply, Answered):
             return None
-        workflow, costly_work = self.ticket.request.workflow_id, self.lane.context.costly_work
+        workflow, costly_work = self.lane_request.request.workflow_id, self.lane.context.costly_work
         return await checking.checked(reply.content, self.plan, costly_work, workflow)
 
     async def _look_at_children(self, call: Call) -> None:
         """Compile the schemas that a model wrote, before the step with them is settled at once."""
-        step, run, planner = call.checked, self.ticket.run, self.lane.context.planner
+        step, run, planner = call.checked, self.lane_request.run, self.lane.context.planner
         if not isinstance(step, AcceptedStep) or run is None:
             return
-        for child in wanted_children(self.ticket.request, run, step):
+        for child in wanted_children(self.lane_request.request, run, step):
             await planner.look_ahead(child)
 
     async def _may_call(self, permit: Permit) -> bool:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""
         try:
             limit_s = min(permit.expires_at - _now(), self._seconds_left())
-            async with self.lane.waits.limit(self.ticket, limit_s):
+            async with self.lane.waits.limit(self.lane_request, limit_s):
                 await self.lease.begin_call(permit.took_s)
         except TimeoutError:
             return False
         is_in_time = _now() < permit.expires_at and self._seconds_left() > 0
-        may_call = self.lane.spendable.is_set() and self.ticket.cancelled is None
+        may_call = self.lane.spendable.is_set() and self.lane_request.cancelled is None
         return is_in_time and may_call and self.lease.may_call and self._is_current
 
     @property
@@ -103,22 +103,22 @@ class LaneCallPlace:
         """Give it back; where that raises LaneLost, the opening lane does it."""
         lane, open_lane = self.lane, self.lane.opened
         now = lane.context.clock.now()
-        await open_lane.put(open_lane.lane_state.release(self.ticket, permit.spend, now))
+        await open_lane.put(open_lane.lane_state.release(self.lane_request, permit.spend, now))
         lane.calls.gone(permit.spend)
-        lane.context.observer.released(self.ticket, permit.spend)
-        pump_funded(lane)
+        lane.context.observer.released(self.lane_request, permit.spend)
+        pump_budget_back(lane)
 
     def _seconds_left(self) -> float:
-        return self.ticket.seconds_left(self.lane.context.clock.now())
+        return self.lane_request.seconds_left(self.lane.context.clock.now())
 
 
 class LaneAdmission:
     """See lane_port.RequestTask.admit: a context that gives back all that was taken in it."""
 
     def __init__(
-        self, lane: Lane, ticket: Ticket, prepare: Callable[[], Awaitable[Prepared]]
+        self, lane: Lane, lane_request: LaneRequest, prepare: Callable[[], Awaitable[Prepared]]
     ) -> None:
-        self._lane, self._ticket, self._prepare = lane, ticket, prepare
+        self._lane, self._lane_request, self._prepare = lane, lane_request, prepare
         self._leases: tuple[CallLease | IsolationLease, ...] = ()
         self._mark: AbstractAsyncContextManager[None] | None = None
 
@@ -143,8 +143,8 @@ class LaneAdmission:
             self._leave()
 
     async def _admitted(self) -> LaneCallPlace | NoCall:
-        lane, ticket = self._lane, self._ticket
-        if cause := crash_precautions.cause_without_preparation(lane, ticket):
+        lane, lane_request = self._lane, self._lane_request
+        if cause := crash_precautions.cause_without_preparation(lane, lane_request):
             return Unanswerable(cause)
         plan = await self._prepare()
         if isinstance(plan, ComputedStep):
@@ -155,28 +155,28 @@ class LaneAdmission:
         if backend is None:
             return Later(AGAIN_AT_ONCE_S)  # and plan anew
         lease = CallLease(backend.limiter, lane.context.slots)
-        isolation = crash_precautions.isolation_lease(lane, ticket)
+        isolation = crash_precautions.isolation_lease(lane, lane_request)
         self._leases = lease, isolation
         if not await self._has_entered(plan, backend, lease, isolation):
-            if ticket.cancelled:
-                return Unanswerable(ticket.cancelled)
+            if lane_request.cancelled:
+                return Unanswerable(lane_request.cancelled)
             # If there is time left, the broker's time was corrected meanwhile.
             has_time = self._seconds_left() > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
         if isolation.is_alone:
-            mark = crash_precautions.lone_call_mark(lane, ticket)
+            mark = crash_precautions.lone_call_mark(lane, lane_request)
             await mark.__aenter__()
             self._mark = mark
-        return LaneCallPlace(lane, ticket, plan, backend, lease, isolation)
+        return LaneCallPlace(lane, lane_request, plan, backend, lease, isolation)
 
     async def _has_entered(
         self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease
     ) -> bool:
         """Wait for a place at the profile and in the worker; False if the request ends before."""
-        request, counts = self._ticket.request, backend.limiter.counts_tokens
-        tokens = plan.prompt(request, self._ticket.prior).tokens_max if counts else 0
+        request, counts = self._lane_request.request, backend.limiter.counts_tokens
+        tokens = plan.prompt(request, self._lane_request.prior).tokens_max if counts else 0
         try:
-            async with self._lane.waits.limit(self._ticket, self._seconds_left()):
+            async with self._lane.waits.limit(self._lane_request, self._seconds_left()):
                 await lease.enter(request.workflow_id, tokens, self._lane.partition)
                 await isolation.begin()
         except TimeoutError:
@@ -188,12 +188,12 @@ class LaneAdmission:
             lease.leave()
 
     def _seconds_left(self) -> float:
-        return self._ticket.seconds_left(self._lane.context.clock.now())
+        return self._lane_request.seconds_left(self._lane.context.clock.now())
 
 
-def pump_funded(lane: Lane) -> None:
+def pump_budget_back(lane: Lane) -> None:
     """Let those go on whose account is to be asked again."""
-    if lane.open and lane.open.lane_state.queue.has_funded:
+    if lane.open and lane.open.lane_state.queue.has_budget_back:
         lane.pump()
 
 

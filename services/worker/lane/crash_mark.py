@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from answerbus.private.ledger import Watched
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.lane import Lane
 
 
@@ -24,14 +24,14 @@ async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
         await _mark(lane, None)
 
 
-def preparation(ticket: Ticket) -> Watched:
+def preparation(lane_request: LaneRequest) -> Watched:
     """Its schema is compiled, its prompt built."""
-    return Watched(what="preparation", **ticket.key._asdict())
+    return Watched(what="preparation", **lane_request.key._asdict())
 
 
-def lone_call(ticket: Ticket) -> Watched:
+def lone_call(lane_request: LaneRequest) -> Watched:
     """It is called while nothing else is."""
-    return Watched(what="call", **ticket.key._asdict())
+    return Watched(what="call", **lane_request.key._asdict())
 
 
 async def _mark(lane: Lane, what: Watched | None) -> None:

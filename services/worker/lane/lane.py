@@ -4,12 +4,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from functools import partial
 
 from answerbus.private.ledger import Watched
+from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.context import Context
 from services.worker.core.request.admit import Arrival
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
@@ -26,7 +26,6 @@ from services.worker.lane.state.machine import (
     StateMachine,
 )
 from services.worker.lane.state.signals import SignalRecord, apply_signals
-from services.worker.lane.ticket_work import work_on
 from services.worker.lane.waits import Waits
 from services.worker.lane.wakeup import Wakeup
 from services.worker.lane_port import LaneLost
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 class Lane:
     """What is alive while a worker owns a partition.
 
-    `handle` does the work of one ticket; `on_loss` is told to start over. `trial` are the suspects
+    `handle` does the work of one request; `on_loss` is told to start over. `trial` are the suspects
     that are tried just now, `errors` what bugs were found at since the lane was last opened.
     """
 
@@ -60,12 +59,12 @@ class Lane:
         self.on_loss = on_loss
         self.open: OpenLane | None = None
         self.calls = Calls()
-        self.tasks: dict[Ticket, asyncio.Task[None]] = {}
+        self.tasks: dict[LaneRequest, asyncio.Task[None]] = {}
         self.waits = Waits()
         self.was_opened = False
         self.recovered: RecoveredState | None = None  # of an opening that did not get to its end
         self.progress: ReadProgress | None = None  # of the one under way
-        self.trial: set[Ticket] = set()
+        self.trial: set[LaneRequest] = set()
         self.errors: list[Watched] = []
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
@@ -158,7 +157,7 @@ class Lane:
         self.pump()
 
     def pump(self) -> None:
-        """Start the tickets whose turn has come, and update backpressure."""
+        """Start the requests whose turn has come, and update backpressure."""
         open_lane = self.open
         if self.state is not State.OPEN or open_lane is None:
             return
@@ -170,10 +169,10 @@ class Lane:
         open_lane.write_overdue(now)
         self._try_suspects(open_lane, now)
         for _ in range(STARTS_PER_PASS):
-            ticket = queue.take(self.context.limits.max_in_flight)
-            if ticket is None:
+            lane_request = queue.take(self.context.limits.max_in_flight)
+            if lane_request is None:
                 break
-            self._start(ticket)
+            self._start(lane_request)
         else:
             self._wakeup.soon()
         unavailable = self.context.planner.unavailable(queue.profiles)
@@ -192,11 +191,11 @@ class Lane:
         self.on_loss(error)
 
     def cancel_uncalled(self) -> None:
-        """End the tasks whose call has not begun: their tickets come again."""
+        """End the tasks whose call has not begun: their requests come again."""
         if self.reading:
             self.cancellation.of(self.reading)
-        for ticket, task in self.tasks.items():
-            if ticket not in self.calls:
+        for lane_request, task in self.tasks.items():
+            if lane_request not in self.calls:
                 self.cancellation.of(task)
 
     def abandon_calls(self) -> None:
@@ -206,30 +205,42 @@ class Lane:
         self.calls.abandon()
         self.backpressure.reset()
 
-    def _start(self, ticket: Ticket) -> None:
+    def _start(self, lane_request: LaneRequest) -> None:
         if not self.tasks:
             self.progressed()  # before that there was nothing to do
-        task = asyncio.create_task(
-            work_on(ticket, partial(self._handle, self, ticket), partial(self._failed, ticket))
-        )
-        self.tasks[ticket] = task
-        task.add_done_callback(lambda ended: self._ended(ticket, ended))
+        task = asyncio.create_task(self._work_on(lane_request))
+        self.tasks[lane_request] = task
+        task.add_done_callback(lambda ended: self._ended(lane_request, ended))
 
-    def _failed(self, ticket: Ticket, error: Exception) -> None:
-        self.calls.failed(ticket)
-        self.fail_at(Watched(what="preparation", **ticket.key._asdict()), error)
+    async def _work_on(self, lane_request: LaneRequest) -> None:
+        """Its log lines name the request; one whose lane was lost comes again with the next."""
+        request, trace = lane_request.request, lane_request.incoming_trace
+        set_log_context(request.request_id, request.workflow_id, trace.trace_id)
+        try:
+            await self._handle(self, lane_request)
+        except LaneLost:
+            pass
+        except Exception as error:
+            # A bug. The request is tried again a few times, so this has an end.
+            _log.exception("handling a request failed")
+            clear_log_context()
+            self._failed(lane_request, error)
 
-    def _ended(self, ticket: Ticket, task: "asyncio.Task[None]") -> None:
-        if self.tasks.get(ticket) is task:  # a retry that was due at once may run already
-            del self.tasks[ticket]
-            self.trial.discard(ticket)
+    def _failed(self, lane_request: LaneRequest, error: Exception) -> None:
+        self.calls.failed(lane_request)
+        self.fail_at(Watched(what="preparation", **lane_request.key._asdict()), error)
+
+    def _ended(self, lane_request: LaneRequest, task: "asyncio.Task[None]") -> None:
+        if self.tasks.get(lane_request) is task:  # a retry that was due at once may run already
+            del self.tasks[lane_request]
+            self.trial.discard(lane_request)
         self._wakeup.soon()
 
     def _try_suspects(self, open_lane: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        for ticket in [] if self.trial else open_lane.take_suspects(now):
-            self.trial.add(ticket)
-            self._start(ticket)
+        for lane_request in [] if self.trial else open_lane.take_suspects(now):
+            self.trial.add(lane_request)
+            self._start(lane_request)
 
     def _on_alarm(self) -> None:
         open_lane = self.open
@@ -238,7 +249,7 @@ class Lane:
         self.pump()
 
 
-Handle = Callable[[Lane, Ticket], Awaitable[None]]
+Handle = Callable[[Lane, LaneRequest], Awaitable[None]]
 OnLoss = Callable[[BaseException], None]
 
 

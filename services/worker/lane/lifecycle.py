@@ -8,7 +8,7 @@ from typing import assert_never
 
 from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
 from services.worker.context import Context
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane import opening
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.lane import Lane, OnLoss
@@ -40,8 +40,8 @@ def new_lifecycle(
     backpressure = Backpressure(intake, context.limits, context.counters)
     gaps = OffsetGaps(partition, intake, context.counters)
 
-    def work(lane: Lane, ticket: Ticket) -> Awaitable[None]:
-        return handle(LaneRequestTask(lane, ticket))
+    def work(lane: Lane, lane_request: LaneRequest) -> Awaitable[None]:
+        return handle(LaneRequestTask(lane, lane_request))
 
     return Lifecycle(partial(Lane, partition, context, backpressure, gaps, work), intake, new_shard)
 

@@ -9,7 +9,7 @@ from functools import partial
 from answerbus.request_key import RequestKey
 from answerbus.topics import Topic
 from services.worker.core.budget.account import Spend
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
@@ -67,18 +67,18 @@ class OpenLane:
         """The first offset of a topic that speaks to runs which is not applied yet."""
         return self.lane_state.position_in(topic)
 
-    def ending(self, waits: Waits, now: datetime) -> list[Ticket]:
-        """Tickets that are to end now, as running: their deadline has passed, or by a person.
+    def ending(self, waits: Waits, now: datetime) -> list[LaneRequest]:
+        """Requests that are to end now, as running: their deadline has passed, or by a person.
 
         One that runs already ends with its call, or as soon as it need not wait for its place.
         """
         state = self.lane_state
         found = state.queue.wake(now)
-        for ticket in state.runs.take_stopped(STOPPED_PER_PASS):
-            if state.queue.run_at_once(ticket):
-                found.append(ticket)
+        for lane_request in state.runs.take_stopped(STOPPED_PER_PASS):
+            if state.queue.run_at_once(lane_request):
+                found.append(lane_request)
             else:
-                waits.end(ticket)
+                waits.end(lane_request)
         return found
 
     def write_overdue(self, now: datetime) -> None:
@@ -106,7 +106,7 @@ class OpenLane:
         moments = self.lane_state.queue.next_moment(), due
         return min((moment for moment in moments if moment), default=None)
 
-    def take_suspects(self, now: datetime) -> list[Ticket]:
+    def take_suspects(self, now: datetime) -> list[LaneRequest]:
         """Those of the suspects that are tried next; none before the others have had some time."""
         if asyncio.get_running_loop().time() < self.trials_from:
             return []
@@ -116,16 +116,16 @@ class OpenLane:
 
     def _can_spare(self, now: datetime, key: RequestKey) -> bool:
         """Whether its account could pay for one more crash."""
-        request = self.lane_state.queue.tickets[key].request
+        request = self.lane_state.queue.requests[key].request
         account = self.lane_state.ledger.account(request, now)
         left = account.limit.attempts - account.charged[0] - len(account.in_flight)
         return left >= SPARE_ATTEMPTS
 
-    def release_unused(self, unused: Mapping[Spend, Ticket], now: datetime) -> None:
+    def release_unused(self, unused: Mapping[Spend, LaneRequest], now: datetime) -> None:
         """Release the spends whose call will never begin, now that their tasks have been ended."""
-        for spend, ticket in unused.items():
+        for spend, lane_request in unused.items():
             if self.lane_state.ledger.holds(spend):
-                writing = self.lane_state.release(ticket, spend, now)
+                writing = self.lane_state.release(lane_request, spend, now)
                 self.outbox.put(writing.records, writing.offset, apart=True)
 
     @property

@@ -20,7 +20,7 @@ from services.records.private_topics import Fault, private_event, runs_event
 from services.records.run_gaps import RunGaps
 from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.request.ticket import Ticket, ticket_of_retry
+from services.worker.core.request.lane_request import LaneRequest, request_from_retry
 from services.worker.lane.state.recovered_runs import RecoveredRuns
 from services.worker.ports import ReadProgress, Shard, StoredRecord
 
@@ -50,7 +50,7 @@ class RecoveredState:
     """What the topics of a partition say of its past."""
 
     ledger: Ledger = field(default_factory=Ledger)
-    retries: dict[bytes, Ticket] = field(default_factory=dict)
+    retries: dict[bytes, LaneRequest] = field(default_factory=dict)
     runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
     unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
@@ -123,7 +123,7 @@ class RecoveredState:
                 # Inserted anew, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
                 size = len(value)
-                self.retries[record.key or b""] = ticket_of_retry(
+                self.retries[record.key or b""] = request_from_retry(
                     event, record.key or b"", size, record.headers
                 )
             case AccountRecord() | ClosedRecord() | ClosedIdsRecord():
@@ -142,11 +142,11 @@ class RecoveredState:
     def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
         self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
 
-    def tickets(self) -> list[Ticket]:
+    def requests(self) -> list[LaneRequest]:
         """The requests that are open beyond their record, in the order in which they arrived."""
-        listed = {ticket.key: ticket for ticket in self.retries.values()}
-        found = [*listed.values(), *self.runs.tickets(listed)]
-        return sorted(found, key=lambda ticket: ticket.origin.offset)
+        listed = {lane_request.key: lane_request for lane_request in self.retries.values()}
+        found = [*listed.values(), *self.runs.requests(listed)]
+        return sorted(found, key=lambda lane_request: lane_request.origin.offset)
 
 
 def _unreadable(topic: Topic, offset: int, why: str) -> str:

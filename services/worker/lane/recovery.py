@@ -97,8 +97,8 @@ async def _fenced(
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, recovered.ledger.lane)
     lane_state = _books(lane, recovered.ledger, suspects)
-    known = (*recovered.tickets(), *unused.values())
-    traces = {ticket.key: ticket.incoming_trace for ticket in known}
+    known = (*recovered.requests(), *unused.values())
+    traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
     await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
     lane.calls.forget_unused()
     lane.errors.clear()
@@ -196,7 +196,7 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             on_ended=context.observer.call_ended,
             put=queue.put,
             problems_of=context.planner.problems_of,
-            is_taken=lambda name: name in queue.tickets or ledger.known(name) is not None,
+            is_taken=lambda name: name in queue.requests or ledger.known(name) is not None,
         ),
         complete=context.runs.complete,
     )
@@ -204,22 +204,28 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
 
 def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState) -> None:
     """Queue what is unfinished, calls in flight first."""
-    tickets, runs, cancels = recovered.tickets(), recovered.runs.runs(), recovered.runs.cancels
-    for ticket in lane.calls:
-        if ticket.run:  # what was not committed of it is forgotten
-            ticket.run = runs.get(ticket.key) or new_run(ticket.run.definition, ticket.request)
-        lane_state.queue.adopt(ticket)
-    known = (*lane_state.queue.tickets.values(), *tickets)
-    asking = {parent_key(ticket.request) for ticket in known}
-    for ticket in tickets:
-        if ticket.key not in lane_state.queue.tickets:
-            if ticket.run and ticket.key in asking:
-                ticket.not_before = ticket.deadline  # until its children are gone
-            lane_state.queue.put(ticket)
-            lane_state.runs.watch(ticket)
+    lane_requests, runs, cancels = (
+        recovered.requests(),
+        recovered.runs.runs(),
+        recovered.runs.cancels,
+    )
+    for lane_request in lane.calls:
+        if lane_request.run:  # what was not committed of it is forgotten
+            lane_request.run = runs.get(lane_request.key) or new_run(
+                lane_request.run.definition, lane_request.request
+            )
+        lane_state.queue.adopt(lane_request)
+    known = (*lane_state.queue.requests.values(), *lane_requests)
+    asking = {parent_key(lane_request.request) for lane_request in known}
+    for lane_request in lane_requests:
+        if lane_request.key not in lane_state.queue.requests:
+            if lane_request.run and lane_request.key in asking:
+                lane_request.not_before = lane_request.deadline  # until its children are gone
+            lane_state.queue.put(lane_request)
+            lane_state.runs.watch(lane_request)
     lane_state.queue.children.put_all(lane_state.ledger.accounts)
     lane_state.runs.cancels = cancels
-    for ticket in lane_state.queue.tickets.values():
-        lane_state.runs.mark(ticket)
-    for ticket in lane_state.queue.tickets.values():
-        lane_state.stop_children(ticket)
+    for lane_request in lane_state.queue.requests.values():
+        lane_state.runs.mark(lane_request)
+    for lane_request in lane_state.queue.requests.values():
+        lane_state.stop_children(lane_request)

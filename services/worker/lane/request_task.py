@@ -13,10 +13,10 @@ from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.outcome.decision import Decision, NextStep
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 from services.worker.lane import crash_precautions
-from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_funded
+from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_budget_back
 from services.worker.lane.lane import Lane
 from services.worker.lane.steps import Prepared
 from services.worker.lane_port import LaneLost, Later, NoCall, Permit, Unanswerable
@@ -30,40 +30,40 @@ _log = logging.getLogger(__name__)
 class LaneRequestTask:
     """See lane_port.RequestTask."""
 
-    def __init__(self, lane: Lane, ticket: Ticket) -> None:
-        self.ticket = ticket
+    def __init__(self, lane: Lane, lane_request: LaneRequest) -> None:
+        self.lane_request = lane_request
         self._lane = lane
         self._prepared: Prepared | None = None
 
     def admit(self) -> LaneAdmission:
         """See lane_port.RequestTask."""
-        return LaneAdmission(self._lane, self.ticket, self._prepare)
+        return LaneAdmission(self._lane, self.lane_request, self._prepare)
 
     async def spend(self, plan: Plan, prompt: Prompt) -> Permit | NoCall:
         """Charge one attempt and commit that; raises LaneLost if that is not known to be done."""
-        lane, ticket = self._lane, self.ticket
+        lane, lane_request = self._lane, self.lane_request
         while not lane.spendable.is_set():  # it may be taken back before this task has its turn
             if lane.leaving:
                 raise LaneLost
             await lane.spendable.wait()
-        if ticket.cancelled:
-            return Unanswerable(ticket.cancelled)
+        if lane_request.cancelled:
+            return Unanswerable(lane_request.cancelled)
         open_lane, asked_at = lane.opened, asyncio.get_running_loop().time()
-        suspects, name = open_lane.lane_state.suspects, ticket.key
+        suspects, name = open_lane.lane_state.suspects, lane_request.key
         if suspects.found and not suspects.has_room(name, [*lane.calls.requests()]):
             return Later(NO_ROOM_S)  # one more crash could not be blamed on more than are there
         now = lane.context.clock.now()
-        if plan.may_go_on and open_lane.lane_state.is_last_attempt(ticket, now):
+        if plan.may_go_on and open_lane.lane_state.is_last_attempt(lane_request, now):
             self._prepared = None  # others have spent meanwhile: its next answer must be the last
             return Later(AGAIN_AT_ONCE_S)
-        charged = open_lane.lane_state.spend(ticket, plan, prompt, now)
-        pump_funded(lane)
+        charged = open_lane.lane_state.spend(lane_request, plan, prompt, now)
+        pump_budget_back(lane)
         if isinstance(charged, BudgetExhausted):
             return Unanswerable(charged)
         if isinstance(charged, Reserved):
             return charged
         spent, writing = charged
-        lane.calls.spent(ticket, spent)
+        lane.calls.spent(lane_request, spent)
         began = await open_lane.put(writing)
         return Permit(spent, began + PERMIT_S, asyncio.get_running_loop().time() - asked_at)
 
@@ -73,7 +73,7 @@ class LaneRequestTask:
         while not lane.writable.is_set():
             await lane.writable.wait()
         account, now = lane.lane_state.account_after(call), context.clock.now()
-        left = lane.lane_state.attempts_left(self.ticket, now, call)
+        left = lane.lane_state.attempts_left(self.lane_request, now, call)
         return DecisionInputs(account, context.backoff, now, context.jitter(), left)
 
     async def commit(self, call: Call, decision: Decision) -> Decision | None:
@@ -84,53 +84,55 @@ class LaneRequestTask:
             await open_lane.put(writing)
         except LaneLost:
             return None  # reopened, the lane still knows this call, or has ended this task
-        lane.calls.settled(call.ticket)
-        open_lane.lane_state.apply_decision(call.ticket, decision)
+        lane.calls.settled(call.lane_request)
+        open_lane.lane_state.apply_decision(call.lane_request, decision)
         lane.progressed()
         lane.context.observer.settled(call, decision, now)
-        pump_funded(lane)
+        pump_budget_back(lane)
         if isinstance(decision, DeadLetter):
             _log_dead_letter(decision)
         return decision
 
     async def take_step(self, computed: ComputedStep) -> None:
         """See lane_port.RequestTask."""
-        lane, ticket = self._lane, self.ticket
+        lane, lane_request = self._lane, self.lane_request
         await lane.writable.wait()
         open_lane, now = lane.opened, lane.context.clock.now()
-        if ticket.cancelled:  # its children would begin only to end
-            await self.dead_letter(ticket.cancelled)
+        if lane_request.cancelled:  # its children would begin only to end
+            await self.dead_letter(lane_request.cancelled)
             return
-        await open_lane.put(open_lane.lane_state.take_computed(ticket, computed, now))
-        lane.context.observer.stepped(ticket)
-        open_lane.lane_state.apply_decision(ticket, NextStep(computed.step))
+        await open_lane.put(open_lane.lane_state.take_computed(lane_request, computed, now))
+        lane.context.observer.stepped(lane_request)
+        open_lane.lane_state.apply_decision(lane_request, NextStep(computed.step))
         lane.progressed()
         lane.pump()
 
     async def dead_letter(self, cause: Cause) -> None:
         """See lane_port.RequestTask."""
-        lane, ticket = self._lane, self.ticket
+        lane, lane_request = self._lane, self.lane_request
         await lane.writable.wait()
         open_lane = lane.opened
-        letter, writing = open_lane.lane_state.dead_letter(ticket, cause, lane.context.clock.now())
+        letter, writing = open_lane.lane_state.dead_letter(
+            lane_request, cause, lane.context.clock.now()
+        )
         await open_lane.put(writing)
-        open_lane.lane_state.apply_decision(ticket, letter)
+        open_lane.lane_state.apply_decision(lane_request, letter)
         lane.progressed()
-        lane.context.observer.dead_lettered(ticket, letter)
+        lane.context.observer.dead_lettered(lane_request, letter)
         _log_dead_letter(letter)
 
     async def pause(self, delay_s: float) -> None:
         """See lane_port.RequestTask."""
         if self._lane.leaving:
             raise LaneLost
-        left_s = self.ticket.seconds_left(self._lane.context.clock.now())
+        left_s = self.lane_request.seconds_left(self._lane.context.clock.now())
         with suppress(TimeoutError):  # it was cancelled
-            async with self._lane.waits.limit(self.ticket, None):
+            async with self._lane.waits.limit(self.lane_request, None):
                 await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))
 
     async def _prepare(self) -> Prepared:
         if self._prepared is None or self._is_outdated(self._prepared):
-            self._prepared = await crash_precautions.prepare(self._lane, self.ticket)
+            self._prepared = await crash_precautions.prepare(self._lane, self.lane_request)
         return self._prepared
 
     def _is_outdated(self, prepared: Prepared) -> bool:

@@ -11,7 +11,7 @@ from answerbus.dead_letter import (
 )
 from services.worker.compositions import compose
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.delegation import depth_of, within
 from services.worker.core.run.run import Run
@@ -20,54 +20,60 @@ from services.worker.lane.lane import Lane
 Prepared = Plan | Cause | ComputedStep
 
 
-async def plan_of(lane: Lane, ticket: Ticket) -> Prepared:
+async def plan_of(lane: Lane, lane_request: LaneRequest) -> Prepared:
     """A run begins here, with the definition that it keeps from its first step on."""
-    planner, request = lane.context.planner, ticket.request
-    above = lane.lane_state.queue.children.parent_of(ticket)
+    planner, request = lane.context.planner, lane_request.request
+    above = lane.lane_state.queue.children.parent_of(lane_request)
     if request.parent and above is None:
         return UnknownParent()
     prepared = await planner.prepare(request)
     if request.agent is None:
         return planner.plan(request, prepared)
-    run = ticket.run or await _new_run(lane, ticket)
-    above = lane.lane_state.queue.children.parent_of(ticket)  # it may have ended meanwhile
+    run = lane_request.run or await _new_run(lane, lane_request)
+    above = lane.lane_state.queue.children.parent_of(lane_request)  # it may have ended meanwhile
     if not isinstance(run, Run):
         return run
-    ticket.run = run = (
+    lane_request.run = run = (
         run if above is None or above.run is None else within(run, above.run, depth_of(request))
     )
     state, now = lane.lane_state, lane.context.clock.now()
     account = state.ledger.account(request, now)
-    composed = compose(planner, request, run, state.queue.children.funds(ticket, account))
+    composed = compose(
+        planner, request, run, state.queue.children.free_budget(lane_request, account)
+    )
     if composed is not None:
         return composed
-    is_last = state.is_last_attempt(ticket, now)
+    is_last = state.is_last_attempt(lane_request, now)
     return await planner.plan_step(request, run, is_last_attempt=is_last)
 
 
-async def _new_run(lane: Lane, ticket: Ticket) -> Run | Cause:
-    fault = await _unproved(lane, ticket) if ticket.request.resumed else None
-    return fault or await _begun(lane, ticket)
+async def _new_run(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
+    fault = await _unproved(lane, lane_request) if lane_request.request.resumed else None
+    return fault or await _begun(lane, lane_request)
 
 
-async def _unproved(lane: Lane, ticket: Ticket) -> Cause | None:
+async def _unproved(lane: Lane, lane_request: LaneRequest) -> Cause | None:
     """Why a run cannot go on from the steps in its request: any publisher can write some there."""
-    seconds_left = ticket.seconds_left(lane.context.clock.now())
+    seconds_left = lane_request.seconds_left(lane.context.clock.now())
     try:
-        async with lane.waits.limit(ticket, seconds_left):
-            is_resumed = await lane.context.runs.is_resumed(ticket.request, ticket.origin)
+        async with lane.waits.limit(lane_request, seconds_left):
+            is_resumed = await lane.context.runs.is_resumed(
+                lane_request.request, lane_request.origin
+            )
     except TimeoutError:
-        return ticket.cancelled or DeadlinePassed()
+        return lane_request.cancelled or DeadlinePassed()
     return None if is_resumed else UnverifiedSteps()
 
 
-async def _begun(lane: Lane, ticket: Ticket) -> Run | Cause:
+async def _begun(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
     """Its tools may have been announced just before it was published, and not be heard of yet."""
     planner = lane.context.planner
-    found = planner.begin_run(ticket.request)
+    found = planner.begin_run(lane_request.request)
     if not isinstance(found, MissingTools):
         return found
     with suppress(TimeoutError):  # its time is over, or it was cancelled
-        async with lane.waits.limit(ticket, ticket.seconds_left(lane.context.clock.now())):
+        async with lane.waits.limit(
+            lane_request, lane_request.seconds_left(lane.context.clock.now())
+        ):
             await planner.catch_up()
-    return ticket.cancelled or planner.begin_run(ticket.request)
+    return lane_request.cancelled or planner.begin_run(lane_request.request)

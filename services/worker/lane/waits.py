@@ -3,38 +3,38 @@
 import asyncio
 from types import TracebackType
 
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 
-Limits = dict[Ticket, asyncio.Timeout]
+Limits = dict[LaneRequest, asyncio.Timeout]
 
 
 class Waits:
-    """The waits of a lane's tasks, one at a time for each ticket."""
+    """The waits of a lane's tasks, one at a time for each request."""
 
     def __init__(self) -> None:
         self._limits: Limits = {}
 
-    def limit(self, ticket: Ticket, limit_s: float | None) -> "TicketWait":
+    def limit(self, lane_request: LaneRequest, limit_s: float | None) -> "RequestWait":
         """A wait of at most so long; raises TimeoutError then, and once `end` is called."""
-        return TicketWait(self._limits, ticket, 0.0 if ticket.cancelled else limit_s)
+        return RequestWait(self._limits, lane_request, 0.0 if lane_request.cancelled else limit_s)
 
-    def end(self, ticket: Ticket) -> None:
-        """End the wait of a ticket, if it has one."""
-        limit = self._limits.get(ticket)
+    def end(self, lane_request: LaneRequest) -> None:
+        """End the wait of a request, if it has one."""
+        limit = self._limits.get(lane_request)
         if limit and not limit.expired():
             limit.reschedule(asyncio.get_running_loop().time())
 
 
-class TicketWait:
+class RequestWait:
     """One of them, while it is entered."""
 
-    def __init__(self, limits: Limits, ticket: Ticket, limit_s: float | None) -> None:
-        self._limits, self._ticket = limits, ticket
+    def __init__(self, limits: Limits, lane_request: LaneRequest, limit_s: float | None) -> None:
+        self._limits, self._lane_request = limits, lane_request
         self._limit = asyncio.timeout(limit_s)
 
     async def __aenter__(self) -> None:
         await self._limit.__aenter__()
-        self._limits[self._ticket] = self._limit
+        self._limits[self._lane_request] = self._limit
 
     async def __aexit__(
         self,
@@ -42,5 +42,5 @@ class TicketWait:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        del self._limits[self._ticket]
+        del self._limits[self._lane_request]
         await self._limit.__aexit__(kind, error, trace)

@@ -15,7 +15,7 @@ from services.worker.core.budget.audit import write_off
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.record_admission import LaneWrite
@@ -67,29 +67,31 @@ class Partition:
         arrival = builders.arrival(value, stored.offset, 0, self.clock, headers)
         self._write(self.lane_state.admit(arrival, self.clock))
 
-    def spend(self) -> tuple[Ticket, Any]:
+    def spend(self) -> tuple[LaneRequest, Any]:
         self.clock += timedelta(seconds=1)
         self.lane_state.queue.wake(self.clock)
-        ticket = self.lane_state.queue.take()
-        assert ticket
-        charged = self.lane_state.spend(ticket, plan(), prompt(ticket.request), self.clock)
+        lane_request = self.lane_state.queue.take()
+        assert lane_request
+        charged = self.lane_state.spend(
+            lane_request, plan(), prompt(lane_request.request), self.clock
+        )
         assert isinstance(charged, tuple)
         self._write(charged[1])
-        return ticket, charged[0]
+        return lane_request, charged[0]
 
     def call(self, *outcome: Any) -> Decision:
         """Take the next request, pay, call, and write down how it ended."""
-        ticket, spend = self.spend()
-        return self.settle(ticket, spend, *outcome)
+        lane_request, spend = self.spend()
+        return self.settle(lane_request, spend, *outcome)
 
-    def settle(self, ticket: Ticket, spend: Any, *outcome: Any) -> Decision:
+    def settle(self, lane_request: LaneRequest, spend: Any, *outcome: Any) -> Decision:
         self.clock += timedelta(seconds=1)
-        call = builders.call(ticket, spend, *outcome)
+        call = builders.call(lane_request, spend, *outcome)
         account = self.lane_state.account_after(call)
         decided = decide(call, DecisionInputs(account, builders.BACKOFF, self.clock, 0.0))
         decision, writing = self.lane_state.commit(call, decided, self.clock)
         self._write(writing)
-        self.lane_state.apply_decision(ticket, decision)
+        self.lane_state.apply_decision(lane_request, decision)
         return decision
 
     def lose(self, spend: Any) -> None:
@@ -101,11 +103,11 @@ class Partition:
         account = self.lane_state.ledger.accounts[spend.account_id]
         self.put(TOPIC_OF_KIND["account"], f"account:{account.id}".encode(), account.json())
 
-    def dead_letter(self, ticket: Ticket, cause: Any) -> DeadLetter:
+    def dead_letter(self, lane_request: LaneRequest, cause: Any) -> DeadLetter:
         self.clock += timedelta(seconds=1)
-        letter, writing = self.lane_state.dead_letter(ticket, cause, self.clock)
+        letter, writing = self.lane_state.dead_letter(lane_request, cause, self.clock)
         self._write(writing)
-        self.lane_state.queue.finish(ticket)
+        self.lane_state.queue.finish(lane_request)
         return letter
 
     def _write(self, writing: LaneWrite | None) -> None:

@@ -56,5 +56,5 @@ def test_a_usual_time_opens_the_run(name: str) -> None:
     recovered.take(StoredRecord(RUNS, b"r-1", begun(name, "2026-11-23T10:00:00.000Z")))
     recovered.settle()
 
-    (ticket,) = recovered.tickets()
+    (ticket,) = recovered.requests()
     assert ticket.deadline.year == 2026

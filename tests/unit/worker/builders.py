@@ -26,7 +26,7 @@ from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.request.admit import Arrival
-from services.worker.core.request.ticket import Ticket, incoming_trace
+from services.worker.core.request.lane_request import LaneRequest, incoming_trace
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.dialects import prompted
@@ -91,18 +91,18 @@ def arrival(
     )
 
 
-def ticket(
+def lane_request(
     request_id: str = "r-1",
     workflow_id: str = "w-0",
     offset: int | None = 17,
     at: datetime = NOW,
     **more: Any,
-) -> Ticket:
+) -> LaneRequest:
     origin = Origin(topic=TOPIC, partition=0, offset=offset or 0, timestamp=at)
     asked = request(request_id, workflow_id, **more)
     digest = canonical_digest(body(request_id, workflow_id, **more))
     trace = incoming_trace((), origin, request_id)
-    return Ticket(asked, digest, origin, (), 100, offset, trace)
+    return LaneRequest(asked, digest, origin, (), 100, offset, trace)
 
 
 def plan(
@@ -140,7 +140,7 @@ def case(
     """A call of a request that arrived at `at`, which was answered."""
     asked = asked or request()
     origin = ORIGIN.model_copy(update={"timestamp": at})
-    of = Ticket(
+    of = LaneRequest(
         request=asked,
         body_digest=bytes_digest(b"body"),
         origin=origin,
@@ -169,14 +169,14 @@ def answered(content: str = "hello", used: tuple[int, int] | None = (10, 5)) -> 
 
 
 def call(
-    of: Ticket, spend: Spend, reply: Reply | None = None, checked: Checked | None = None
+    of: LaneRequest, spend: Spend, reply: Reply | None = None, checked: Checked | None = None
 ) -> Call:
     """A call that came to `reply`; an answer is accepted unless `checked` says otherwise."""
     reply = reply or answered()
     if isinstance(reply, Answered):
         checked = checked or Accepted(reply.content)
     return Call(
-        ticket=of,
+        lane_request=of,
         plan=plan(),
         prompt=prompt(of.request),
         spend=spend,
@@ -198,7 +198,7 @@ def nested(levels: int) -> JsonValue:
     return value
 
 
-def checked_call(of: Ticket, how: Plan, prompt: Prompt, spend: Spend, reply: Reply) -> Call:
+def checked_call(of: LaneRequest, how: Plan, prompt: Prompt, spend: Spend, reply: Reply) -> Call:
     """The call that came to `reply`, whose answer is checked in place."""
     content = reply.content if isinstance(reply, Answered) else None
     checked = None if content is None else check(content, how.schema, how.wire)

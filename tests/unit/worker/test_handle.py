@@ -16,7 +16,7 @@ from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.outcome.decision import Decision
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep, WantedCall
 from services.worker.handle import handle
@@ -47,7 +47,7 @@ class FakeTask:
     losses: int = 0  # commits that are not known to have happened
     leaves: bool = False
     verbs: list[str] = field(default_factory=list)
-    ticket: Ticket = CASE.ticket
+    lane_request: LaneRequest = CASE.lane_request
 
     @property
     def plan(self) -> Plan:
@@ -75,7 +75,7 @@ class FakeTask:
         return replace(CASE, prompt=prompt, reply=found)
 
     async def inputs(self, call: Call) -> DecisionInputs:
-        assert call.ticket is self.ticket
+        assert call.lane_request is self.lane_request
         self.verbs.append("decide")
         return around()
 

@@ -18,7 +18,7 @@ from services.worker.core.attempt.reply import kind_of
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.repeats import repeats_at
 from services.worker.core.schema.resolved import Accepted
 
@@ -37,9 +37,9 @@ class MetricsObserver:
         """These may be labels from now on."""
         self._profiles = frozenset(profiles)
 
-    def taken(self, ticket: Ticket) -> None:
+    def taken(self, lane_request: LaneRequest) -> None:
         """See Observer."""
-        self.counts.add(metrics.TAKEN, *self._kind(ticket.request))
+        self.counts.add(metrics.TAKEN, *self._kind(lane_request.request))
 
     def rejected(self, letter: DeadLetter) -> None:
         """See Observer."""
@@ -62,21 +62,21 @@ class MetricsObserver:
         if usage.micro_usd:
             counts.add(metrics.SPENT, profile, by=usage.micro_usd)
         if isinstance(decision, NextStep) or _has_chosen(call):
-            self.stepped(call.ticket)
+            self.stepped(call.lane_request)
         if not isinstance(decision, Wait | RetryRequest | NextStep):
-            self._ended(call.ticket, decision, now)
+            self._ended(call.lane_request, decision, now)
         if isinstance(decision, DeadLetter):
             self._count_dead_letter(decision, profile)
 
-    def released(self, ticket: Ticket, spend: Spend) -> None:  # noqa: ARG002 - for traces
+    def released(self, lane_request: LaneRequest, spend: Spend) -> None:  # noqa: ARG002 - for traces
         """See Observer."""
-        _, profile = self._kind(ticket.request)
+        _, profile = self._kind(lane_request.request)
         self.counts.add(metrics.ATTEMPTS, "released", "none", "no", profile)
 
-    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
         """See Observer."""
-        _, profile = self._kind(ticket.request)
-        self._ended(ticket, letter, letter.at)
+        _, profile = self._kind(lane_request.request)
+        self._ended(lane_request, letter, letter.at)
         self._count_dead_letter(letter, profile)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
@@ -102,25 +102,25 @@ class MetricsObserver:
         """See Observer."""
         self.counts.add(metrics.TRANSACTIONS, "lost")
 
-    def stepped(self, ticket: Ticket) -> None:
+    def stepped(self, lane_request: LaneRequest) -> None:
         """See Observer."""
-        if ticket.run is None:
+        if lane_request.run is None:
             return
-        agent = ticket.run.definition.name
+        agent = lane_request.run.definition.name
         self.counts.add(run_metrics.RUN_STEPS, agent)
-        if repeats_at(ticket.run.steps) >= REPEATS_COUNTED:
+        if repeats_at(lane_request.run.steps) >= REPEATS_COUNTED:
             self.counts.add(run_metrics.RUN_REPEATS, agent)
 
     def _count_dead_letter(self, letter: DeadLetter, profile: str) -> None:
         failure = letter.prior[-1].failure.kind if letter.prior else "none"
         self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, failure, profile)
 
-    def _ended(self, ticket: Ticket, terminal: Terminal, now: datetime) -> None:
-        self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(ticket.request))
-        took_s = max((now - ticket.origin.timestamp).total_seconds(), 0.0)
+    def _ended(self, lane_request: LaneRequest, terminal: Terminal, now: datetime) -> None:
+        self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(lane_request.request))
+        took_s = max((now - lane_request.origin.timestamp).total_seconds(), 0.0)
         self.counts.observe(metrics.REQUEST_DURATION, terminal.kind, value=took_s)
-        if ticket.request.agent is not None:
-            agent = ticket.run.definition.name if ticket.run else UNKNOWN
+        if lane_request.request.agent is not None:
+            agent = lane_request.run.definition.name if lane_request.run else UNKNOWN
             cause = terminal.cause.kind if isinstance(terminal, DeadLetter) else "none"
             self.counts.add(run_metrics.RUNS_ENDED, agent, terminal.kind, cause)
             self.counts.observe(run_metrics.RUN_DURATION, agent, value=took_s)

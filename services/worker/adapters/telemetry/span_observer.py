@@ -13,7 +13,7 @@ from services.worker.core.attempt.reply import Rejected, facts_of
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 
 # Where the conventions have another name for a provider than our settings.
 PROVIDER_NAMES = {"gemini": "gcp.gemini"}
@@ -44,13 +44,15 @@ class SpanObserver:
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
         """See Observer."""
         self._tell_numbers(call)
-        ticket, spend = call.ticket, call.spend
+        lane_request, spend = call.lane_request, call.spend
         self._exporter.span(
             Span(
                 name=f"chat {call.plan.profile.model}",
                 kind="client",
-                trace=ticket.incoming_trace.child(f"{spend.request_id}.attempt.{spend.attempt}"),
-                parent=ticket.trace,
+                trace=lane_request.incoming_trace.child(
+                    f"{spend.request_id}.attempt.{spend.attempt}"
+                ),
+                parent=lane_request.trace,
                 start=now - timedelta(milliseconds=call.duration_ms),
                 end=now,
                 attributes=_of_call(call) | {"answerbus.outcome": attempt_outcome(decision)},
@@ -61,22 +63,22 @@ class SpanObserver:
             case Wait() | RetryRequest() | NextStep():
                 pass
             case _:
-                self._end(ticket, decision.kind, now)
+                self._end(lane_request, decision.kind, now)
 
-    def dead_lettered(self, ticket: Ticket, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
         """See Observer."""
-        self._end(ticket, letter.kind, letter.at)
+        self._end(lane_request, letter.kind, letter.at)
 
-    def taken(self, ticket: Ticket) -> None:
+    def taken(self, lane_request: LaneRequest) -> None:
         """Its span is sent when it is over."""
 
     def rejected(self, letter: DeadLetter) -> None:
         """It never was a request."""
 
-    def stepped(self, ticket: Ticket) -> None:
+    def stepped(self, lane_request: LaneRequest) -> None:
         """There was no call."""
 
-    def released(self, ticket: Ticket, spend: Spend) -> None:
+    def released(self, lane_request: LaneRequest, spend: Spend) -> None:
         """There was no call."""
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
@@ -101,17 +103,17 @@ class SpanObserver:
         if call.usage.output_tokens is not None:
             self._exporter.tokens("output", call.usage.output_tokens, labels)
 
-    def _end(self, ticket: Ticket, kind: str, now: datetime) -> None:
-        began_here = ticket.incoming_trace == ticket.trace
+    def _end(self, lane_request: LaneRequest, kind: str, now: datetime) -> None:
+        began_here = lane_request.incoming_trace == lane_request.trace
         self._exporter.span(
             Span(
                 name="answer request",
                 kind="consumer",
-                trace=ticket.trace,
-                parent=None if began_here else ticket.incoming_trace,
-                start=ticket.origin.timestamp,
-                end=max(now, ticket.origin.timestamp),
-                attributes=_of_request(ticket) | {"answerbus.outcome": kind},
+                trace=lane_request.trace,
+                parent=None if began_here else lane_request.incoming_trace,
+                start=lane_request.origin.timestamp,
+                end=max(now, lane_request.origin.timestamp),
+                attributes=_of_request(lane_request) | {"answerbus.outcome": kind},
                 failed=kind == "dead_letter",
             )
         )
@@ -145,8 +147,8 @@ def _of_call(call: Call) -> dict[str, str | int | float | bool | Sequence[str]]:
     return {**_of_profile(call), **attributes}
 
 
-def _of_request(ticket: Ticket) -> dict[str, str | int | float | bool | Sequence[str]]:
-    request, origin = ticket.request, ticket.origin
+def _of_request(lane_request: LaneRequest) -> dict[str, str | int | float | bool | Sequence[str]]:
+    request, origin = lane_request.request, lane_request.origin
     return {
         "messaging.system": "kafka",
         "messaging.operation.type": "process",

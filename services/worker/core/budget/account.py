@@ -58,7 +58,7 @@ class Account:
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
     packed_hash: bytes | None = None  # of the last attempt: as text it would take twice as much
-    keeping: frozenset[str] = NO_RUNS  # runs among these that keep a floor (OpenChildren)
+    reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
 
     def __post_init__(self) -> None:
         self.limit = _shared(self.limit)
@@ -104,14 +104,14 @@ class Account:
         if name in self.open:
             self.uncounted = {**self.uncounted, name: self.uncounted.get(name, 0) + 1}
 
-    def keep_floor(self, request_id: str, *, floor: bool) -> None:
-        """Note that a run keeps its floor, or does not any more."""
-        if floor != (request_id in self.keeping):
-            self.keeping = self.keeping ^ {request_id} or NO_RUNS
+    def set_minimum(self, request_id: str, *, reserved: bool) -> None:
+        """Note whether a run reserves a minimum for its next step."""
+        if reserved != (request_id in self.reserving):
+            self.reserving = self.reserving ^ {request_id} or NO_RUNS
 
     def end(self, request_id: str) -> None:
         """A request has had its terminal."""
-        self.keep_floor(request_id, floor=False)
+        self.set_minimum(request_id, reserved=False)
         self.open = _without(self.open, request_id)
         if request_id in self.uncounted:
             self.uncounted = _without(self.uncounted, request_id)
@@ -137,7 +137,7 @@ class Account:
             self.open,
             self.uncounted,
             self.packed_hash,
-            self.keeping,
+            self.reserving,
         )
 
     def json(self) -> bytes:
@@ -175,7 +175,7 @@ class Account:
         written: dict[str, str | int] = {"request_id": request_id, "attempts": attempts}
         if uncounted := self.uncounted.get(request_id):
             written["uncounted"] = uncounted
-        if request_id in self.keeping:
+        if request_id in self.reserving:
             written["keeps_floor"] = True
         return written
 
@@ -198,7 +198,7 @@ def restored(record: AccountRecord) -> Account:
         uncounted={one.request_id: one.uncounted for one in record.open if one.uncounted}
         or NOTHING,
         packed_hash=_packed(record.last_attempt_hash) if record.last_attempt_hash else None,
-        keeping=frozenset(one.request_id for one in record.open if one.keeps_floor) or NO_RUNS,
+        reserving=frozenset(one.request_id for one in record.open if one.keeps_floor) or NO_RUNS,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from answerbus.budget import Budget, Spent
 from services.worker.core.budget.account import Charged
 
-NOTHING_KEPT: Charged = (0, 0, 0)
+NOTHING_RESERVED: Charged = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Cap:
 class Allowance:
     """What bounds a spend beside the limit of its account.
 
-    `floor` is left to runs that wait for children, so that each can end. `caps` are those of the
-    child that spends, and of those above it. `may_wait`: no run waits for what spends, nor
-    for a floor that it keeps, so that it may wait until a run has ended and gives its floor back.
+    `reserved_minimum` is left to runs that wait for children, so that each can end. `caps` are
+    those of the child that spends, and of those above it. `may_wait`: no run waits for what spends,
+    and it reserves no minimum itself, so that it may wait until a run has ended and given its back.
     """
 
-    floor: Charged = NOTHING_KEPT
+    reserved_minimum: Charged = NOTHING_RESERVED
     caps: tuple[Cap, ...] = ()
     may_wait: bool = False
 
@@ -56,8 +56,8 @@ class Allowance:
 
     @property
     def lost(self) -> Charged:
-        """What of the floor will not be there for it later, either."""
-        return NOTHING_KEPT if self.may_wait else self.floor
+        """What of the reserved minimum will not be there for it later, either."""
+        return NOTHING_RESERVED if self.may_wait else self.reserved_minimum
 
     def attempts_left(self, of_account: int) -> int:
         """How many attempts are left, now or later, where the account has `of_account`."""
@@ -65,13 +65,13 @@ class Allowance:
 
     def attempts_now(self, of_account: int) -> int:
         """How many of them it may make now."""
-        return min([of_account - self.floor[0], *(cap.left for cap in self.caps)])
+        return min([of_account - self.reserved_minimum[0], *(cap.left for cap in self.caps)])
 
 
 UNBOUND = Allowance()
 
 
-def floor_after(limit: Budget, tokens: int, micro_usd: int) -> Spent:
+def minimum_after(limit: Budget, tokens: int, micro_usd: int) -> Spent:
     """What one step more may cost, as far as that is limited: as much as this one might have."""
     return Spent(
         tokens=0 if limit.tokens is None else tokens,

@@ -103,7 +103,10 @@ class Ledger:
         now: datetime,
         allowance: Allowance = UNBOUND,
     ) -> Spend | Reserved | BudgetExhausted:
-        """Charge one attempt at its worst case, if `spent + in_flight + this + floor <= limit`."""
+        """Charge one attempt at its worst case, if that fits.
+
+        It does if `spent + in_flight + this + reserved minimum <= limit`.
+        """
         account = self.account(request, now)
         charged = _plus(account.charged, (1, tokens, micro_usd))
         if which := exceeded(account.limit, _plus(charged, allowance.lost)):
@@ -116,7 +119,7 @@ class Ledger:
             sum(spend.tokens for spend in pending),
             sum(spend.micro_usd for spend in pending),
         )
-        kept = _plus(reserved, allowance.floor)
+        kept = _plus(reserved, allowance.reserved_minimum)
         if exceeded(account.limit, _plus(charged, kept)) or allowance.is_reserved:
             return Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:

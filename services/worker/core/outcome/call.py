@@ -22,7 +22,7 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 MODEL_BYTES_MAX = 256  # of the name that a provider echoes
@@ -32,7 +32,7 @@ MODEL_BYTES_MAX = 256  # of the name that a provider echoes
 class Call:
     """What was asked, charged and answered; `checked` is there for an Answered reply."""
 
-    ticket: Ticket
+    lane_request: LaneRequest
     plan: Plan
     prompt: Prompt
     spend: Spend
@@ -43,7 +43,7 @@ class Call:
     @property
     def request(self) -> Request:
         """What was asked for."""
-        return self.ticket.request
+        return self.lane_request.request
 
     @property
     def is_counted(self) -> bool:
@@ -76,7 +76,7 @@ class Call:
     @property
     def notes(self) -> tuple[str, ...]:
         """What readers of its outcome should know of the request and of what it cost."""
-        notes = self.ticket.all_notes
+        notes = self.lane_request.all_notes
         if self.request.budget.micro_usd is None or self.plan.profile.tariff:
             return notes
         unpriced = f"profile {self.plan.profile.name} has no price: money was not counted"

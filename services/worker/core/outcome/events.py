@@ -15,7 +15,7 @@ from answerbus.request import Prior, Replay, SchemaId
 from answerbus.wire import clip
 from services.worker.core.attempt import reply as replies
 from services.worker.core.outcome.call import Call
-from services.worker.core.request.ticket import Ticket, bounded_notes
+from services.worker.core.request.lane_request import LaneRequest, bounded_notes
 from services.worker.core.schema.resolved import Accepted
 
 
@@ -93,13 +93,13 @@ def retry(
         request_id=call.request.request_id,
         workflow_id=call.request.workflow_id,
         request=call.request,
-        body_digest=call.ticket.body_digest,
-        origin=call.ticket.origin,
+        body_digest=call.lane_request.body_digest,
+        origin=call.lane_request.origin,
         next_attempt=call.spend.attempt + 1,
         not_before=not_before,
-        deadline=call.ticket.deadline,
+        deadline=call.lane_request.deadline,
         counted=counted,
-        waits=call.ticket.waits + (0 if counted else 1),
+        waits=call.lane_request.waits + (0 if counted else 1),
         failure=failed,
         prior=prior,
         account=account,
@@ -111,8 +111,8 @@ def retry(
 
 def _used(call: Call) -> Usage | None:
     """What goes to a run: its own attempts, or, of a child, to its parent."""
-    is_told = call.ticket.run or call.request.parent
-    return call.ticket.used.plus(call.usage) if is_told else None
+    is_told = call.lane_request.run or call.request.parent
+    return call.lane_request.used.plus(call.usage) if is_told else None
 
 
 def dead_letter(
@@ -120,18 +120,20 @@ def dead_letter(
 ) -> DeadLetter:
     """The end of a request that a call leaves without an answer."""
     notes = call.notes + call.plan.wire.notes
-    return _dead_letter(call.ticket, prior, notes, call.usage, cause, account, now)
+    return _dead_letter(call.lane_request, prior, notes, call.usage, cause, account, now)
 
 
 def dead_letter_without_call(
-    ticket: Ticket, cause: Cause, account: AccountState, now: datetime
+    lane_request: LaneRequest, cause: Cause, account: AccountState, now: datetime
 ) -> DeadLetter:
     """The end of a request that is not called again, whether or not it ever had a plan."""
-    return _dead_letter(ticket, ticket.prior, ticket.all_notes, Usage(), cause, account, now)
+    return _dead_letter(
+        lane_request, lane_request.prior, lane_request.all_notes, Usage(), cause, account, now
+    )
 
 
 def _dead_letter(
-    ticket: Ticket,
+    lane_request: LaneRequest,
     prior: tuple[Prior, ...],
     notes: tuple[str, ...],
     usage: Usage,
@@ -139,28 +141,28 @@ def _dead_letter(
     account: AccountState,
     now: datetime,
 ) -> DeadLetter:
-    request = ticket.request
+    request = lane_request.request
     return DeadLetter(
-        dead_letter_id=letter_id(request.request_id, ticket.origin.topic),
+        dead_letter_id=letter_id(request.request_id, lane_request.origin.topic),
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         cause=cause,
         request=request,
         raw=None,
-        origin=ticket.origin,
+        origin=lane_request.origin,
         prior=prior,
         account=account,
-        round=ticket.round,
+        round=lane_request.round,
         notes=bounded_notes(notes),
         at=now,
         labels=request.labels,
-        run=_summary(ticket, usage),
+        run=_summary(lane_request, usage),
         parent=request.parent_id,
     )
 
 
-def _summary(ticket: Ticket, usage: Usage) -> RunSummary | None:
-    return ticket.run.summary(ticket.used.plus(usage)) if ticket.run else None
+def _summary(lane_request: LaneRequest, usage: Usage) -> RunSummary | None:
+    return lane_request.run.summary(lane_request.used.plus(usage)) if lane_request.run else None
 
 
 def _problems(failed: failure.Malformed | failure.Invalid) -> tuple[failure.Problem, ...]:
@@ -197,10 +199,10 @@ def _answered(call: Call, account: AccountState, now: datetime, notes: tuple[str
         usage=call.usage,
         account=account,
         notes=bounded_notes(call.notes + call.plan.wire.notes + notes),
-        requested_at=call.ticket.origin.timestamp,
+        requested_at=call.lane_request.origin.timestamp,
         finished_at=now,
         labels=call.request.labels,
         replay=call.request.replay,
-        run=_summary(call.ticket, call.usage),
+        run=_summary(call.lane_request, call.usage),
         parent=call.request.parent_id,
     )

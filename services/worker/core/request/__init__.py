@@ -1,1 +1,1 @@
-"""A request that arrived: its verdict on admission, and its ticket."""
+"""A request that arrived: its verdict on admission, and what its lane holds of it."""

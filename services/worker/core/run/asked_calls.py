@@ -74,7 +74,7 @@ def asked_calls(
     if allowed is None or allowed.split == "pool":
         return tuple(calls)
     children = sum(map(_asks_child, calls))
-    caps = iter(_equal_parts(inputs.attempts_left - run.floor.attempts, children))
+    caps = iter(_equal_parts(inputs.attempts_left - run.reserved_minimum.attempts, children))
     return tuple(
         call.model_copy(update={"cap": next(caps)}) if _asks_child(call) else call for call in calls
     )

@@ -25,14 +25,14 @@ def composition_of(definition: AgentDefinition) -> Composition:
 
 @dataclass(frozen=True, slots=True)
 class ComputedStep:
-    """A step that no model is asked for; its children leave `floor` to the run."""
+    """A step that no model is asked for; its children leave `reserved_minimum` to the run."""
 
     step: AcceptedStep
-    floor: Spent
+    reserved_minimum: Spent
 
 
 @dataclass(frozen=True, slots=True)
-class Funds:
+class FreeBudget:
     """What a run may use now, with all that it asks; None is no limit."""
 
     attempts: int

@@ -12,7 +12,7 @@ from answerbus.failure import Problem
 from answerbus.limits import DEPTH_MAX
 from answerbus.private.runs import BestOf
 from answerbus.request import ContractRef, Policy, Request
-from services.worker.core.run.composition import ComputedStep, Funds
+from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.delegation import call_names, depth_of
 from services.worker.core.run.run import PROPOSE, Run
 from services.worker.core.schema.resolved import AcceptedStep, WantedCall
@@ -77,7 +77,7 @@ def may_propose(request: Request) -> bool:
 
 
 def proposing(
-    profiles: tuple[str, ...], funds: Funds, proposal: Cost, selection: Cost
+    profiles: tuple[str, ...], funds: FreeBudget, proposal: Cost, selection: Cost
 ) -> ComputedStep | None:
     """The step that asks for proposals: as many as leave an attempt for the selection.
 
@@ -89,11 +89,11 @@ def proposing(
         return None
     wanted = tuple(WantedCall(PROPOSE, {"profile": name}) for name in profiles[:number])
     tokens, micro_usd = selection
-    floor = Spent(
+    reserved_minimum = Spent(
         tokens=0 if funds.tokens is None else tokens,
         micro_usd=0 if funds.micro_usd is None else micro_usd,
     )
-    return ComputedStep(AcceptedStep((), wanted, (), None), floor)
+    return ComputedStep(AcceptedStep((), wanted, (), None), reserved_minimum)
 
 
 def candidates_of(run: Run, is_valid: Callable[[JsonValue], bool]) -> tuple[Candidate, ...]:

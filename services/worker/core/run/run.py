@@ -188,7 +188,7 @@ class Run:
         return after
 
     @property
-    def floor(self) -> Spent:
+    def reserved_minimum(self) -> Spent:
         """What its children leave to it, for one step more."""
         known = self.steps[-1].floor if self.steps else Spent()
         return known.model_copy(update={"attempts": 1})

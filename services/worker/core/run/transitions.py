@@ -47,7 +47,7 @@ Written = (
     | RunCallRecord
     | RunChildRecord
 )
-NO_FLOOR = Spent()
+NO_MINIMUM = Spent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,18 @@ def take_step(
     retried: Usage,
     account: AccountState,
     inputs: RunInputs,
-    floor: Spent = NO_FLOOR,
+    reserved_minimum: Spent = NO_MINIMUM,
 ) -> Change:
     """An answer calls tools: those that may be are called, as many at once as the agent allows.
 
-    `floor` is what the next step may cost: its children leave it to the run.
+    `reserved_minimum` is what the next step may cost: its children leave it to the run.
     """
     calls = asked_calls(run, step.calls, attempt, inputs)
     record = step_record(run, step, attempt, calls, inputs).model_copy(
         update={
             "usage": usage,
             "retried": None if retried == Usage() else retried,
-            "floor": floor,
+            "floor": reserved_minimum,
         }
     )
     event, link = events.step_event(run, record, states_of(run, calls, inputs), account, inputs)

@@ -4,32 +4,32 @@ from collections.abc import Callable, ItemsView, Iterator, Mapping
 
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 
 
 class Calls:
-    """Calls in flight by ticket: they outlive a reopening.
+    """Calls in flight by request: they outlive a reopening.
 
     `unused` are the spends whose call has not begun, also where it is not known whether they are
     committed.
     """
 
     def __init__(self) -> None:
-        self._begun: dict[Ticket, Spend] = {}
+        self._begun: dict[LaneRequest, Spend] = {}
         self._timeouts_s: dict[Spend, float] = {}
-        self._unused: dict[Spend, Ticket] = {}
+        self._unused: dict[Spend, LaneRequest] = {}
 
     def __len__(self) -> int:
         return len(self._begun)
 
-    def __iter__(self) -> Iterator[Ticket]:
+    def __iter__(self) -> Iterator[LaneRequest]:
         return iter(self._begun)
 
-    def __contains__(self, ticket: object) -> bool:
-        return ticket in self._begun
+    def __contains__(self, lane_request: object) -> bool:
+        return lane_request in self._begun
 
-    def items(self) -> ItemsView[Ticket, Spend]:
-        """The tickets and spends of the calls in flight."""
+    def items(self) -> ItemsView[LaneRequest, Spend]:
+        """The requests and spends of the calls in flight."""
         return self._begun.items()
 
     @property
@@ -39,16 +39,16 @@ class Calls:
 
     def requests(self) -> Iterator[RequestKey]:
         """Of both."""
-        return (ticket.key for ticket in (*self._begun, *self._unused.values()))
+        return (lane_request.key for lane_request in (*self._begun, *self._unused.values()))
 
     @property
-    def unused(self) -> Mapping[Spend, Ticket]:
+    def unused(self) -> Mapping[Spend, LaneRequest]:
         """See the class."""
         return self._unused
 
-    def spent(self, ticket: Ticket, spend: Spend) -> None:
+    def spent(self, lane_request: LaneRequest, spend: Spend) -> None:
         """Its commit is on the way."""
-        self._unused[spend] = ticket
+        self._unused[spend] = lane_request
 
     def began(self, spend: Spend, timeout_s: float) -> None:
         """Its call begins: from here on it is answered for, even if the lane closes."""
@@ -59,22 +59,24 @@ class Calls:
         """How long its call may take; settings may say otherwise by now."""
         return self._timeouts_s[spend]
 
-    def settled(self, ticket: Ticket) -> None:
+    def settled(self, lane_request: LaneRequest) -> None:
         """The outcome of its call is recorded."""
-        self._timeouts_s.pop(self._begun.pop(ticket))
+        self._timeouts_s.pop(self._begun.pop(lane_request))
 
     def gone(self, spend: Spend) -> None:
         """It will not be used, and that is written down."""
         del self._unused[spend]
 
-    def failed(self, ticket: Ticket) -> None:
+    def failed(self, lane_request: LaneRequest) -> None:
         """A bug ended what was done for it; the next opening settles its spend."""
-        if spend := self._begun.pop(ticket, None):
+        if spend := self._begun.pop(lane_request, None):
             del self._timeouts_s[spend]
 
     def keep(self, is_held: Callable[[Spend], bool]) -> None:
         """Forget the calls of which another process has settled the spend."""
-        self._begun = {ticket: spend for ticket, spend in self._begun.items() if is_held(spend)}
+        self._begun = {
+            lane_request: spend for lane_request, spend in self._begun.items() if is_held(spend)
+        }
         self._timeouts_s = {spend: self._timeouts_s[spend] for spend in self._begun.values()}
 
     def forget_unused(self) -> None:

@@ -8,7 +8,7 @@ from answerbus.cause import Cancelled
 from answerbus.control import Cancel
 from answerbus.private.runs import RunCancelRecord, cancel_key, runs_key
 from answerbus.request_key import RequestKey
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state import records
 from services.worker.ports import OutRecord
 
@@ -18,16 +18,16 @@ CANCELS_MAX = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class Cancellations:
-    """See the module. `stopped` are tickets that are to end at once, wherever they stand."""
+    """See the module. `stopped` are requests that are to end at once, wherever they stand."""
 
     partition: int = 0
     cancels: dict[str, RunCancelRecord] = field(default_factory=dict)
-    stopped: list[Ticket] = field(default_factory=list)
+    stopped: list[LaneRequest] = field(default_factory=list)
 
     def cancel(
         self,
         control: Cancel,
-        tickets: Sequence[Ticket],
+        lane_requests: Sequence[LaneRequest],
         until: datetime,
         open_requests: Container[RequestKey],
         now: datetime,
@@ -38,7 +38,10 @@ class Cancellations:
         """
         written = self._forget_cancels(open_requests, now)
         of_workflow = control.request_id is None or control.scope == "workflow"
-        named = {control.request_id, *(ticket.request.request_id for ticket in tickets)}
+        named = {
+            control.request_id,
+            *(lane_request.request.request_id for lane_request in lane_requests),
+        }
         for name in {None} if of_workflow else sorted(name for name in named if name):
             record = RunCancelRecord(
                 request_id=name,
@@ -50,34 +53,34 @@ class Cancellations:
             self.cancels.pop(runs_key(record), None)  # the newest stand last
             self.cancels[runs_key(record)] = record
             written.append(records.run_event_record(record, self.partition))
-        for ticket in tickets:
-            self.mark(ticket)
+        for lane_request in lane_requests:
+            self.mark(lane_request)
         return written
 
-    def mark(self, ticket: Ticket) -> None:
-        """A ticket whose request was cancelled ends, at once or when its call is home."""
-        found = self._cancel_of(ticket)
-        ticket.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
+    def mark(self, lane_request: LaneRequest) -> None:
+        """A request that was cancelled ends, at once or when its call is home."""
+        found = self._cancel_of(lane_request)
+        lane_request.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
         if found:
-            self.stopped.append(ticket)
+            self.stopped.append(lane_request)
 
-    def stop(self, ticket: Ticket, cause: Cancelled) -> None:
-        """End a ticket as one that was cancelled, by what its run came to."""
-        if ticket.cancelled is None:
-            ticket.cancelled = cause
-            self.stopped.append(ticket)
+    def stop(self, lane_request: LaneRequest, cause: Cancelled) -> None:
+        """End a request as one that was cancelled, by what its run came to."""
+        if lane_request.cancelled is None:
+            lane_request.cancelled = cause
+            self.stopped.append(lane_request)
 
-    def _cancel_of(self, ticket: Ticket) -> RunCancelRecord | None:
+    def _cancel_of(self, lane_request: LaneRequest) -> RunCancelRecord | None:
         """That of the request itself, or that of its workflow if the request was there before."""
-        request, published_at = ticket.request, ticket.origin.timestamp
+        request, published_at = lane_request.request, lane_request.origin.timestamp
         found = self.cancels.get(cancel_key(request.request_id, request.workflow_id))
         if found and published_at - found.at <= CANCELS_KEPT:
             return found
         found = self.cancels.get(cancel_key(None, request.workflow_id))
         return found if found and published_at <= found.at else None
 
-    def take_stopped(self, most: int) -> list[Ticket]:
-        """The tickets that are to end now, so many at once."""
+    def take_stopped(self, most: int) -> list[LaneRequest]:
+        """The requests that are to end now, so many at once."""
         taken, self.stopped = self.stopped[:most], self.stopped[most:]
         return taken
 

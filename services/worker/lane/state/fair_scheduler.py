@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from services.worker.core.limits.fair_queue import FairQueue, has_share
-from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.core.request.lane_request import LaneRequest, Stage
 
 _Key = TypeVar("_Key")
 
 
 @dataclass(slots=True)
 class FairScheduler:
-    """Ready tickets, taken round robin over profiles, then over workflows.
+    """Ready requests, taken round robin over profiles, then over workflows.
 
     Those that run wait for a place at their profile, for hours if it is away or slow: they must not
     keep the requests of other profiles from running. Nor must those of one workflow keep others of
@@ -26,7 +26,7 @@ class FairScheduler:
     running_in: Counter[str] = field(default_factory=Counter)  # by workflow
     _running_of: Counter[str] = field(default_factory=Counter)
     _shares: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _ready: OrderedDict[str, FairQueue[Ticket]] = field(default_factory=OrderedDict)
+    _ready: OrderedDict[str, FairQueue[LaneRequest]] = field(default_factory=OrderedDict)
 
     @property
     def profiles(self) -> AbstractSet[str]:
@@ -39,40 +39,40 @@ class FairScheduler:
         ready = (len(found) for profile, found in self._ready.items() if profile not in unavailable)
         return running + sum(ready)
 
-    def line_up(self, ticket: Ticket, *, first: bool = False) -> None:
+    def line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
         """Its turn will come; `first` of its workflow, or last."""
-        ticket.stage = Stage.READY
-        request = ticket.request
+        lane_request.stage = Stage.READY
+        request = lane_request.request
         workflows = self._ready.setdefault(request.profile, FairQueue(_is_gone))
-        workflows.put(request.workflow_id, ticket, first=first)
+        workflows.put(request.workflow_id, lane_request, first=first)
 
-    def take(self, most: int = sys.maxsize) -> Ticket | None:
+    def take(self, most: int = sys.maxsize) -> LaneRequest | None:
         """The next, running, of a profile of which fewer than `most` run."""
         for profile in list(self._ready):
-            if self._running_of[profile] < most and (ticket := self._next_of(profile, most)):
-                return self.run(ticket)
+            if self._running_of[profile] < most and (lane_request := self._next_of(profile, most)):
+                return self.run(lane_request)
         return None
 
-    def run(self, ticket: Ticket) -> Ticket:
+    def run(self, lane_request: LaneRequest) -> LaneRequest:
         """Let it run, out of turn."""
-        ticket.stage = Stage.RUNNING
-        request = ticket.request
+        lane_request.stage = Stage.RUNNING
+        request = lane_request.request
         self.running += 1
         self.running_in[request.workflow_id] += 1
         self._running_of[request.profile] += 1
         self._shares[request.profile, request.workflow_id] += 1
-        return ticket
+        return lane_request
 
-    def stop(self, ticket: Ticket) -> None:
+    def stop(self, lane_request: LaneRequest) -> None:
         """It runs no longer."""
-        request = ticket.request
+        request = lane_request.request
         self.running -= 1
         _count_down(self.running_in, request.workflow_id)
         _count_down(self._running_of, request.profile)
         _count_down(self._shares, (request.profile, request.workflow_id))
 
-    def _next_of(self, profile: str, most: int) -> Ticket | None:
-        """Passes over workflows that have their share, and tickets that no longer wait here."""
+    def _next_of(self, profile: str, most: int) -> LaneRequest | None:
+        """Passes over workflows that have their share, and requests that no longer wait here."""
         workflows, free = self._ready[profile], most - self._running_of[profile]
         found = workflows.next(lambda name: has_share(self._shares[profile, name], free, most))
         if found:
@@ -84,8 +84,8 @@ class FairScheduler:
         return found and found[1]
 
 
-def _is_gone(ticket: Ticket) -> bool:
-    return ticket.stage is not Stage.READY
+def _is_gone(lane_request: LaneRequest) -> bool:
+    return lane_request.stage is not Stage.READY
 
 
 def _count_down(counter: Counter[_Key], key: _Key) -> None:

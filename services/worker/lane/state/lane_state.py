@@ -16,7 +16,7 @@ from services.worker.core.budget.ledger import Reserved, closed_record
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
 from services.worker.lane.state import records
@@ -34,220 +34,244 @@ class LaneState(RecordedLane):
     """The state of one open lane. Nothing here waits; a lost lane throws its state away."""
 
     def spend(
-        self, ticket: Ticket, plan: Plan, prompt: Prompt, now: datetime
+        self, lane_request: LaneRequest, plan: Plan, prompt: Prompt, now: datetime
     ) -> tuple[Spend, LaneWrite] | Reserved | BudgetExhausted:
         """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
         cost = plan.worst_cost(prompt)
-        account = self.ledger.account(ticket.request, now)
-        allowance = self.queue.children.allowance(ticket, account)
-        spend = self.ledger.spend(ticket.request, prompt.tokens_max, cost, now, allowance)
+        account = self.ledger.account(lane_request.request, now)
+        allowance = self.queue.children.allowance(lane_request, account)
+        spend = self.ledger.spend(lane_request.request, prompt.tokens_max, cost, now, allowance)
         if isinstance(spend, Reserved):
-            self.queue.wait_for_funds(ticket, now)
+            self.queue.await_budget(lane_request, now)
             return spend
-        if ticket.run:  # a run that may not spend ends, and needs its floor no more
+        if lane_request.run:  # one that may not spend ends, and needs its minimum no more
             is_spent = isinstance(spend, Spend)
-            self.queue.children.keep(ticket, account, floor=is_spent and plan.may_go_on)
-        self.queue.fund(ticket.request.account_id)
+            self.queue.children.set_minimum(
+                lane_request, account, reserved=is_spent and plan.may_go_on
+            )
+        self.queue.budget_back(lane_request.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
-        return spend, self.writing(self._account(ticket))
+        return spend, self.writing(self._account(lane_request))
 
     def account_after(self, call: Call) -> AccountState:
         """The account as it will be once the call is settled, which `commit` does."""
         return self.ledger.state_after(call.spend, call.usage, counted=call.is_counted)
 
-    def attempts_left(self, ticket: Ticket, now: datetime, call: Call | None = None) -> int:
+    def attempts_left(
+        self, lane_request: LaneRequest, now: datetime, call: Call | None = None
+    ) -> int:
         """How many attempts a request has left once `call` is settled (see OpenChildren)."""
-        left = self.queue.children.attempts_left(ticket, self.ledger.account(ticket.request, now))
+        left = self.queue.children.attempts_left(
+            lane_request, self.ledger.account(lane_request.request, now)
+        )
         return left - 1 if call and call.is_counted else left
 
-    def is_last_attempt(self, ticket: Ticket, now: datetime) -> bool:
+    def is_last_attempt(self, lane_request: LaneRequest, now: datetime) -> bool:
         """Whether it may make this attempt alone: then no result of a tool could be told."""
-        account = self.ledger.account(ticket.request, now)
-        return self.queue.children.attempts_now(ticket, account) - len(account.in_flight) <= 1
+        account = self.ledger.account(lane_request.request, now)
+        return self.queue.children.attempts_now(lane_request, account) - len(account.in_flight) <= 1
 
     def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
         """Write down the decision on a call; `apply_decision` follows once that is committed.
 
         An outcome that no record can hold becomes a dead letter, which is given instead.
         """
-        ticket = call.ticket
+        lane_request = call.lane_request
         account = self.ledger.settle(call.spend, call.usage, now, counted=call.is_counted)
-        self.queue.fund(account.id)
+        self.queue.budget_back(account.id)
         decision, written = self._outcome(call, decision, account, now)
         if not call.is_counted:
-            self.queue.children.uncounted(ticket, account)
-        elif self.suspects.clear(ticket.key):
+            self.queue.children.uncounted(lane_request, account)
+        elif self.suspects.clear(lane_request.key):
             written.append(self._lane_record(now))
         outcome, trace = attempt_outcome(decision), call.trace(self.worker)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=call.is_counted)
-        written.append(records.attempt_record(attempt, ticket.incoming_trace, self.partition))
+        written.append(records.attempt_record(attempt, lane_request.incoming_trace, self.partition))
         match decision:
             case Wait():
-                return decision, self.writing(*written, self._account(ticket))
+                return decision, self.writing(*written, self._account(lane_request))
             case NextStep(step=step):
-                left = self.queue.children.attempts_now(ticket, account) - len(account.in_flight)
+                left = self.queue.children.attempts_now(lane_request, account) - len(
+                    account.in_flight
+                )
                 taken = self.runs.take_step(call, step, account.state, now, left)
-                return decision, self.writing(*written, *taken, *self._goes_on(ticket))
+                return decision, self.writing(*written, *taken, *self._goes_on(lane_request))
             case RetryRequest():
-                self._release_offset(ticket)
-                if ticket.retry_key not in (None, written[0].key):  # of a version before
-                    written += self._off_retries(ticket)
-                return decision, self.writing(*written, self._account(ticket))
+                self._release_offset(lane_request)
+                if lane_request.retry_key not in (None, written[0].key):  # of a version before
+                    written += self._off_retries(lane_request)
+                return decision, self.writing(*written, self._account(lane_request))
             case _:
                 written += self.runs.selected(call, decision, account.state, now)
-                return decision, self._terminal(ticket, decision, now, *written, last=call.usage)
+                return decision, self._terminal(
+                    lane_request, decision, now, *written, last=call.usage
+                )
 
-    def take_computed(self, ticket: Ticket, computed: ComputedStep, now: datetime) -> LaneWrite:
+    def take_computed(
+        self, lane_request: LaneRequest, computed: ComputedStep, now: datetime
+    ) -> LaneWrite:
         """Write down a step without a call; its children leave the run what its last one costs."""
-        account = self.ledger.account(ticket.request, now)
-        self.queue.children.keep(ticket, account, floor=True)
-        taken = self.runs.take_computed(ticket, computed, account.state, now)
-        return self.writing(*taken, *self._goes_on(ticket))
+        account = self.ledger.account(lane_request.request, now)
+        self.queue.children.set_minimum(lane_request, account, reserved=True)
+        taken = self.runs.take_computed(lane_request, computed, account.state, now)
+        return self.writing(*taken, *self._goes_on(lane_request))
 
     def _outcome(
         self, call: Call, decision: Decision, account: Account, now: datetime
     ) -> tuple[Decision, list[OutRecord]]:
         if isinstance(decision, Wait | NextStep):
             return decision, []
-        record = records.outcome_record(decision, call.ticket, self.partition)
+        record = records.outcome_record(decision, call.lane_request, self.partition)
         if len(record.value or b"") > VALUE_BYTES_MAX:
-            prior, cause = call.ticket.prior, AnswerTooLarge()
+            prior, cause = call.lane_request.prior, AnswerTooLarge()
             decision = events.dead_letter(call, prior, cause, account.state, now)
-            record = records.outcome_record(decision, call.ticket, self.partition)
+            record = records.outcome_record(decision, call.lane_request, self.partition)
         return decision, [record]
 
-    def release(self, ticket: Ticket, spend: Spend, now: datetime) -> LaneWrite:
+    def release(self, lane_request: LaneRequest, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""
         attempt = give_back(self.ledger, spend, now, self.worker)
-        account = self.ledger.account(ticket.request, now)
-        self.queue.children.uncounted(ticket, account)
-        self.queue.fund(spend.account_id)
-        record = records.attempt_record(attempt, ticket.incoming_trace, self.partition)
-        return self.writing(record, self._account(ticket))
+        account = self.ledger.account(lane_request.request, now)
+        self.queue.children.uncounted(lane_request, account)
+        self.queue.budget_back(spend.account_id)
+        record = records.attempt_record(attempt, lane_request.incoming_trace, self.partition)
+        return self.writing(record, self._account(lane_request))
 
     def dead_letter(
-        self, ticket: Ticket, cause: Cause, now: datetime
+        self, lane_request: LaneRequest, cause: Cause, now: datetime
     ) -> tuple[DeadLetter, LaneWrite]:
         """End a request without another call."""
-        account = self.ledger.account(ticket.request, now)
-        letter = events.dead_letter_without_call(ticket, cause, account.state, now)
+        account = self.ledger.account(lane_request.request, now)
+        letter = events.dead_letter_without_call(lane_request, cause, account.state, now)
         return letter, self._terminal(
-            ticket, letter, now, records.outcome_record(letter, ticket, self.partition)
+            lane_request, letter, now, records.outcome_record(letter, lane_request, self.partition)
         )
 
-    def apply_decision(self, ticket: Ticket, decision: Decision) -> None:
+    def apply_decision(self, lane_request: LaneRequest, decision: Decision) -> None:
         """Let a committed decision take effect on the queue."""
         match decision:
             case Wait():
-                ticket.waits += 1
+                lane_request.waits += 1
             case NextStep():
-                ticket.prior, ticket.waits, ticket.used = (), 0, Usage()
-                ticket.retry_key, ticket.offset = None, None
-                self.queue.hold(ticket, ticket.deadline)
-                self.release_if_answered(ticket)
-                self._end_if_cancelled(ticket)
+                lane_request.prior, lane_request.waits, lane_request.used = (), 0, Usage()
+                lane_request.retry_key, lane_request.offset = None, None
+                self.queue.hold(lane_request, lane_request.deadline)
+                self.release_if_answered(lane_request)
+                self._end_if_cancelled(lane_request)
             case RetryRequest():
-                ticket.prior, ticket.waits = decision.prior, decision.waits
-                ticket.used = decision.used or Usage()
-                ticket.retry_key, ticket.offset = ticket.key.record_key().encode(), None
-                self.queue.hold(ticket, decision.not_before)
-                self._end_if_cancelled(ticket)
+                lane_request.prior, lane_request.waits = decision.prior, decision.waits
+                lane_request.used = decision.used or Usage()
+                lane_request.retry_key, lane_request.offset = (
+                    lane_request.key.record_key().encode(),
+                    None,
+                )
+                self.queue.hold(lane_request, decision.not_before)
+                self._end_if_cancelled(lane_request)
             case _:
-                self._finish(ticket)
+                self._finish(lane_request)
 
-    def _finish(self, ticket: Ticket) -> None:
+    def _finish(self, lane_request: LaneRequest) -> None:
         """The last child of a run lets it go on, or end."""
-        if above := self.queue.finish(ticket):
+        if above := self.queue.finish(lane_request):
             self.release_if_answered(above)
             self._end_if_cancelled(above)
 
-    def release_if_answered(self, ticket: Ticket) -> None:
+    def release_if_answered(self, lane_request: LaneRequest) -> None:
         """Let a run go on whose calls have all ended; while its step is committed, after that.
 
         A child ends with the call that asked for it, and before the run goes on.
         """
-        self.stop_children(ticket)
-        if ticket.run and not ticket.run.open and not self.queue.children.of(ticket):
-            self.queue.release(ticket)
+        self.stop_children(lane_request)
+        if (
+            lane_request.run
+            and not lane_request.run.open
+            and not self.queue.children.of(lane_request)
+        ):
+            self.queue.release(lane_request)
 
-    def stop_children(self, ticket: Ticket) -> None:
+    def stop_children(self, lane_request: LaneRequest) -> None:
         """End the children of a run whose calls have ended, and all below them."""
-        for child in self.queue.children.of(ticket):
+        for child in self.queue.children.of(lane_request):
             parent = child.request.parent
-            if parent and ticket.run and ticket.run.open_call(parent.call_id) is None:
+            if parent and lane_request.run and lane_request.run.open_call(parent.call_id) is None:
                 for one in (child, *self.queue.children.below(child)):
                     self.runs.stop(one, CALL_ENDED)
 
-    def _end_if_cancelled(self, ticket: Ticket) -> None:
+    def _end_if_cancelled(self, lane_request: LaneRequest) -> None:
         """A cancellation came while its call was settled."""
-        if ticket.cancelled:
-            self.runs.stopped.append(ticket)
+        if lane_request.cancelled:
+            self.runs.stopped.append(lane_request)
 
     def _terminal(
-        self, ticket: Ticket, outcome: Ended, now: datetime, *written: OutRecord, last: Usage = FREE
+        self,
+        lane_request: LaneRequest,
+        outcome: Ended,
+        now: datetime,
+        *written: OutRecord,
+        last: Usage = FREE,
     ) -> LaneWrite:
         """All that ends a request, beside the event `written`; `last` is what its call used."""
-        joined = self._joined(ticket, outcome, last, now)
+        joined = self._joined(lane_request, outcome, last, now)
         closed = closed_record(
-            ticket.request.request_id,
-            ticket.request.workflow_id,
-            ticket.body_digest,
+            lane_request.request.request_id,
+            lane_request.request.workflow_id,
+            lane_request.body_digest,
             outcome.kind,
-            self._position_of(ticket),
+            self._position_of(lane_request),
             now,
         )
-        self.ledger.close(closed, ticket.request.account_id)
-        self.queue.fund(ticket.request.account_id)
-        self.suspects.clear(ticket.key)
-        self._release_offset(ticket)
-        ended = self._off_retries(ticket)
-        if ticket.run or ticket.cancelled or ticket.request.parent:
-            ended += self.runs.end(ticket, now)
+        self.ledger.close(closed, lane_request.request.account_id)
+        self.queue.budget_back(lane_request.request.account_id)
+        self.suspects.clear(lane_request.key)
+        self._release_offset(lane_request)
+        ended = self._off_retries(lane_request)
+        if lane_request.run or lane_request.cancelled or lane_request.request.parent:
+            ended += self.runs.end(lane_request, now)
         progress = self.progress_record(now)
         return self.writing(
             *written,
             *joined,
             *ended,
-            self._account(ticket),
+            self._account(lane_request),
             self._record(closed),
             *([progress] if progress else []),
         )
 
     def _joined(
-        self, ticket: Ticket, outcome: Ended, last: Usage, now: datetime
+        self, lane_request: LaneRequest, outcome: Ended, last: Usage, now: datetime
     ) -> list[OutRecord]:
-        children, parent = self.queue.children, ticket.request.parent
-        above = children.parent_of(ticket)
+        children, parent = self.queue.children, lane_request.request.parent
+        above = children.parent_of(lane_request)
         if above is None or parent is None:
             return []
-        spent = children.used(ticket, self.ledger.account(ticket.request, now))
-        usage = outcome.run.usage if outcome.run else ticket.used.plus(last)
+        spent = children.used(lane_request, self.ledger.account(lane_request.request, now))
+        usage = outcome.run.usage if outcome.run else lane_request.used.plus(last)
         ended = ChildOutcome(parent.call_id, outcome, spent, usage)
         return self.runs.child_ended(above, ended, now)
 
-    def _goes_on(self, ticket: Ticket) -> Iterator[Outgoing]:
+    def _goes_on(self, lane_request: LaneRequest) -> Iterator[Outgoing]:
         """A run is known by its own records: offset and entry of its request are not needed."""
-        self._release_offset(ticket)
-        yield from self._off_retries(ticket)
-        yield self._account(ticket)
+        self._release_offset(lane_request)
+        yield from self._off_retries(lane_request)
+        yield self._account(lane_request)
 
-    def _off_retries(self, ticket: Ticket) -> list[OutRecord]:
+    def _off_retries(self, lane_request: LaneRequest) -> list[OutRecord]:
         """The end of what the retries topic has of it."""
-        key = ticket.retry_key
+        key = lane_request.retry_key
         return [] if key is None else [records.retry_tombstone(key, self.partition)]
 
-    def _position_of(self, ticket: Ticket) -> int:
-        """The offset in this partition up to which the ticket's record may be delivered again."""
-        if ticket.offset is not None:
-            return ticket.offset
+    def _position_of(self, lane_request: LaneRequest) -> int:
+        """The offset in this partition up to which the request's record may be delivered again."""
+        if lane_request.offset is not None:
+            return lane_request.offset
         position = self.watermark.position  # a forwarded record stands somewhere below it
-        ours = ticket.origin.partition == self.partition
-        return min(ticket.origin.offset, position) if ours else position
+        ours = lane_request.origin.partition == self.partition
+        return min(lane_request.origin.offset, position) if ours else position
 
-    def _release_offset(self, ticket: Ticket) -> None:
-        if ticket.offset is not None:
-            self.watermark.finish(ticket.offset)
+    def _release_offset(self, lane_request: LaneRequest) -> None:
+        if lane_request.offset is not None:
+            self.watermark.finish(lane_request.offset)
 
-    def _account(self, ticket: Ticket) -> LateRecord:
-        return self._account_of(ticket.request.account_id)
+    def _account(self, lane_request: LaneRequest) -> LateRecord:
+        return self._account_of(lane_request.request.account_id)

@@ -21,10 +21,10 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
 from answerbus.tool_result import ToolProgress, ToolResult
-from services.worker.core.budget.allowance import floor_after
+from services.worker.core.budget.allowance import minimum_after
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
-from services.worker.core.request.ticket import Ticket, ticket_of_child
+from services.worker.core.request.lane_request import LaneRequest, request_from_child
 from services.worker.core.run import transitions
 from services.worker.core.run.children import ChildOutcome
 from services.worker.core.run.composition import ComputedStep
@@ -35,7 +35,7 @@ from services.worker.core.run.transitions import Change, Written
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
-from services.worker.lane.state.held_tickets import HeldTickets
+from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.ports import OutRecord
 
 UNKNOWN_TOOL = "unknown"
@@ -61,7 +61,7 @@ def _untold(_: str, __: ToolEnded) -> None:
     pass
 
 
-def _no_place(_: Ticket) -> None:
+def _no_place(_: LaneRequest) -> None:
     raise RuntimeError("a lane has a queue for children")
 
 
@@ -79,39 +79,47 @@ class OpenRuns(Cancellations):
     chance: Callable[[int], bytes] = _no_chance
     may_call: Callable[[str, datetime], bool] = _always
     on_ended: Callable[[str, ToolEnded], None] = _untold
-    put: Callable[[Ticket], None] = _no_place
+    put: Callable[[LaneRequest], None] = _no_place
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
     is_taken: Callable[[RequestKey], bool] = _nothing_taken
-    _due: HeldTickets = field(default_factory=HeldTickets)  # by when the time of a call is over
+    _due: DelayedRequests = field(
+        default_factory=DelayedRequests
+    )  # by when the time of a call is over
 
     def take_step(
         self, call: Call, step: AcceptedStep, account: AccountState, now: datetime, left: int
     ) -> list[OutRecord]:
         """An answer was a step: it, and the calls that it makes; `left` are attempts."""
-        ticket, run = call.ticket, _run_of(call.ticket)
+        lane_request, run = call.lane_request, _run_of(call.lane_request)
         inputs = replace(
-            self._inputs(ticket, now),
+            self._inputs(lane_request, now),
             attempts_left=left,
             model=call.plan.profile.model_id,
             frame=call.prompt.frame,
         )
         # What its children will say is not counted yet: the whole prompt stands for that, too.
         whole = replace(call.prompt, counted_max=None)
-        floor = floor_after(account.limit, whole.tokens_max, call.plan.worst_cost(whole))
+        minimum = minimum_after(account.limit, whole.tokens_max, call.plan.worst_cost(whole))
         change = transitions.take_step(
-            run, step, call.spend.attempt, call.usage, ticket.used, account, inputs, floor
+            run, step, call.spend.attempt, call.usage, lane_request.used, account, inputs, minimum
         )
-        head = [] if run.own_steps else [self._head(ticket, run)]
-        return [*head, *self._apply(ticket, change)]
+        head = [] if run.own_steps else [self._head(lane_request, run)]
+        return [*head, *self._apply(lane_request, change)]
 
     def take_computed(
-        self, ticket: Ticket, computed: ComputedStep, account: AccountState, now: datetime
+        self,
+        lane_request: LaneRequest,
+        computed: ComputedStep,
+        account: AccountState,
+        now: datetime,
     ) -> list[OutRecord]:
         """A step that no model was asked for; it stands where an attempt of its number would."""
-        run, inputs = _run_of(ticket), self._inputs(ticket, now)
-        number, step, floor, free = len(run.steps) + 1, computed.step, computed.floor, Usage()
-        change = transitions.take_step(run, step, number, free, free, account, inputs, floor)
-        return [self._head(ticket, run), *self._apply(ticket, change)]
+        run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
+        number, step, free = len(run.steps) + 1, computed.step, Usage()
+        change = transitions.take_step(
+            run, step, number, free, free, account, inputs, computed.reserved_minimum
+        )
+        return [self._head(lane_request, run), *self._apply(lane_request, change)]
 
     def selected(
         self, call: Call, decision: Decision, account: AccountState, now: datetime
@@ -120,89 +128,99 @@ class OpenRuns(Cancellations):
         chosen = call.checked.chosen if isinstance(call.checked, Accepted) else None
         if chosen is None or not isinstance(decision, Result):
             return []
-        run, inputs = _run_of(call.ticket), self._inputs(call.ticket, now)
+        run, inputs = _run_of(call.lane_request), self._inputs(call.lane_request, now)
         run, event = selected(run, call.spend.attempt, call.usage, chosen, account, inputs)
-        call.ticket.run = run
+        call.lane_request.run = run
         return [records.run_event_record(event, self.partition)]
 
-    def result_came(self, ticket: Ticket, result: ToolResult, now: datetime) -> list[OutRecord]:
-        """A tool server has ended a call; nothing where it may not."""
-        run = _run_of(ticket)
-        return self._apply(ticket, transitions.result_came(run, result, self._inputs(ticket, now)))
-
-    def child_ended(self, ticket: Ticket, child: ChildOutcome, now: datetime) -> list[OutRecord]:
-        """A child of the run has had its outcome, in the same transaction."""
-        run = _run_of(ticket)
-        return self._apply(ticket, transitions.child_ended(run, child, self._inputs(ticket, now)))
-
-    def progress_came(
-        self, ticket: Ticket, progress: ToolProgress, now: datetime
+    def result_came(
+        self, lane_request: LaneRequest, result: ToolResult, now: datetime
     ) -> list[OutRecord]:
-        """A tool server is at work on a call; nothing where it may not be."""
-        run = _run_of(ticket)
+        """A tool server has ended a call; nothing where it may not."""
+        run = _run_of(lane_request)
         return self._apply(
-            ticket, transitions.progress_came(run, progress, self._inputs(ticket, now))
+            lane_request, transitions.result_came(run, result, self._inputs(lane_request, now))
         )
 
-    def approval_came(self, ticket: Ticket, approval: Approval, now: datetime) -> list[OutRecord]:
+    def child_ended(
+        self, lane_request: LaneRequest, child: ChildOutcome, now: datetime
+    ) -> list[OutRecord]:
+        """A child of the run has had its outcome, in the same transaction."""
+        run = _run_of(lane_request)
+        return self._apply(
+            lane_request, transitions.child_ended(run, child, self._inputs(lane_request, now))
+        )
+
+    def progress_came(
+        self, lane_request: LaneRequest, progress: ToolProgress, now: datetime
+    ) -> list[OutRecord]:
+        """A tool server is at work on a call; nothing where it may not be."""
+        run = _run_of(lane_request)
+        return self._apply(
+            lane_request, transitions.progress_came(run, progress, self._inputs(lane_request, now))
+        )
+
+    def approval_came(
+        self, lane_request: LaneRequest, approval: Approval, now: datetime
+    ) -> list[OutRecord]:
         """A person has decided about a call; nothing where it was not asked."""
-        run, inputs = _run_of(ticket), self._inputs(ticket, now)
-        return self._apply(ticket, transitions.approval_came(run, approval, inputs))
+        run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
+        return self._apply(lane_request, transitions.approval_came(run, approval, inputs))
 
     def time_passed(
         self, until: datetime, now: datetime
-    ) -> Iterator[tuple[Ticket, list[OutRecord]]]:
+    ) -> Iterator[tuple[LaneRequest, list[OutRecord]]]:
         """Each run with calls whose time was over by `until`, and how these end."""
-        for ticket in self._due.due(until):
-            run = _run_of(ticket)
-            change = transitions.time_passed(run, self._inputs(ticket, now), until)
-            yield ticket, self._apply(ticket, change)
+        for lane_request in self._due.due(until):
+            run = _run_of(lane_request)
+            change = transitions.time_passed(run, self._inputs(lane_request, now), until)
+            yield lane_request, self._apply(lane_request, change)
 
     def next_moment(self) -> datetime | None:
         """When `time_passed` may have something to do."""
         return self._due.next_moment()
 
-    def watch(self, ticket: Ticket) -> None:
+    def watch(self, lane_request: LaneRequest) -> None:
         """Look at the run again when the time of its first call is over."""
-        due_at = ticket.run.due_at if ticket.run else None
+        due_at = lane_request.run.due_at if lane_request.run else None
         if due_at:
-            self._due.add(ticket, due_at)
+            self._due.add(lane_request, due_at)
         else:
-            self._due.release(ticket)
+            self._due.release(lane_request)
 
-    def end(self, ticket: Ticket, now: datetime) -> list[OutRecord]:
+    def end(self, lane_request: LaneRequest, now: datetime) -> list[OutRecord]:
         """The request has its outcome: calls that are open end, and private records are ended."""
-        request_id = ticket.request.request_id
+        request_id = lane_request.request.request_id
         written: list[OutRecord] = []
-        if (run := ticket.run) and run.own_steps:
-            by = ticket.cancelled or Cancelled(by="answerbus", reason="the run has ended")
-            change = transitions.stopped(run, by, self._inputs(ticket, now))
+        if (run := lane_request.run) and run.own_steps:
+            by = lane_request.cancelled or Cancelled(by="answerbus", reason="the run has ended")
+            change = transitions.stopped(run, by, self._inputs(lane_request, now))
             events = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in events]
-            written += [self._null(key) for key in _keys(ticket, run)]
+            written += [self._null(key) for key in _keys(lane_request, run)]
             self._report_ends(change)
-            ticket.run = change.run  # what comes until this is committed finds no call open
-            self.watch(ticket)
-        elif ticket.request.parent:
-            written.append(self._null(run_key(request_id, ticket.scope)))
-        key = cancel_key(request_id, ticket.request.workflow_id)
+            lane_request.run = change.run  # what comes until this is committed finds no call open
+            self.watch(lane_request)
+        elif lane_request.request.parent:
+            written.append(self._null(run_key(request_id, lane_request.scope)))
+        key = cancel_key(request_id, lane_request.request.workflow_id)
         if self.cancels.pop(key, None):
             written.append(self._null(key))
         return written
 
-    def _apply(self, ticket: Ticket, change: Change | None) -> list[OutRecord]:
+    def _apply(self, lane_request: LaneRequest, change: Change | None) -> list[OutRecord]:
         if change is None:
             return []
-        ticket.run = change.run
+        lane_request.run = change.run
         self._report_ends(change)
-        self.watch(ticket)
-        return [self._written(ticket, event) for event in change.written]
+        self.watch(lane_request)
+        return [self._written(lane_request, event) for event in change.written]
 
-    def _written(self, ticket: Ticket, event: Written) -> OutRecord:
+    def _written(self, lane_request: LaneRequest, event: Written) -> OutRecord:
         if not isinstance(event, RunChildRecord):
             return records.run_event_record(event, self.partition)
-        record = records.run_event_record(event, self.partition, ticket.trace)
-        self.put(ticket_of_child(event, record.size_bytes, record.headers))
+        record = records.run_event_record(event, self.partition, lane_request.trace)
+        self.put(request_from_child(event, record.size_bytes, record.headers))
         return record
 
     def _report_ends(self, change: Change) -> None:
@@ -212,42 +230,42 @@ class OpenRuns(Cancellations):
                 tool = event.tool if is_known else UNKNOWN_TOOL
                 self.on_ended(tool, event)
 
-    def _head(self, ticket: Ticket, run: Run) -> OutRecord:
+    def _head(self, lane_request: LaneRequest, run: Run) -> OutRecord:
         head = RunRecord(
-            workflow_id=ticket.scope,
-            request=ticket.request,
-            body_digest=ticket.body_digest,
-            origin=ticket.origin,
-            notes=ticket.notes,
+            workflow_id=lane_request.scope,
+            request=lane_request.request,
+            body_digest=lane_request.body_digest,
+            origin=lane_request.origin,
+            notes=lane_request.notes,
             definition=run.definition,
         )
-        return records.run_event_record(head, self.partition, ticket.incoming_trace)
+        return records.run_event_record(head, self.partition, lane_request.incoming_trace)
 
-    def _inputs(self, ticket: Ticket, now: datetime) -> RunInputs:
+    def _inputs(self, lane_request: LaneRequest, now: datetime) -> RunInputs:
         return RunInputs(
-            request=ticket.request,
-            deadline=ticket.deadline,
+            request=lane_request.request,
+            deadline=lane_request.deadline,
             reply_topic=self.reply_topic,
             partition=self.partition,
             now=now,
             chance=self.chance,
-            is_ending=ticket.cancelled is not None or ticket.deadline <= now,
+            is_ending=lane_request.cancelled is not None or lane_request.deadline <= now,
             may_call=self.may_call,
-            origin=ticket.origin,
+            origin=lane_request.origin,
             problems_of=self.problems_of,
-            is_taken=lambda name: self.is_taken(ticket.key._replace(request_id=name)),
-            scope=ticket.scope,
+            is_taken=lambda name: self.is_taken(lane_request.key._replace(request_id=name)),
+            scope=lane_request.scope,
         )
 
 
-def _run_of(ticket: Ticket) -> Run:
-    if ticket.run is None:
+def _run_of(lane_request: LaneRequest) -> Run:
+    if lane_request.run is None:
         raise ValueError("a request that no agent works on has no run")
-    return ticket.run
+    return lane_request.run
 
 
-def _keys(ticket: Ticket, run: Run) -> Iterator[str]:
-    request_id, scope = ticket.request.request_id, ticket.scope
+def _keys(lane_request: LaneRequest, run: Run) -> Iterator[str]:
+    request_id, scope = lane_request.request.request_id, lane_request.scope
     yield run_key(request_id, scope)
     for n, place in run.record_keys:
         if place is None:

@@ -10,10 +10,10 @@ from operator import itemgetter
 
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
-from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.core.request.lane_request import LaneRequest, Stage
 from services.worker.lane.state.deadlines import Deadlines
+from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.lane.state.fair_scheduler import FairScheduler
-from services.worker.lane.state.held_tickets import HeldTickets
 from services.worker.lane.state.open_children import OpenChildren
 
 
@@ -21,11 +21,11 @@ from services.worker.lane.state.open_children import OpenChildren
 class Queue:
     """The requests in a lane's hands, from admission to the terminal.
 
-    A workflow's ordered tickets form a chain of which only the head may run, also while it waits
-    for a retry. Ready tickets take turns, so that neither a workflow with thousands of requests nor
-    a profile that is slow or away starves the others. A ticket whose account has nothing left but
+    A workflow's ordered requests form a chain; only its head may run, also while that waits for a
+    retry. Ready requests take turns, so that neither a workflow with thousands of requests nor a
+    profile that is slow or away starves the others. A request whose account has nothing left but
     what calls in flight may give back waits for that, and with it all others of the account but
-    runs that keep their floor: others may wait for these.
+    runs that reserve a minimum: others may wait for these.
     `excess` are the requests beyond `workflow_share_max` of their workflow. Children stand outside
     of the chain, in the turn of their run, which does not run while it has some.
     """
@@ -34,164 +34,175 @@ class Queue:
     is_held: Callable[[RequestKey], bool] = lambda _: (
         False
     )  # of a request: it runs only when it is tried
-    tickets: dict[RequestKey, Ticket] = field(default_factory=dict)
+    requests: dict[RequestKey, LaneRequest] = field(default_factory=dict)
     digests: dict[RequestKey, str] = field(default_factory=dict)
     bytes: int = 0
     excess: int = 0
     children: OpenChildren = field(init=False)
     _of_workflow: Counter[str] = field(default_factory=Counter)
-    _unfunded: dict[str, deque[Ticket]] = field(default_factory=dict)  # by account
-    _apart: dict[RequestKey, Ticket] = field(
+    _awaiting_budget: dict[str, deque[LaneRequest]] = field(default_factory=dict)  # by account
+    _apart: dict[RequestKey, LaneRequest] = field(
         default_factory=dict
     )  # that are held, and could run else
-    _funded: set[Ticket] = field(default_factory=set)  # whose account is to be asked again
-    _chains: dict[str, deque[Ticket]] = field(default_factory=dict)
+    _with_budget_back: set[LaneRequest] = field(
+        default_factory=set
+    )  # whose account is to be asked again
+    _chains: dict[str, deque[LaneRequest]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
-    _held: HeldTickets = field(default_factory=HeldTickets)
+    _held: DelayedRequests = field(default_factory=DelayedRequests)
     _deadlines: Deadlines = field(default_factory=Deadlines)
 
     def __post_init__(self) -> None:
-        self.children = OpenChildren(self.tickets)
+        self.children = OpenChildren(self.requests)
 
     def __len__(self) -> int:
-        return len(self.tickets)
+        return len(self.requests)
 
-    def put(self, ticket: Ticket) -> None:
-        """Take a ticket in, behind what its workflow already has."""
-        request = ticket.request
-        self.tickets[ticket.key] = ticket
-        self.digests[ticket.key] = ticket.body_digest
-        self.bytes += ticket.size_bytes
+    def put(self, lane_request: LaneRequest) -> None:
+        """Take a request in, behind what its workflow already has."""
+        request = lane_request.request
+        self.requests[lane_request.key] = lane_request
+        self.digests[lane_request.key] = lane_request.body_digest
+        self.bytes += lane_request.size_bytes
         self._of_workflow[request.workflow_id] += 1
         self.excess += self._of_workflow[request.workflow_id] > self.workflow_share_max
-        self._deadlines.add(ticket)
+        self._deadlines.add(lane_request)
         if not _is_ordered(request):
-            self.children.put(ticket)
-            self._admit(ticket)
+            self.children.put(lane_request)
+            self._admit(lane_request)
             return
         chain = self._chains.setdefault(request.workflow_id, deque())
-        chain.append(ticket)
+        chain.append(lane_request)
         if len(chain) == 1:
-            self._admit(ticket)
+            self._admit(lane_request)
 
-    def adopt(self, ticket: Ticket) -> None:
-        """Take in a ticket whose call is in flight; it runs at the head of its workflow."""
-        self.put(ticket)
-        self._scheduler.run(ticket)
+    def adopt(self, lane_request: LaneRequest) -> None:
+        """Take in a request whose call is in flight; it runs at the head of its workflow."""
+        self.put(lane_request)
+        self._scheduler.run(lane_request)
 
-    def take(self, most: int = sys.maxsize) -> Ticket | None:
-        """The next ticket whose turn has come; it runs until `hold` or `finish`.
+    def take(self, most: int = sys.maxsize) -> LaneRequest | None:
+        """The next request whose turn has come; it runs until `hold` or `finish`.
 
         At most `most` requests of one profile run.
         """
-        while ticket := self._scheduler.take(most):
-            if ticket in self._funded:
-                self._funded.discard(ticket)
-            elif ticket.request.account_id in self._unfunded and not ticket.keeps_floor:
-                self._wait_for_funds(ticket)  # behind those that found out
+        while lane_request := self._scheduler.take(most):
+            if lane_request in self._with_budget_back:
+                self._with_budget_back.discard(lane_request)
+            elif (
+                lane_request.request.account_id in self._awaiting_budget
+                and not lane_request.has_minimum
+            ):
+                self._await_budget(lane_request)  # behind those that found out
                 continue
-            return ticket
+            return lane_request
         return None
 
-    def wait_for_funds(self, ticket: Ticket, now: datetime) -> None:
-        """Set a running ticket aside until `fund`, or its deadline."""
-        self._wait_for_funds(ticket)
-        if ticket.deadline <= now:  # it passed while it ran
-            self._deadlines.add(ticket)
+    def await_budget(self, lane_request: LaneRequest, now: datetime) -> None:
+        """Set a running request aside until `budget_back`, or its deadline."""
+        self._await_budget(lane_request)
+        if lane_request.deadline <= now:  # it passed while it ran
+            self._deadlines.add(lane_request)
 
     @property
-    def has_funded(self) -> bool:
+    def has_budget_back(self) -> bool:
         """Whether its account is to be asked again."""
-        return bool(self._funded)
+        return bool(self._with_budget_back)
 
-    def fund(self, account_id: str) -> None:
+    def budget_back(self, account_id: str) -> None:
         """Something of the account may be free: the first that waits tries again, then the next."""
-        waiting = self._unfunded.get(account_id, deque())
+        waiting = self._awaiting_budget.get(account_id, deque())
         while waiting:
-            ticket = waiting.popleft()
-            if ticket.stage is Stage.UNFUNDED:
-                self._funded.add(ticket)
-                self._line_up(ticket, first=True)
+            lane_request = waiting.popleft()
+            if lane_request.stage is Stage.AWAITING_BUDGET:
+                self._with_budget_back.add(lane_request)
+                self._line_up(lane_request, first=True)
                 break
         if not waiting:
-            self._unfunded.pop(account_id, None)
+            self._awaiting_budget.pop(account_id, None)
 
     def apart(self) -> list[RequestKey]:
         """The requests that are held, and could run."""
-        return [name for name, ticket in self._apart.items() if ticket.stage is Stage.READY]
+        return [
+            name for name, lane_request in self._apart.items() if lane_request.stage is Stage.READY
+        ]
 
-    def take_apart(self, key: RequestKey) -> Ticket:
+    def take_apart(self, key: RequestKey) -> LaneRequest:
         """One of `apart`, which runs until `hold` or `finish`."""
-        ticket = self._apart.pop(key)
-        self._funded.discard(ticket)
-        return self._scheduler.run(ticket)
+        lane_request = self._apart.pop(key)
+        self._with_budget_back.discard(lane_request)
+        return self._scheduler.run(lane_request)
 
-    def hold(self, ticket: Ticket, not_before: datetime) -> None:
-        """Set a running ticket aside until then; its workflow waits with it."""
-        self._scheduler.stop(ticket)
-        ticket.not_before = not_before
-        self._admit(ticket)
-        if not_before >= ticket.deadline:  # which may have passed while it ran
-            self._deadlines.add(ticket)
+    def hold(self, lane_request: LaneRequest, not_before: datetime) -> None:
+        """Set a running request aside until then; its workflow waits with it."""
+        self._scheduler.stop(lane_request)
+        lane_request.not_before = not_before
+        self._admit(lane_request)
+        if not_before >= lane_request.deadline:  # which may have passed while it ran
+            self._deadlines.add(lane_request)
 
-    def release(self, ticket: Ticket) -> None:
-        """What a held ticket waits for is there before its moment."""
-        if self._held.release(ticket):
-            self._make_ready(ticket)
+    def release(self, lane_request: LaneRequest) -> None:
+        """What a held request waits for is there before its moment."""
+        if self._held.release(lane_request):
+            self._make_ready(lane_request)
 
-    def run_at_once(self, ticket: Ticket) -> bool:
-        """Let a ticket run wherever it stands; False if it runs, is gone, or has children."""
-        if ticket.stage in {Stage.RUNNING, Stage.GONE} or self.children.of(ticket):
+    def run_at_once(self, lane_request: LaneRequest) -> bool:
+        """Let a request run wherever it stands; False if it runs, is gone, or has children."""
+        if lane_request.stage in {Stage.RUNNING, Stage.DONE} or self.children.of(lane_request):
             return False
-        self._held.release(ticket)
-        self._funded.discard(ticket)
-        self._apart.pop(ticket.key, None)
-        self._scheduler.run(ticket)
+        self._held.release(lane_request)
+        self._with_budget_back.discard(lane_request)
+        self._apart.pop(lane_request.key, None)
+        self._scheduler.run(lane_request)
         return True
 
-    def finish(self, ticket: Ticket) -> Ticket | None:
-        """Let a running ticket go; the next of its workflow becomes ready.
+    def finish(self, lane_request: LaneRequest) -> LaneRequest | None:
+        """Let a running request go; the next of its workflow becomes ready.
 
         Gives the run that waited for it, if it was its last child.
         """
-        kept_floor, above = ticket.keeps_floor, self.children.end(ticket)
+        had_minimum, above = lane_request.has_minimum, self.children.end(lane_request)
         if above:
             self._deadlines.add(above)  # it may have passed while children were open
-        self._let_go(ticket)
-        if kept_floor:
-            self.fund(ticket.request.account_id)
+        self._let_go(lane_request)
+        if had_minimum:
+            self.budget_back(lane_request.request.account_id)
         return above
 
-    def _let_go(self, ticket: Ticket) -> None:
-        self._scheduler.stop(ticket)
-        ticket.stage = Stage.GONE
-        request = ticket.request
-        del self.tickets[ticket.key]
-        del self.digests[ticket.key]
-        self.bytes -= ticket.size_bytes
-        self._funded.discard(ticket)
-        self._apart.pop(ticket.key, None)
+    def _let_go(self, lane_request: LaneRequest) -> None:
+        self._scheduler.stop(lane_request)
+        lane_request.stage = Stage.DONE
+        request = lane_request.request
+        del self.requests[lane_request.key]
+        del self.digests[lane_request.key]
+        self.bytes -= lane_request.size_bytes
+        self._with_budget_back.discard(lane_request)
+        self._apart.pop(lane_request.key, None)
         self.excess -= self._of_workflow[request.workflow_id] > self.workflow_share_max
         self._of_workflow[request.workflow_id] -= 1
         if not self._of_workflow[request.workflow_id]:
             del self._of_workflow[request.workflow_id]
-        self._deadlines.forget_the_gone(len(self.tickets))
+        self._deadlines.forget_the_gone(len(self.requests))
         chain = self._chains.get(request.workflow_id)
         if not _is_ordered(request) or chain is None:
             return
-        was_head = chain[0] is ticket
-        chain.remove(ticket)
+        was_head = chain[0] is lane_request
+        chain.remove(lane_request)
         if not chain:
             del self._chains[request.workflow_id]
         elif was_head and chain[0].stage is Stage.WAITING:  # else its deadline made it run before
             self._admit(chain[0])
 
-    def wake(self, now: datetime) -> list[Ticket]:
-        """Make due retries ready; return the tickets whose deadline has passed, as running."""
-        for ticket in self._held.due(now):
-            if not self.children.of(ticket):  # else the last of them lets it go on
-                self._make_ready(ticket)
-        return [ticket for ticket in self._deadlines.passed(now) if self.run_at_once(ticket)]
+    def wake(self, now: datetime) -> list[LaneRequest]:
+        """Make due retries ready; return the requests whose deadline has passed, as running."""
+        for lane_request in self._held.due(now):
+            if not self.children.of(lane_request):  # else the last of them lets it go on
+                self._make_ready(lane_request)
+        return [
+            lane_request
+            for lane_request in self._deadlines.passed(now)
+            if self.run_at_once(lane_request)
+        ]
 
     def next_moment(self) -> datetime | None:
         """When `wake` may have something to do."""
@@ -226,29 +237,29 @@ class Queue:
         """Requests that wait for their moment: retries, and runs whose tools are at work."""
         return len(self._held)
 
-    def _admit(self, ticket: Ticket) -> None:
-        if ticket.not_before is None:
-            self._make_ready(ticket)
+    def _admit(self, lane_request: LaneRequest) -> None:
+        if lane_request.not_before is None:
+            self._make_ready(lane_request)
         else:
-            ticket.stage = Stage.HELD
-            self._held.add(ticket, ticket.not_before)
+            lane_request.stage = Stage.DELAYED
+            self._held.add(lane_request, lane_request.not_before)
 
-    def _wait_for_funds(self, ticket: Ticket) -> None:
-        self._scheduler.stop(ticket)
-        ticket.stage = Stage.UNFUNDED
-        waiting = self._unfunded.setdefault(ticket.request.account_id, deque())
-        (waiting.appendleft if ticket.keeps_floor else waiting.append)(ticket)
+    def _await_budget(self, lane_request: LaneRequest) -> None:
+        self._scheduler.stop(lane_request)
+        lane_request.stage = Stage.AWAITING_BUDGET
+        waiting = self._awaiting_budget.setdefault(lane_request.request.account_id, deque())
+        (waiting.appendleft if lane_request.has_minimum else waiting.append)(lane_request)
 
-    def _make_ready(self, ticket: Ticket) -> None:
-        ticket.not_before = None
-        self._line_up(ticket)
+    def _make_ready(self, lane_request: LaneRequest) -> None:
+        lane_request.not_before = None
+        self._line_up(lane_request)
 
-    def _line_up(self, ticket: Ticket, *, first: bool = False) -> None:
-        if self.is_held(ticket.key):
-            ticket.stage = Stage.READY
-            self._apart[ticket.key] = ticket
+    def _line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
+        if self.is_held(lane_request.key):
+            lane_request.stage = Stage.READY
+            self._apart[lane_request.key] = lane_request
         else:
-            self._scheduler.line_up(ticket, first=first)
+            self._scheduler.line_up(lane_request, first=first)
 
 
 def _is_ordered(request: Request) -> bool:

@@ -11,7 +11,7 @@ from answerbus.private.ledger import ClosedOutcome
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.request.ticket import Ticket, ticket_of_arrival
+from services.worker.core.request.lane_request import LaneRequest, request_from_arrival
 from services.worker.core.run.children import adopted
 from services.worker.lane.state import records as lane_records
 from services.worker.lane.state.open_children import parent_key
@@ -59,13 +59,15 @@ class RecordAdmission:
         admission = admit(arrival, self.ledger, self.queue.digests, self.partitions)
         match admission:
             case Admitted():
-                ticket = ticket_of_arrival(arrival, self._as_child(self.complete(admission)))
-                self.ledger.account(ticket.request, now)  # the first admitted sets the limit
+                lane_request = request_from_arrival(
+                    arrival, self._as_child(self.complete(admission))
+                )
+                self.ledger.account(lane_request.request, now)  # the first admitted sets the limit
                 if self.runs.cancels:
-                    self.runs.mark(ticket)
-                self.queue.put(ticket)
-                self._stop_with_parent(ticket)
-                self.observer.taken(ticket)
+                    self.runs.mark(lane_request)
+                self.queue.put(lane_request)
+                self._stop_with_parent(lane_request)
+                self.observer.taken(lane_request)
                 return None
             case Duplicate():
                 if not self._is_held(arrival):
@@ -115,22 +117,22 @@ class RecordAdmission:
     def _as_child(self, admitted: Admitted) -> Admitted:
         """A request that names an open run of its workflow is charged to the account of that."""
         parent = parent_key(admitted.request)
-        above = self.queue.tickets.get(parent) if parent else None
+        above = self.queue.requests.get(parent) if parent else None
         if above is None:
             return admitted
         return replace(admitted, request=adopted(admitted.request, above.request))
 
-    def _stop_with_parent(self, ticket: Ticket) -> None:
-        above = self.queue.children.parent_of(ticket)
+    def _stop_with_parent(self, lane_request: LaneRequest) -> None:
+        above = self.queue.children.parent_of(lane_request)
         if above and above.cancelled:
-            self.runs.stop(ticket, above.cancelled)
+            self.runs.stop(lane_request, above.cancelled)
 
     def _is_held(self, arrival: Arrival) -> bool:
-        """Whether this is the very record of a ticket that outlived a reopening."""
+        """Whether this is the very record of a request that outlived a reopening."""
         if not isinstance(arrival.decoded, ReceivedRequest):
             return False
-        ticket = self.queue.tickets.get(RequestKey.of(arrival.decoded.request))
-        return ticket is not None and ticket.offset == arrival.place.offset
+        lane_request = self.queue.requests.get(RequestKey.of(arrival.decoded.request))
+        return lane_request is not None and lane_request.offset == arrival.place.offset
 
     def writing(self, *records: Outgoing) -> LaneWrite:
         """Records for one transaction, with the offset of this moment."""

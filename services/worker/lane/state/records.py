@@ -28,7 +28,7 @@ from services.worker.core.budget.account import Account
 from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.decision import Outcome
 from services.worker.core.request.admit import Arrival, Unfit
-from services.worker.core.request.ticket import Ticket, incoming_trace
+from services.worker.core.request.lane_request import LaneRequest, incoming_trace
 from services.worker.ports import LateRecord, OutRecord
 
 ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
@@ -60,10 +60,12 @@ def run_tombstone(key: str, partition: int) -> OutRecord:
     return OutRecord(topics.RUNS, partition, key.encode(), None, [])
 
 
-def outcome_record(outcome: Outcome, ticket: Ticket, partition: int) -> OutRecord:
+def outcome_record(outcome: Outcome, lane_request: LaneRequest, partition: int) -> OutRecord:
     """An outcome; a retry carries what its request came with, so that this outlives the worker."""
     is_retry = isinstance(outcome, RetryRequest)
-    return event_record(outcome, partition, ticket.incoming_trace if is_retry else ticket.trace)
+    return event_record(
+        outcome, partition, lane_request.incoming_trace if is_retry else lane_request.trace
+    )
 
 
 def attempt_record(attempt: Attempt, incoming_trace: Trace | None, partition: int) -> OutRecord:

@@ -15,7 +15,11 @@ from answerbus.private.runs import (
     runs_key,
 )
 from answerbus.request_key import RequestKey
-from services.worker.core.request.ticket import Ticket, ticket_of_child, ticket_of_run
+from services.worker.core.request.lane_request import (
+    LaneRequest,
+    request_from_child,
+    request_from_run,
+)
 from services.worker.core.run.new_run import new_run
 from services.worker.core.run.run import Run
 
@@ -67,30 +71,30 @@ class RecoveredRuns:
             for name, head in self._heads_of()
         }
 
-    def tickets(self, listed: Mapping[RequestKey, Ticket]) -> list[Ticket]:
+    def requests(self, listed: Mapping[RequestKey, LaneRequest]) -> list[LaneRequest]:
         """Those of open runs that no list of retries has; the others get their run."""
         found = []
         for name, run in self._runs().items():
             head = self._head(name)
-            ticket = listed.get(RequestKey.of(head.request))
-            if ticket is None:
+            lane_request = listed.get(RequestKey.of(head.request))
+            if lane_request is None:
                 headers, size = self._heads[name]
-                ticket = ticket_of_run(head, size, headers)
-                found.append(ticket)
-            ticket.run, ticket.scope = run, head.workflow_id
+                lane_request = request_from_run(head, size, headers)
+                found.append(lane_request)
+            lane_request.run, lane_request.scope = run, head.workflow_id
             if run.open:
-                ticket.not_before = ticket.deadline
+                lane_request.not_before = lane_request.deadline
         return [*found, *self._children(listed)]
 
-    def _children(self, listed: Mapping[RequestKey, Ticket]) -> Iterator[Ticket]:
+    def _children(self, listed: Mapping[RequestKey, LaneRequest]) -> Iterator[LaneRequest]:
         for name, record in self._found.items():
             if not isinstance(record, RunChildRecord):
                 continue
-            if ticket := listed.get(RequestKey.of(record.request)):
-                ticket.scope = record.workflow_id
+            if lane_request := listed.get(RequestKey.of(record.request)):
+                lane_request.scope = record.workflow_id
             else:
                 headers, size = self._heads[name]
-                yield ticket_of_child(record, size, headers)
+                yield request_from_child(record, size, headers)
 
     def _head(self, name: str) -> RunRecord:
         head = self._found[name]

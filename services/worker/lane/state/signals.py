@@ -12,7 +12,7 @@ from answerbus.partition import partition_of
 from answerbus.request_key import CallKey, RequestKey
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import TOOL_RESULTS, TOPIC_OF_KIND, Topic
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
@@ -52,10 +52,10 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
     """The ends of calls whose time was over by `until`; where they are many, of the first ones."""
     written: list[OutRecord] = []
     size = 0
-    for ticket, found in lane_state.runs.time_passed(until, now):
+    for lane_request, found in lane_state.runs.time_passed(until, now):
         written += found
         size += sum(record.size_bytes for record in found)
-        lane_state.release_if_answered(ticket)
+        lane_state.release_if_answered(lane_request)
         if len(written) >= OVERDUE_RECORDS_MAX or size >= OVERDUE_BYTES_MAX:
             break  # the others are due when the lane looks again, which is at once
     return lane_state.writing(*written) if written else None
@@ -78,15 +78,15 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> list[Out
 def _apply_to_call(
     lane_state: LaneState, signal: ToolResult | ToolProgress, now: datetime
 ) -> list[OutRecord]:
-    ticket = _ticket_of_call(lane_state, CallKey.of(signal))
-    if ticket is None:
+    lane_request = _request_with_call(lane_state, CallKey.of(signal))
+    if lane_request is None:
         return []
     runs = lane_state.runs
     if isinstance(signal, ToolProgress):
-        return runs.progress_came(ticket, signal, now)
-    written = runs.result_came(ticket, signal, now)
+        return runs.progress_came(lane_request, signal, now)
+    written = runs.result_came(lane_request, signal, now)
     if written:
-        lane_state.release_if_answered(ticket)
+        lane_state.release_if_answered(lane_request)
     return written
 
 
@@ -127,24 +127,24 @@ def _take_effect(
 
 
 def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Applied:
-    ticket = _ticket_of_call(lane_state, CallKey.of(approval))
-    if ticket is None:
+    lane_request = _request_with_call(lane_state, CallKey.of(approval))
+    if lane_request is None:
         return _NO_EFFECT
-    written = lane_state.runs.approval_came(ticket, approval, now)
+    written = lane_state.runs.approval_came(lane_request, approval, now)
     if not written:
         return _NO_EFFECT
-    lane_state.release_if_answered(ticket)
-    return approval.decision, [ticket.request.request_id], written
+    lane_state.release_if_answered(lane_request)
+    return approval.decision, [lane_request.request.request_id], written
 
 
 def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: datetime) -> _Applied:
     """What is known to be closed cannot be cancelled; what is not known may come."""
     if not _may_be_open(lane_state, control):
         return _NO_EFFECT
-    tickets = _cancellable(lane_state, control, until)
-    written = lane_state.runs.cancel(control, tickets, until, lane_state.queue.tickets, now)
-    names = [ticket.request.request_id for ticket in tickets]
-    return ("cancelled" if tickets else "remembered"), names, written
+    lane_requests = _cancellable(lane_state, control, until)
+    written = lane_state.runs.cancel(control, lane_requests, until, lane_state.queue.requests, now)
+    names = [lane_request.request.request_id for lane_request in lane_requests]
+    return ("cancelled" if lane_requests else "remembered"), names, written
 
 
 def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:
@@ -158,29 +158,29 @@ def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:
     asked = RequestKey(control.workflow_id, control.request_id)
     if lane_state.ledger.known(asked):
         return False
-    ticket = lane_state.queue.tickets.get(asked)
-    return ticket is None or ticket.cancelled is None
+    lane_request = lane_state.queue.requests.get(asked)
+    return lane_request is None or lane_request.cancelled is None
 
 
-def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> list[Ticket]:
+def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> list[LaneRequest]:
     """Without requests whose outcome is being committed: nothing would end that cancel's record."""
-    tickets = lane_state.queue.tickets
+    lane_requests = lane_state.queue.requests
     if control.scope == "request":
-        one = tickets.get(RequestKey(control.workflow_id, control.request_id or ""))
+        one = lane_requests.get(RequestKey(control.workflow_id, control.request_id or ""))
         found = [one, *lane_state.queue.children.below(one)] if one else []
     else:
-        found = [one for one in tickets.values() if one.origin.timestamp <= until]
+        found = [one for one in lane_requests.values() if one.origin.timestamp <= until]
     return [
-        ticket
-        for ticket in found
-        if ticket.request.workflow_id == control.workflow_id
-        and ticket.cancelled is None
-        and not lane_state.ledger.known(ticket.key)
+        lane_request
+        for lane_request in found
+        if lane_request.request.workflow_id == control.workflow_id
+        and lane_request.cancelled is None
+        and not lane_state.ledger.known(lane_request.key)
     ]
 
 
-def _ticket_of_call(lane_state: LaneState, call: CallKey) -> Ticket | None:
+def _request_with_call(lane_state: LaneState, call: CallKey) -> LaneRequest | None:
     """The open request with a run that made the call."""
     key = RequestKey(call.workflow_id, request_of_call(call.call_id))
-    ticket = lane_state.queue.tickets.get(key)
-    return ticket if ticket and ticket.run else None
+    lane_request = lane_state.queue.requests.get(key)
+    return lane_request if lane_request and lane_request.run else None

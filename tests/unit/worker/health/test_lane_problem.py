@@ -8,7 +8,7 @@ import pytest
 from answerbus.registry import Registry
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unavailable
 from services.worker.core.limits.reachability import Reachability
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.handle import handle
 from services.worker.health.probe import PROBE_EVERY_S
 from services.worker.health.verdict import Verdict, body_of
@@ -162,8 +162,8 @@ def test_a_call_beyond_its_timeout_is_named() -> None:
         stage.publish("r-1")
         await stage.called("r-1")
         calls = stage.worker.lane.calls  # as if an adapter ignored its timeout
-        ((ticket, spend),) = calls.items()
-        calls.spent(ticket, spend)
+        ((lane_request, spend),) = calls.items()
+        calls.spent(lane_request, spend)
         calls.began(spend, timeout_s=1)
         await asyncio.sleep(20)
 
@@ -204,10 +204,10 @@ def test_what_was_settled_is_progress() -> None:
     async def main() -> None:
         stage = Stage(called(answered(), 40.0))
 
-        async def forget_one(lane: Lane, ticket: Ticket) -> None:
-            if ticket.request.request_id == "forgotten":
+        async def forget_one(lane: Lane, lane_request: LaneRequest) -> None:
+            if lane_request.request.request_id == "forgotten":
                 await asyncio.sleep(NEVER_S)
-            await handle(LaneRequestTask(lane, ticket))
+            await handle(LaneRequestTask(lane, lane_request))
 
         await stage.worker.open()
         stage.worker.lane._handle = forget_one

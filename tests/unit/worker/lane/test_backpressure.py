@@ -4,7 +4,7 @@ from services.worker.context import Limits
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.state.queue import Queue
 from services.worker.observer import WorkerCounters
-from tests.unit.worker.builders import after, ticket
+from tests.unit.worker.builders import after, lane_request
 
 LIMITS = Limits(max_in_flight=10, held_max=3, lane_requests_max=4, lane_bytes_max=1_000)
 
@@ -47,12 +47,12 @@ class Stage:
 
     def put(self, *names: str) -> None:
         for name in names:
-            self.queue.put(ticket(name, name))
+            self.queue.put(lane_request(name, name))
 
     def fill_with(self, numbers: range) -> None:
         """Small requests of one workflow."""
         for number in numbers:
-            small = ticket(f"crowd-{number}", "crowd")
+            small = lane_request(f"crowd-{number}", "crowd")
             small.size_bytes = 1
             self.queue.put(small)
 
@@ -91,13 +91,13 @@ def test_it_shuts_at_the_mark_in_requests_and_opens_at_half_of_it() -> None:
     assert stage.regulate() == []
 
     for _ in range(2):
-        stage.queue.finish(next(iter([stage.queue.take() or ticket()])))
+        stage.queue.finish(next(iter([stage.queue.take() or lane_request()])))
         reported = stage.regulate()
     assert reported == ["resume"]
 
 
 def test_bytes_count_those_held_and_those_that_are_yet_to_be_written() -> None:
-    """A flood of undecodable records makes letters, not tickets."""
+    """A flood of undecodable records makes letters, not requests."""
     stage = Stage()
     stage.told()
     stage.put("a")
@@ -112,7 +112,7 @@ def test_retries_held_by_all_lanes_shut_each_of_them() -> None:
     one, other = Stage(counters), Stage(counters)
     one.told(), other.told()
     for name in "abc":
-        held = ticket(name, name)
+        held = lane_request(name, name)
         other.queue.put(held)
         other.queue.take()
         other.queue.hold(held, after(60))
@@ -174,7 +174,7 @@ def test_waiting_retries_keep_no_record_from_being_read_until_their_own_limit() 
     )
     stage.told()
     for number in range(99):
-        held = ticket(f"held-{number}", f"w-{number}")
+        held = lane_request(f"held-{number}", f"w-{number}")
         stage.queue.put(held)
         stage.queue.take()
         stage.queue.hold(held, after(7_200))

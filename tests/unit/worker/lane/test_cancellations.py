@@ -14,7 +14,7 @@ from services.worker.core.attempt.reply import Throttled
 from services.worker.lane.state.cancellations import CANCELS_KEPT, CANCELS_MAX
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.signals import SignalRecord
-from tests.unit.worker.builders import NOW, ticket, workflow_of
+from tests.unit.worker.builders import NOW, lane_request, workflow_of
 from tests.unit.worker.lane.fakes import COMMIT_S
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import WORKFLOW, RunStage
@@ -219,7 +219,7 @@ def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes
 
 def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() -> None:
     count = CANCELLED_AT_ONCE_MAX + 100
-    held = {RequestKey(WORKFLOW, f"r-{n}"): ticket(f"r-{n}", WORKFLOW) for n in range(count)}
+    held = {RequestKey(WORKFLOW, f"r-{n}"): lane_request(f"r-{n}", WORKFLOW) for n in range(count)}
     runs = OpenRuns()
 
     written = runs.cancel(cancel("workflow"), [*held.values()], NOW, held, NOW)
@@ -253,7 +253,7 @@ def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:
     (record,) = runs.cancel(cancel(), (), NOW, {}, NOW)
     late, second = NOW + CANCELS_KEPT + timedelta(seconds=1), timedelta(seconds=1)
 
-    in_time, too_late = (ticket("r-1", WORKFLOW, at=at) for at in (late - second, late))
+    in_time, too_late = (lane_request("r-1", WORKFLOW, at=at) for at in (late - second, late))
     runs.mark(in_time)
     runs.mark(too_late)
     assert (in_time.cancelled is None, too_late.cancelled) == (False, None)

@@ -281,7 +281,7 @@ def test_a_child_that_may_not_spend_ends_typed_and_its_run_can_end() -> None:
     run(main())
 
 
-def test_the_floor_of_tokens_and_money_is_kept_too() -> None:
+def test_the_reserved_minimum_of_tokens_and_money_is_kept_too() -> None:
     async def main() -> None:
         stage = DelegatingStage()
         stage.provider.child_s = 1.0

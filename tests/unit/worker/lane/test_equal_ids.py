@@ -63,7 +63,7 @@ def test_both_are_admitted_and_a_copy_of_each_is_one_of_its_own() -> None:
     assert {partition_of(key.workflow_id, PARTITIONS) for key in BOTH} == {0}
     lane = both_asked()
 
-    assert [*lane.queue.tickets] == BOTH
+    assert [*lane.queue.requests] == BOTH
     for offset, key in enumerate(BOTH, start=2):
         arrive(lane, body(key.request_id, key.workflow_id), offset)
     assert (lane.counters.duplicates, len(lane.queue)) == (2, 2)
@@ -85,21 +85,23 @@ def test_another_body_is_a_conflict_within_its_own_workflow_alone() -> None:
 
 def test_retries_and_closed_ids_of_both_outlive_compaction() -> None:
     lane, writes = both_asked(), list[LaneWrite]()
-    tickets = [one for _ in BOTH if (one := lane.queue.take())]
+    lane_requests = [one for _ in BOTH if (one := lane.queue.take())]
     decisions = list[Decision]()
-    for ticket in tickets:
-        decision, write = settled(lane, called(lane, ticket, TimedOut(9.0)))
+    for lane_request in lane_requests:
+        decision, write = settled(lane, called(lane, lane_request, TimedOut(9.0)))
         decisions.append(decision)
         writes.append(write)
     again = reopened(kept(*writes))
-    assert sorted(ticket.key for ticket in again.tickets()) == sorted(BOTH)
+    assert sorted(lane_request.key for lane_request in again.requests()) == sorted(BOTH)
 
     lane.queue.wake(after(99))
     first = lane.queue.take()
     assert first
     writes.append(settled(lane, called(lane, first))[1])
     again = reopened(kept(*writes))
-    assert [ticket.key for ticket in again.tickets()] == [k for k in BOTH if k != first.key]
+    assert [lane_request.key for lane_request in again.requests()] == [
+        k for k in BOTH if k != first.key
+    ]
     assert [again.ledger.known(key) is not None for key in BOTH] == [k == first.key for k in BOTH]
 
 
@@ -107,9 +109,9 @@ def of_before(request_id: str, workflow_id: str) -> list[StoredRecord]:
     """A retry and a closed id as a version wrote them whose keys lacked the workflow."""
     lane = lane_state()
     arrive(lane, body(request_id, workflow_id), 0)
-    ticket = lane.queue.take()
-    assert ticket
-    records = kept(settled(lane, called(lane, ticket, TimedOut(9.0)))[1])
+    lane_request = lane.queue.take()
+    assert lane_request
+    records = kept(settled(lane, called(lane, lane_request, TimedOut(9.0)))[1])
     (retry,) = [record for record in records if record.topic is RETRIES]
     return [StoredRecord(RETRIES, request_id.encode(), retry.value)]
 
@@ -117,16 +119,16 @@ def of_before(request_id: str, workflow_id: str) -> list[StoredRecord]:
 def test_a_retry_under_a_key_of_before_is_ended_by_that_key() -> None:
     records = of_before("r-1", OURS)
     recovered = reopened(records)
-    (ticket,) = recovered.tickets()
-    assert (ticket.key, ticket.retry_key) == (BOTH[0], b"r-1")
+    (lane_request,) = recovered.requests()
+    assert (lane_request.key, lane_request.retry_key) == (BOTH[0], b"r-1")
 
     lane = lane_state(ledger=recovered.ledger)
-    lane.queue.put(ticket)
+    lane.queue.put(lane_request)
     lane.queue.wake(after(99))
-    assert lane.queue.take() is ticket
-    _, write = settled(lane, called(lane, ticket, TimedOut(9.0)))
+    assert lane.queue.take() is lane_request
+    _, write = settled(lane, called(lane, lane_request, TimedOut(9.0)))
 
-    (again,) = reopened([*records, *kept(write)]).tickets()
+    (again,) = reopened([*records, *kept(write)]).requests()
     assert again.retry_key == BOTH[0].record_key().encode(), "the new key, and the old one is ended"
 
 

@@ -97,15 +97,18 @@ def test_an_old_ledger_says_to_this_version_what_it_said_to_its_own(path: Path) 
             assert account.spent.model_dump(mode="json") == accounts[name]["spent"]
             assert len(account.in_flight) == len(accounts[name]["in_flight"])
         begun = {one["request"]["request_id"] for one in (*of(last, "run"), *of(last, "run_child"))}
-        tickets = {ticket.request.request_id for ticket in recovered.tickets()}
-        assert tickets == listed | begun
+        lane_requests = {lane_request.request.request_id for lane_request in recovered.requests()}
+        assert lane_requests == listed | begun
 
 
 @old_ledgers
 def test_old_runs_go_on_where_their_own_version_left_them(path: Path) -> None:
     for lane in lanes(path):
         last = {(r["topic"], r["key"]): r["value"] for r in lane}
-        runs = {ticket.request.request_id: ticket.run for ticket in recovered_from(lane).tickets()}
+        runs = {
+            lane_request.request.request_id: lane_request.run
+            for lane_request in recovered_from(lane).requests()
+        }
         steps, calls = of(last, "run_step"), of(last, "run_call")
 
         for head in of(last, "run"):

@@ -41,7 +41,7 @@ DIGEST = "sha256:" + "0" * 64
 
 def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryRequest:
     made = case(request(request_id))
-    made.ticket.origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
+    made.lane_request.origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
     return events.retry(
         made,
         (),
@@ -80,14 +80,14 @@ def spent(ledger: Ledger, request_id: str) -> Spend:
 
 
 def names(recovered: RecoveredState) -> list[str]:
-    return [ticket.request.request_id for ticket in recovered.tickets()]
+    return [lane_request.request.request_id for lane_request in recovered.requests()]
 
 
 def test_retries_come_back_in_the_order_in_which_they_first_arrived() -> None:
     recovered = restored(retry("c", 30), retry("a", 10), retry("b", 20), retry("a", 10, 99))
 
     assert names(recovered) == ["a", "b", "c"]
-    assert recovered.tickets()[0].not_before == after(99), "the last word counts"
+    assert recovered.requests()[0].not_before == after(99), "the last word counts"
 
 
 def test_what_was_ended_does_not_come_back_whether_or_not_it_was_compacted() -> None:

@@ -55,11 +55,13 @@ def test_runs_that_wait_for_children_can_end() -> None:
         run(nested(seed))
 
 
-def test_a_floor_is_kept_by_a_step_whose_lane_was_opened_again_while_it_was_asked() -> None:
+def test_a_minimum_stays_reserved_by_a_step_whose_lane_was_opened_again_while_it_was_asked() -> (
+    None
+):
     run(squeezed(3, 2, 275))
 
 
-def test_equal_parts_are_what_is_left_but_for_the_floor() -> None:
+def test_equal_parts_are_what_is_left_but_for_the_reserved_minimum() -> None:
     async def main() -> None:
         steps = (actions(*(delegate(f"c{n}") for n in range(3))), actions(says("Joined.")))
         stage = DelegatingStage(steps, split="equal")

@@ -25,7 +25,7 @@ from services.worker.core.outcome.decision import Decision
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
-from tests.unit.worker.builders import NOW, answered, around, checked_call, ticket
+from tests.unit.worker.builders import NOW, answered, around, checked_call, lane_request
 
 DIALECTS: tuple[DialectName, ...] = (
     "openai",
@@ -76,7 +76,7 @@ def plan_for(
 
 def asked(plan: Plan, replies: Sequence[Reply], attempts: int = 1_000) -> Iterator[Decided]:
     """Each attempt of one request that gets these replies, until it ends."""
-    of = ticket(policy={"on_refusal": "retry"}, budget={"attempts": attempts})
+    of = lane_request(policy={"on_refusal": "retry"}, budget={"attempts": attempts})
     for number, reply in enumerate(replies, start=1):
         prompt = plan.prompt(of.request, of.prior)
         spend = Spend("w-0", "r-1", number, 1_000, 0, NOW)
@@ -228,7 +228,7 @@ def test_equal_answers_beyond_what_is_kept_of_them_are_counted() -> None:
 
 def test_what_the_policy_says_of_the_last_answer_holds_for_one_that_repeats_itself() -> None:
     plan = plan_for("openai", equal_answers_max=2)
-    of = ticket(policy={"at_last": "unvalidated"})
+    of = lane_request(policy={"at_last": "unvalidated"})
     ends: list[object] = []
     for number in (1, 2):
         prompt, spend = plan.prompt(of.request, of.prior), Spend("w-0", "r-1", number, 9, 0, NOW)

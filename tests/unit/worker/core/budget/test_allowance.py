@@ -19,7 +19,7 @@ def spent(ledger: Ledger, limit: Budget, allowance: Allowance) -> Spend | Reserv
 
 
 @pytest.mark.parametrize(
-    ("floor", "limit", "which"),
+    ("reserved_minimum", "limit", "which"),
     [
         ((1, 0, 0), Budget(attempts=1), "attempts"),
         ((2, 0, 0), Budget(attempts=2), "attempts"),
@@ -27,11 +27,13 @@ def spent(ledger: Ledger, limit: Budget, allowance: Allowance) -> Spend | Reserv
         ((1, 0, 6), Budget(attempts=9, micro_usd=10), "micro_usd"),
     ],
 )
-def test_what_runs_that_wait_need_is_not_spent(floor: Charged, limit: Budget, which: str) -> None:
-    assert spent(Ledger(), limit, Allowance(floor)) == which
+def test_what_runs_that_wait_need_is_not_spent(
+    reserved_minimum: Charged, limit: Budget, which: str
+) -> None:
+    assert spent(Ledger(), limit, Allowance(reserved_minimum)) == which
 
 
-def test_what_is_above_the_floor_is_spent() -> None:
+def test_what_is_above_the_reserved_minimum_is_spent() -> None:
     ledger, limit = Ledger(), Budget(attempts=3, tokens=110, micro_usd=11)
     allowance = Allowance((1, 60, 6))
 

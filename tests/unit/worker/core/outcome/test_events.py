@@ -19,7 +19,7 @@ from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.history import PRIOR_BYTES_MAX
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
-from services.worker.core.request.ticket import Ticket, ticket_of_retry
+from services.worker.core.request.lane_request import LaneRequest, request_from_retry
 from services.worker.core.schema.resolved import Accepted
 from tests.unit.worker.builders import (
     NOW,
@@ -83,15 +83,15 @@ TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
 
 
 def retry_of(of: Call, prior: tuple[Prior, ...] | None = None) -> RetryRequest:
-    prior = of.ticket.prior if prior is None else prior
+    prior = of.lane_request.prior if prior is None else prior
     return events.retry(of, prior, INVALID, after(5), account(), NOW, counted=True)
 
 
-def through_the_log(retry: RetryRequest) -> Ticket:
+def through_the_log(retry: RetryRequest) -> LaneRequest:
     record = encode(retry, trace=TRACE.headers())
     event = decode(record.value)
     assert isinstance(event, RetryRequest)
-    return ticket_of_retry(event, record.key, 100, record.headers)
+    return request_from_retry(event, record.key, 100, record.headers)
 
 
 @settings(max_examples=60, deadline=None)
@@ -103,17 +103,24 @@ def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
     asked = request(context={"instructions": "x", "facts": [{"name": "f", "value": fact}]})
     of = case(asked, prior=(earlier(1, answer),), notes=("n",), waits=3, attempt=4)
 
-    ticket = through_the_log(retry_of(of))
+    lane_request = through_the_log(retry_of(of))
 
-    assert (ticket.request, ticket.prior, ticket.notes) == (asked, of.ticket.prior, of.notes)
-    assert (ticket.waits, ticket.retry_key, ticket.offset) == (
+    assert (lane_request.request, lane_request.prior, lane_request.notes) == (
+        asked,
+        of.lane_request.prior,
+        of.notes,
+    )
+    assert (lane_request.waits, lane_request.retry_key, lane_request.offset) == (
         3,
-        ticket.key.record_key().encode(),
+        lane_request.key.record_key().encode(),
         None,
     )
-    assert (ticket.not_before, ticket.deadline) == (after(5), after(3600))
-    assert ticket.incoming_trace == TRACE
-    assert (ticket.origin, ticket.body_digest) == (of.ticket.origin, of.ticket.body_digest)
+    assert (lane_request.not_before, lane_request.deadline) == (after(5), after(3600))
+    assert lane_request.incoming_trace == TRACE
+    assert (lane_request.origin, lane_request.body_digest) == (
+        of.lane_request.origin,
+        of.lane_request.body_digest,
+    )
 
 
 def test_more_notes_than_an_event_holds_break_no_retry() -> None:
@@ -197,8 +204,10 @@ def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
         "by": "ops",
         "edited": False,
     }
-    ticket = case(request("r-1", replay=replay), notes=("n", "n")).ticket
-    letter = events.dead_letter_without_call(ticket, CrashedWorker(openings=6), account(), NOW)
+    lane_request = case(request("r-1", replay=replay), notes=("n", "n")).lane_request
+    letter = events.dead_letter_without_call(
+        lane_request, CrashedWorker(openings=6), account(), NOW
+    )
 
     assert (letter.dead_letter_id, letter.round, letter.notes) == ("r-1.dead-letter", 2, ("n",))
     assert decode(encode(letter).value) == letter

@@ -233,7 +233,7 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     assert isinstance(found, Admitted)
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
     failed = builders.earlier().failure
-    prior, account = case.ticket.prior, builders.account()
+    prior, account = case.lane_request.prior, builders.account()
     retry = events.retry(case, prior, failed, NOW, account, NOW, counted=True)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)
@@ -285,8 +285,8 @@ def test_a_request_of_exactly_the_limit_is_admitted_and_one_byte_more_is_not() -
 
     found = verdict(arrival(raw))
     assert isinstance(found, Admitted)
-    ticket, account = builders.case(found.request).ticket, builders.account()
-    written = events.dead_letter_without_call(ticket, DeadlinePassed(), account, NOW)
+    lane_request, account = builders.case(found.request).lane_request, builders.account()
+    written = events.dead_letter_without_call(lane_request, DeadlinePassed(), account, NOW)
     assert len(encode(written).value) < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
 
     assert cause(verdict(arrival(sized(REQUEST_BYTES_MAX + 1)))) == RequestTooLarge()

@@ -8,7 +8,7 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.settings.agents import AgentSettings
 from services.worker.core.attempt.plan import Plan, ProfileFacts
-from services.worker.core.run.composition import Funds, ModelSteps, composition_of
+from services.worker.core.run.composition import FreeBudget, ModelSteps, composition_of
 from services.worker.core.run.delegation import within
 from services.worker.core.run.proposing import Candidate, profiles_of, proposing
 from services.worker.core.run.run import Run
@@ -122,21 +122,21 @@ def test_a_selection_stays_within_what_its_model_reads_at_once(
 def test_as_many_are_proposed_as_leave_a_selection(
     attempts: int, tokens: int | None, number: int
 ) -> None:
-    funds = Funds(attempts, tokens, None)
+    funds = FreeBudget(attempts, tokens, None)
     computed = proposing(profiles_of(asked(), BEST_OF), funds, (100, 0), (100, 0))
 
     assert (len(computed.step.calls) if computed else 0) == number
     if computed:
-        assert computed.floor.tokens == (100 if tokens else 0)
+        assert computed.reserved_minimum.tokens == (100 if tokens else 0)
 
 
 def test_money_is_kept_too() -> None:
     profiles = profiles_of(asked(), BEST_OF)
 
-    assert proposing(profiles, Funds(9, None, 24), (0, 10), (0, 5)) is None
-    computed = proposing(profiles, Funds(9, None, 25), (0, 10), (0, 5))
+    assert proposing(profiles, FreeBudget(9, None, 24), (0, 10), (0, 5)) is None
+    computed = proposing(profiles, FreeBudget(9, None, 25), (0, 10), (0, 5))
     assert computed is not None
-    assert computed.floor.micro_usd == 5
+    assert computed.reserved_minimum.micro_usd == 5
 
 
 def test_profiles_take_turns() -> None:

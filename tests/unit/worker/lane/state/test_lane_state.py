@@ -19,7 +19,7 @@ from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, Wait
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.schema.resolved import Accepted
 from services.worker.lane.state import lane_state as lane_states
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
@@ -59,24 +59,24 @@ def arrive(to: LaneState, value: Any, offset: int) -> LaneWrite | None:
     return to.admit(arrival(value, offset), NOW)
 
 
-def running(of: LaneState, request_id: str = "r-1", offset: int = 0, **more: Any) -> Ticket:
+def running(of: LaneState, request_id: str = "r-1", offset: int = 0, **more: Any) -> LaneRequest:
     """A request that arrived and has its turn."""
     assert arrive(of, body(request_id, OURS, **more), offset) is None
-    ticket = of.queue.take()
-    assert ticket
-    return ticket
+    lane_request = of.queue.take()
+    assert lane_request
+    return lane_request
 
 
-def called(of: LaneState, ticket: Ticket, *outcome: Any) -> Call:
-    charged = of.spend(ticket, plan(), prompt(ticket.request), NOW)
+def called(of: LaneState, lane_request: LaneRequest, *outcome: Any) -> Call:
+    charged = of.spend(lane_request, plan(), prompt(lane_request.request), NOW)
     assert isinstance(charged, tuple)
-    return builders.call(ticket, charged[0], *outcome)
+    return builders.call(lane_request, charged[0], *outcome)
 
 
 def settled(of: LaneState, call: Call) -> tuple[Decision, LaneWrite]:
     inputs = DecisionInputs(of.account_after(call), builders.BACKOFF, after(1), 0.5)
     decision, writing = of.commit(call, decide(call, inputs), after(1))
-    of.apply_decision(call.ticket, decision)
+    of.apply_decision(call.lane_request, decision)
     return decision, writing
 
 
@@ -94,9 +94,9 @@ def kinds(writing: LaneWrite | None) -> list[str]:
 
 def test_a_result_goes_out_with_its_attempt_account_closed_entry_and_offset() -> None:
     lane = lane_state()
-    ticket = running(lane)
+    lane_request = running(lane)
 
-    decision, writing = settled(lane, called(lane, ticket))
+    decision, writing = settled(lane, called(lane, lane_request))
 
     assert isinstance(decision, Result)
     assert kinds(writing) == ["result", "attempt", "account", "closed"]
@@ -117,57 +117,57 @@ def test_the_offset_waits_for_the_smallest_that_is_unfinished() -> None:
 
 def test_a_retry_lets_its_offset_go_and_its_terminal_ends_the_list() -> None:
     lane = lane_state()
-    ticket = running(lane)
+    lane_request = running(lane)
 
-    decision, writing = settled(lane, called(lane, ticket, TimedOut(9.0)))
+    decision, writing = settled(lane, called(lane, lane_request, TimedOut(9.0)))
 
     assert isinstance(decision, RetryRequest)
     assert kinds(writing) == ["retry_request", "attempt", "account"]
-    assert (writing.offset, ticket.offset) == (1, None)
-    assert ticket.retry_key == ticket.key.record_key().encode()
-    assert (ticket.prior, lane.queue.held) == (decision.prior, 1)
+    assert (writing.offset, lane_request.offset) == (1, None)
+    assert lane_request.retry_key == lane_request.key.record_key().encode()
+    assert (lane_request.prior, lane.queue.held) == (decision.prior, 1)
 
     lane.queue.wake(decision.not_before)
-    assert lane.queue.take() is ticket
-    _, writing = settled(lane, called(lane, ticket))
+    assert lane.queue.take() is lane_request
+    _, writing = settled(lane, called(lane, lane_request))
 
     assert kinds(writing) == ["result", "attempt", "ended", "account", "closed"]
     ended = writing.records[2]
-    assert (ended.topic, ended.key) == (topics.RETRIES, ticket.key.record_key().encode())
+    assert (ended.topic, ended.key) == (topics.RETRIES, lane_request.key.record_key().encode())
 
 
 def test_a_short_wait_writes_no_more_than_the_attempt_and_its_account() -> None:
     lane = lane_state()
-    ticket = running(lane)
+    lane_request = running(lane)
 
-    decision, writing = settled(lane, called(lane, ticket, Throttled(2.0)))
+    decision, writing = settled(lane, called(lane, lane_request, Throttled(2.0)))
 
     assert isinstance(decision, Wait)
     assert kinds(writing) == ["attempt", "account"]
     attempt = json.loads(written(writing)[0].value or b"")
     assert (attempt["outcome"], attempt["counted"]) == ("released", False)
-    assert (writing.offset, ticket.waits, lane.queue.running) == (0, 1, 1)
+    assert (writing.offset, lane_request.waits, lane.queue.running) == (0, 1, 1)
     assert lane.ledger.accounts[OURS].spent == Spent()
 
 
 def test_a_permit_that_was_not_used_goes_back() -> None:
     lane = lane_state()
-    ticket = running(lane)
-    call = called(lane, ticket)
+    lane_request = running(lane)
+    call = called(lane, lane_request)
 
-    writing = lane.release(ticket, call.spend, after(6))
+    writing = lane.release(lane_request, call.spend, after(6))
 
     assert kinds(writing) == ["attempt", "account"]
     assert not lane.ledger.holds(call.spend)
-    assert called(lane, ticket).spend.attempt == 2
+    assert called(lane, lane_request).spend.attempt == 2
 
 
 def test_a_dead_letter_needs_no_call_and_no_account_before() -> None:
     lane = lane_state()
-    ticket = running(lane)
+    lane_request = running(lane)
 
-    letter, writing = lane.dead_letter(ticket, UnknownProfile(), NOW)
-    lane.apply_decision(ticket, letter)
+    letter, writing = lane.dead_letter(lane_request, UnknownProfile(), NOW)
+    lane.apply_decision(lane_request, letter)
 
     assert kinds(writing) == ["dead_letter", "account", "closed"]
     assert (writing.offset, len(lane.queue)) == (1, 0)
@@ -175,10 +175,10 @@ def test_a_dead_letter_needs_no_call_and_no_account_before() -> None:
 
 def test_duplicates_are_dropped_and_counted() -> None:
     lane = lane_state()
-    ticket = running(lane)
+    lane_request = running(lane)
 
     waiting = arrive(lane, body("r-1", OURS), 1)
-    settled(lane, called(lane, ticket))
+    settled(lane, called(lane, lane_request))
     closed = arrive(lane, body("r-1", OURS), 2)
 
     assert waiting == LaneWrite((), 0)
@@ -221,10 +221,10 @@ def test_a_record_that_is_no_request_becomes_a_letter_about_its_bytes() -> None:
 def test_the_record_of_a_call_that_outlived_a_reopening_is_no_duplicate() -> None:
     """Its offset stays unfinished until the call is settled."""
     before = lane_state()
-    ticket = running(before, offset=7)
-    call = called(before, ticket)
+    lane_request = running(before, offset=7)
+    call = called(before, lane_request)
     after_reopening = lane_state(position=7, ledger=before.ledger)
-    after_reopening.queue.adopt(ticket)
+    after_reopening.queue.adopt(lane_request)
 
     again = arrive(after_reopening, body("r-1", OURS), 7)
 
@@ -236,10 +236,10 @@ def test_the_record_of_a_call_that_outlived_a_reopening_is_no_duplicate() -> Non
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_call_settled_before_its_record_comes_again_holds_nothing_back(listed: bool) -> None:
     before = lane_state()
-    ticket = running(before, offset=7)
-    call = called(before, ticket, TimedOut(1.0)) if listed else called(before, ticket)
+    lane_request = running(before, offset=7)
+    call = called(before, lane_request, TimedOut(1.0)) if listed else called(before, lane_request)
     after_reopening = lane_state(position=7, ledger=before.ledger)
-    after_reopening.queue.adopt(ticket)
+    after_reopening.queue.adopt(lane_request)
 
     settled(after_reopening, call)
     arrive(after_reopening, body("r-1", OURS), 7)
@@ -269,12 +269,12 @@ def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut
     first_append = [(FORWARDED_HEADER, f"5/17/{int(NOW.timestamp() * 1000)}".encode())]
     forwarded = arrival(body("r-1", OURS), 4, headers=first_append)
     assert lane.admit(forwarded, NOW) is None
-    ticket = lane.queue.take()
-    assert ticket
-    settled(lane, called(lane, ticket, TimedOut(1.0)))
+    lane_request = lane.queue.take()
+    assert lane_request
+    settled(lane, called(lane, lane_request, TimedOut(1.0)))
     lane.queue.wake(after(9))
-    assert lane.queue.take() is ticket
-    decision, _ = settled(lane, called(lane, ticket))
+    assert lane.queue.take() is lane_request
+    decision, _ = settled(lane, called(lane, lane_request))
     assert isinstance(decision, Result)
 
     reopened = lane_state(position=3, ledger=lane.ledger)
@@ -287,10 +287,10 @@ def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut
 def test_misspelt_fields_are_noted_within_bounds_and_break_no_retry() -> None:
     lane = lane_state()
     odd: dict[str, Any] = {f"field-{number}": 1 for number in range(1_000)}
-    ticket = running(lane, **odd)
+    lane_request = running(lane, **odd)
 
-    assert len(ticket.notes) == NOTES_MAX
-    decision, _ = settled(lane, called(lane, ticket, TimedOut(1.0)))
+    assert len(lane_request.notes) == NOTES_MAX
+    decision, _ = settled(lane, called(lane, lane_request, TimedOut(1.0)))
     assert isinstance(decision, RetryRequest)
     assert decode(encode(decision).value) == decision
 
@@ -299,9 +299,9 @@ def test_a_history_that_fills_the_request_breaks_no_letter() -> None:
     """It stands in the request and in the letter: twice half a MiB is no record."""
     lane = lane_state()
     prior = [{"attempt": 1, "failure": {"kind": "unknown"}, "answer": "x" * 500_000}]
-    ticket = running(lane, prior=prior)
+    lane_request = running(lane, prior=prior)
 
-    _, writing = lane.dead_letter(ticket, UnknownProfile(), NOW)
+    _, writing = lane.dead_letter(lane_request, UnknownProfile(), NOW)
 
     assert len(written(writing)[0].value or b"") < REQUEST_BYTES_MAX + 64 * 1024
 
@@ -312,10 +312,10 @@ def test_an_outcome_that_no_record_can_hold_becomes_a_letter(
     """With the limit on the values of an answer none grows that far: so the record is smaller."""
     monkeypatch.setattr(lane_states, "VALUE_BYTES_MAX", 200_000)
     lane = lane_state()
-    ticket = running(lane, policy={"at_last": "unvalidated", "on_invalid": "dead_letter"})
+    lane_request = running(lane, policy={"at_last": "unvalidated", "on_invalid": "dead_letter"})
     growing = "[" + ",".join(["1e15"] * 15_000) + "]"
     invalid = Invalid(problems=(Problem.of("/0", "x", "y"),))
-    call = called(lane, ticket, builders.answered(growing), invalid)
+    call = called(lane, lane_request, builders.answered(growing), invalid)
 
     decision, writing = settled(lane, call)
 
@@ -343,8 +343,11 @@ def test_one_result_of_many_carries_the_account_as_it_was_then() -> None:
     """Writes are committed in order, so that any number of them is consistent."""
     lane = lane_state()
     more: Any = {"policy": {"ordering": "none"}, "budget": {"attempts": 9}}
-    tickets = [running(lane, f"r-{n}", n, **more) for n in range(3)]
-    calls = [called(lane, ticket, builders.answered(), Accepted("x")) for ticket in tickets]
+    lane_requests = [running(lane, f"r-{n}", n, **more) for n in range(3)]
+    calls = [
+        called(lane, lane_request, builders.answered(), Accepted("x"))
+        for lane_request in lane_requests
+    ]
     states = []
     for call in calls:
         account = json.loads(written(settled(lane, call)[1])[2].value or b"")

@@ -8,26 +8,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from answerbus.request_key import RequestKey
-from services.worker.core.request.ticket import Stage, Ticket
+from services.worker.core.request.lane_request import LaneRequest, Stage
 from services.worker.lane.state.deadlines import GONE_MAX
 from services.worker.lane.state.queue import Queue
-from tests.unit.worker.builders import after, ticket
+from tests.unit.worker.builders import after, lane_request
 
 UNORDERED: dict[str, Any] = {"policy": {"ordering": "none"}}
 
 
-def ids(tickets: list[Ticket]) -> list[str]:
-    return [one.request.request_id for one in tickets]
+def ids(lane_requests: list[LaneRequest]) -> list[str]:
+    return [one.request.request_id for one in lane_requests]
 
 
-def taken(queue: Queue) -> list[Ticket]:
+def taken(queue: Queue) -> list[LaneRequest]:
     """Everything that may run now."""
     return list(iter(queue.take, None))
 
 
 def test_only_the_head_of_an_ordered_workflow_runs() -> None:
     queue = Queue()
-    first, second = ticket("a"), ticket("b")
+    first, second = lane_request("a"), lane_request("b")
     queue.put(first)
     queue.put(second)
 
@@ -41,7 +41,7 @@ def test_only_the_head_of_an_ordered_workflow_runs() -> None:
 def test_the_unordered_run_side_by_side() -> None:
     queue = Queue()
     for name in "abc":
-        queue.put(ticket(name, **UNORDERED))
+        queue.put(lane_request(name, **UNORDERED))
 
     assert ids(taken(queue)) == ["a", "b", "c"]
 
@@ -50,15 +50,15 @@ def test_workflows_take_turns() -> None:
     """One with many requests does not starve the others."""
     queue = Queue()
     for number in range(50):
-        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
-    queue.put(ticket("small", "small"))
+        queue.put(lane_request(f"big-{number}", "big", **UNORDERED))
+    queue.put(lane_request("small", "small"))
 
     assert "small" in ids(taken(queue))[:2]
 
 
 def test_a_retry_keeps_its_workflow_waiting_and_comes_first_when_due() -> None:
     queue = Queue()
-    first, second = ticket("a"), ticket("b")
+    first, second = lane_request("a"), lane_request("b")
     queue.put(first)
     queue.put(second)
     assert queue.take() is first
@@ -75,7 +75,7 @@ def test_a_retry_keeps_its_workflow_waiting_and_comes_first_when_due() -> None:
 
 def test_the_expired_run_at_once_and_are_not_taken_again() -> None:
     queue = Queue()
-    first, second = ticket("a", ttl_s=100), ticket("b", ttl_s=5)
+    first, second = lane_request("a", ttl_s=100), lane_request("b", ttl_s=5)
     queue.put(first)
     queue.put(second)
     assert queue.take() is first
@@ -88,7 +88,11 @@ def test_the_expired_run_at_once_and_are_not_taken_again() -> None:
 def test_a_successor_that_runs_already_is_not_started_twice() -> None:
     """Its deadline made it run while it waited; the end of the head must not make it ready."""
     queue = Queue()
-    first, second, third = ticket("a", ttl_s=100), ticket("b", ttl_s=5), ticket("c", ttl_s=100)
+    first, second, third = (
+        lane_request("a", ttl_s=100),
+        lane_request("b", ttl_s=5),
+        lane_request("c", ttl_s=100),
+    )
     for one in (first, second, third):
         queue.put(one)
     assert queue.take() is first
@@ -106,12 +110,12 @@ def test_a_successor_that_runs_already_is_not_started_twice() -> None:
 def test_a_deadline_that_passed_during_a_call_still_counts() -> None:
     """The retry runs at once, however many others are ready before it."""
     queue = Queue()
-    late = ticket("late", ttl_s=5)
+    late = lane_request("late", ttl_s=5)
     queue.put(late)
     assert queue.take() is late
     assert queue.wake(after(6)) == []
     for number in range(10):
-        queue.put(ticket(f"other-{number}", f"w-{number}"))
+        queue.put(lane_request(f"other-{number}", f"w-{number}"))
 
     queue.hold(late, late.deadline)
 
@@ -121,7 +125,7 @@ def test_a_deadline_that_passed_during_a_call_still_counts() -> None:
 def test_what_is_gone_leaves_the_memory_before_its_deadline() -> None:
     queue = Queue()
     for number in range(10 * GONE_MAX):
-        one = ticket(f"r-{number}", ttl_s=86_400)
+        one = lane_request(f"r-{number}", ttl_s=86_400)
         queue.put(one)
         assert queue.take() is one
         queue.finish(one)
@@ -131,7 +135,7 @@ def test_what_is_gone_leaves_the_memory_before_its_deadline() -> None:
 
 
 def test_a_run_of_many_steps_has_one_deadline() -> None:
-    queue, one = Queue(), ticket("r-1", ttl_s=86_400)
+    queue, one = Queue(), lane_request("r-1", ttl_s=86_400)
     queue.put(one)
     for _ in range(10 * GONE_MAX):
         assert queue.take() is one
@@ -142,9 +146,9 @@ def test_a_run_of_many_steps_has_one_deadline() -> None:
     assert queue.wake(one.deadline) == [one]
 
 
-def test_an_adopted_ticket_runs_at_the_head_of_its_workflow() -> None:
+def test_an_adopted_request_runs_at_the_head_of_its_workflow() -> None:
     queue = Queue()
-    called, later = ticket("called"), ticket("later")
+    called, later = lane_request("called"), lane_request("later")
     queue.adopt(called)
     queue.put(later)
 
@@ -164,10 +168,10 @@ def test_an_adopted_ticket_runs_at_the_head_of_its_workflow() -> None:
 def test_one_workflow_gets_a_share_of_what_may_run() -> None:
     queue = Queue()
     for number in range(100):
-        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
+        queue.put(lane_request(f"big-{number}", "big", **UNORDERED))
     running = list(iter(lambda: queue.take(16), None))
     assert len(running) == 14
-    queue.put(ticket("small", "small"))
+    queue.put(lane_request("small", "small"))
 
     assert ids(list(iter(lambda: queue.take(16), None))) == ["small"]
 
@@ -179,50 +183,50 @@ def test_one_workflow_gets_a_share_of_what_may_run() -> None:
 def test_who_has_no_funds_waits_with_all_of_its_account_until_something_is_settled() -> None:
     queue = Queue()
     for number in range(4):
-        queue.put(ticket(f"poor-{number}", "poor", **UNORDERED))
-    queue.put(ticket("rich", "rich"))
+        queue.put(lane_request(f"poor-{number}", "poor", **UNORDERED))
+    queue.put(lane_request("rich", "rich"))
     found_out = queue.take()
     assert found_out is not None
-    queue.wait_for_funds(found_out, after(0))
+    queue.await_budget(found_out, after(0))
 
     assert ids(taken(queue)) == ["rich"]
     assert queue.running == 1
 
-    queue.fund("poor")
-    assert queue.has_funded
+    queue.budget_back("poor")
+    assert queue.has_budget_back
     assert ids(taken(queue)) == ["poor-0"], "one for each time, in their order"
-    assert not queue.has_funded
+    assert not queue.has_budget_back
     for number in (1, 2, 3):
-        queue.fund("poor")
+        queue.budget_back("poor")
         assert ids(taken(queue)) == [f"poor-{number}"]
-    queue.fund("poor")
-    assert (taken(queue), queue._unfunded) == ([], {})
+    queue.budget_back("poor")
+    assert (taken(queue), queue._awaiting_budget) == ([], {})
 
 
-def test_a_run_that_keeps_its_floor_waits_behind_none_that_has_none() -> None:
+def test_a_run_that_keeps_its_reserved_minimum_waits_behind_none_that_has_none() -> None:
     queue = Queue()
     for name in ("poor-0", "poor-1", "keeps"):
-        queue.put(ticket(name, "poor", **UNORDERED))
+        queue.put(lane_request(name, "poor", **UNORDERED))
     poor = [queue.take(), queue.take()]
-    queue.tickets[RequestKey("poor", "keeps")].keeps_floor = True
+    queue.requests[RequestKey("poor", "keeps")].has_minimum = True
     for one in poor:
         assert one is not None
-        queue.wait_for_funds(one, after(0))
+        queue.await_budget(one, after(0))
 
     (keeps,) = taken(queue)
     assert keeps.request.request_id == "keeps", "what it needs is kept for it"
-    queue.wait_for_funds(keeps, after(0))
-    queue.fund("poor")
+    queue.await_budget(keeps, after(0))
+    queue.budget_back("poor")
     assert ids(taken(queue)) == ["keeps"], "before those that wait for what it keeps"
-    queue.fund("poor")
+    queue.budget_back("poor")
     assert ids(taken(queue)) == ["poor-0"]
 
 
 def test_the_largest_workflow_is_known_and_its_excess() -> None:
     queue = Queue(workflow_share_max=3)
     for number in range(5):
-        queue.put(ticket(f"big-{number}", "big", **UNORDERED))
-    queue.put(ticket("small", "small"))
+        queue.put(lane_request(f"big-{number}", "big", **UNORDERED))
+    queue.put(lane_request("small", "small"))
     first = queue.take()
     assert first is not None
 
@@ -242,15 +246,15 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.queue = Queue()
         self.clock = 0.0
-        self.put_in: dict[str, list[Ticket]] = defaultdict(list)
-        self.running: list[Ticket] = []
+        self.put_in: dict[str, list[LaneRequest]] = defaultdict(list)
+        self.running: list[LaneRequest] = []
         self.number = 0
 
     @rule(workflow=st.sampled_from("xyz"), ttl_s=st.integers(1, 60), ordered=st.booleans())
     def put(self, workflow: str, ttl_s: int, ordered: bool) -> None:
         self.number += 1
         more: dict[str, Any] = {} if ordered else UNORDERED
-        one = ticket(f"r-{self.number}", workflow, at=after(self.clock), ttl_s=ttl_s, **more)
+        one = lane_request(f"r-{self.number}", workflow, at=after(self.clock), ttl_s=ttl_s, **more)
         self.queue.put(one)
         self.put_in[workflow].append(one)
 
@@ -286,18 +290,18 @@ class QueueMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
-    def wait_for_funds(self, data: st.DataObject) -> None:
-        self.queue.wait_for_funds(self.pick(data), after(self.clock))
+    def await_budget(self, data: st.DataObject) -> None:
+        self.queue.await_budget(self.pick(data), after(self.clock))
 
     @rule(workflow=st.sampled_from("xyz"))
-    def fund(self, workflow: str) -> None:
+    def budget_back(self, workflow: str) -> None:
         before = self.unfunded_of(workflow)
-        self.queue.fund(workflow)
+        self.queue.budget_back(workflow)
         woken = before - self.unfunded_of(workflow)
         assert len(woken) == min(len(before), 1)
 
-    def unfunded_of(self, workflow: str) -> set[Ticket]:
-        return {one for one in self.put_in[workflow] if one.stage is Stage.UNFUNDED}
+    def unfunded_of(self, workflow: str) -> set[LaneRequest]:
+        return {one for one in self.put_in[workflow] if one.stage is Stage.AWAITING_BUDGET}
 
     @rule(seconds=st.floats(0, 30))
     def wake(self, seconds: float) -> None:
@@ -308,32 +312,32 @@ class QueueMachine(RuleBasedStateMachine):
         for one in self.all():
             assert one in self.running or one.deadline > after(self.clock), "deadlines are kept"
             due = one.not_before is None or one.not_before > after(self.clock)
-            assert one.stage is not Stage.HELD or due
+            assert one.stage is not Stage.DELAYED or due
 
-    def started(self, one: Ticket) -> None:
+    def started(self, one: LaneRequest) -> None:
         assert one not in self.running, "nothing runs twice"
         self.running.append(one)
 
-    def pick(self, data: st.DataObject) -> Ticket:
+    def pick(self, data: st.DataObject) -> LaneRequest:
         return self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
 
-    def all(self) -> list[Ticket]:
+    def all(self) -> list[LaneRequest]:
         return [one for workflow in self.put_in.values() for one in workflow]
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        assert set(self.queue.tickets.values()) == set(self.all())
+        assert set(self.queue.requests.values()) == set(self.all())
         assert self.queue.bytes == 100 * len(self.all())
         assert self.queue.running == len(self.running)
         assert all(one.stage is Stage.RUNNING for one in self.running)
 
     def teardown(self) -> None:
-        """After each history the queue can be worked off to the last ticket."""
+        """After each history the queue can be worked off to the last request."""
         for _ in range(3 * len(self.all()) + 3):
             for one in self.running:
                 self.queue.finish(one)
             for workflow in "xyz":
-                self.queue.fund(workflow)
+                self.queue.budget_back(workflow)
             self.running = self.queue.wake(after(self.clock)) + taken(self.queue)
             self.clock += 20
         assert (len(self.queue), self.queue.running, self.queue.largest()) == (0, 0, None)
@@ -343,9 +347,9 @@ QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=4
 TestQueueMachine = QueueMachine.TestCase
 
 
-def held_twice(queue: Queue) -> Ticket:
-    """A ticket that was released before its moment, and is held again for longer."""
-    one = ticket("a")
+def held_twice(queue: Queue) -> LaneRequest:
+    """A request that was released before its moment, and is held again for longer."""
+    one = lane_request("a")
     queue.put(one)
     queue.take()
     queue.hold(one, after(10))
@@ -355,13 +359,13 @@ def held_twice(queue: Queue) -> Ticket:
     return one
 
 
-def test_a_ticket_that_was_released_early_is_not_due_at_its_old_moment() -> None:
+def test_a_request_that_was_released_early_is_not_due_at_its_old_moment() -> None:
     queue = Queue()
     one = held_twice(queue)
 
     queue.wake(after(11))
 
-    assert one.stage is Stage.HELD
+    assert one.stage is Stage.DELAYED
     assert taken(queue) == []
 
     queue.wake(after(100))
@@ -369,7 +373,7 @@ def test_a_ticket_that_was_released_early_is_not_due_at_its_old_moment() -> None
     assert taken(queue) == [one]
 
 
-def test_held_counts_tickets_and_not_moments() -> None:
+def test_held_counts_requests_and_not_moments() -> None:
     queue = Queue()
     one = held_twice(queue)
 
@@ -380,9 +384,9 @@ def test_held_counts_tickets_and_not_moments() -> None:
     assert queue.held == 0
 
 
-def test_a_ticket_can_run_at_once_wherever_it_stands() -> None:
+def test_a_request_can_run_at_once_wherever_it_stands() -> None:
     queue = Queue()
-    head, waiting, held = ticket("a"), ticket("b"), ticket("c", "other")
+    head, waiting, held = lane_request("a"), lane_request("b"), lane_request("c", "other")
     for one in (head, waiting, held):
         queue.put(one)
     assert set(taken(queue)) == {head, held}

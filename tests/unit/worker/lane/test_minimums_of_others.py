@@ -1,4 +1,4 @@
-"""Requests beside a run that keeps its floor: they wait until the run has ended."""
+"""Requests beside a run that keeps its reserved minimum: they wait until the run has ended."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
     run(main())
 
 
-def test_a_run_keeps_its_floor_while_its_last_call_was_not_counted() -> None:
+def test_a_run_keeps_its_reserved_minimum_while_its_last_call_was_not_counted() -> None:
     async def main() -> None:
         stage = RunStage((actions(call()), actions(says("Well."))))
         await stage.worker.open()
@@ -111,7 +111,7 @@ def test_a_run_whose_last_call_a_crash_took_leaves_another_what_that_keeps() -> 
     run(main())
 
 
-def test_a_run_that_was_refused_for_a_moment_keeps_its_floor_over_a_crash() -> None:
+def test_a_run_that_was_refused_for_a_moment_keeps_its_reserved_minimum_over_a_crash() -> None:
     """What another run lost with the crash is not taken from it."""
 
     async def main() -> None:

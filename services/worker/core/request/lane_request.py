@@ -21,18 +21,18 @@ from services.worker.core.run.run import Run
 
 
 class Stage(Enum):
-    """Where a ticket stands in its lane's queue."""
+    """Where a request stands in its lane's queue."""
 
     WAITING = auto()  # behind another of its workflow
     READY = auto()
     RUNNING = auto()
-    HELD = auto()  # until `not_before`
-    UNFUNDED = auto()  # until a call of its account is settled
-    GONE = auto()
+    DELAYED = auto()  # until `not_before`
+    AWAITING_BUDGET = auto()  # until a call of its account is settled
+    DONE = auto()
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
+class LaneRequest:
     """One admitted request.
 
     `offset` is its place in the lane's partition while its record still holds the watermark, else
@@ -57,7 +57,7 @@ class Ticket:
     run: Run | None = None
     used: Usage = field(default_factory=Usage)
     cancelled: Cancelled | None = None
-    keeps_floor: bool = False  # its last spend was on a step after which there may be another
+    has_minimum: bool = False  # there may be a step after the one that it spent on last
     key: RequestKey = field(init=False)
     scope: str | None = field(init=False)  # see private/runs.py
 
@@ -107,10 +107,10 @@ def incoming_trace(headers: Headers, origin: Origin, name: str) -> Trace:
     return new_trace(f"{origin.topic}/{origin.partition}/{origin.offset}/{at}", name)
 
 
-def ticket_of_arrival(arrival: Arrival, admitted: Admitted) -> Ticket:
-    """The ticket of a request that has just arrived."""
+def request_from_arrival(arrival: Arrival, admitted: Admitted) -> LaneRequest:
+    """A request that has just arrived."""
     unknown = (f"unknown field {name} was ignored" for name in admitted.unknown_fields)
-    return Ticket(
+    return LaneRequest(
         request=admitted.request,
         body_digest=arrival.digest,
         origin=arrival.origin,
@@ -122,9 +122,11 @@ def ticket_of_arrival(arrival: Arrival, admitted: Admitted) -> Ticket:
     )
 
 
-def ticket_of_retry(entry: RetryRequest, key: bytes, size_bytes: int, headers: Headers) -> Ticket:
-    """The ticket of a request that the retries topic says is still being tried."""
-    return Ticket(
+def request_from_retry(
+    entry: RetryRequest, key: bytes, size_bytes: int, headers: Headers
+) -> LaneRequest:
+    """A request that the retries topic says is still being tried."""
+    return LaneRequest(
         request=with_interned_parts(entry.request),
         body_digest=entry.body_digest,
         origin=entry.origin,
@@ -140,9 +142,9 @@ def ticket_of_retry(entry: RetryRequest, key: bytes, size_bytes: int, headers: H
     )
 
 
-def ticket_of_run(record: RunRecord, size_bytes: int, headers: Headers) -> Ticket:
-    """The ticket of a request whose run is open, and which the retries topic does not have."""
-    ticket = Ticket(
+def request_from_run(record: RunRecord, size_bytes: int, headers: Headers) -> LaneRequest:
+    """A request whose run is open, and which the retries topic does not have."""
+    lane_request = LaneRequest(
         request=record.request,
         body_digest=record.body_digest,
         origin=record.origin,
@@ -151,13 +153,13 @@ def ticket_of_run(record: RunRecord, size_bytes: int, headers: Headers) -> Ticke
         offset=None,
         incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
     )
-    ticket.scope = record.workflow_id
-    return ticket
+    lane_request.scope = record.workflow_id
+    return lane_request
 
 
-def ticket_of_child(record: RunChildRecord, size_bytes: int, headers: Headers) -> Ticket:
-    """The ticket of a request that a run has asked, and on which no agent has worked yet."""
-    ticket = Ticket(
+def request_from_child(record: RunChildRecord, size_bytes: int, headers: Headers) -> LaneRequest:
+    """A request that a run has asked, and on which no agent has worked yet."""
+    lane_request = LaneRequest(
         request=record.request,
         body_digest=record.body_digest,
         origin=record.origin,
@@ -166,5 +168,5 @@ def ticket_of_child(record: RunChildRecord, size_bytes: int, headers: Headers) -
         offset=None,
         incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
     )
-    ticket.scope = record.workflow_id
-    return ticket
+    lane_request.scope = record.workflow_id
+    return lane_request

@@ -1,11 +1,11 @@
-"""Tickets that wait for their moment."""
+"""Requests that wait for their moment."""
 
-from services.worker.lane.state.held_tickets import RELEASED_MAX, HeldTickets
-from tests.unit.worker.builders import after, ticket
+from services.worker.lane.state.delayed_requests import RELEASED_MAX, DelayedRequests
+from tests.unit.worker.builders import after, lane_request
 
 
 def test_each_is_due_once_at_its_last_moment() -> None:
-    held, one = HeldTickets(), ticket("a")
+    held, one = DelayedRequests(), lane_request("a")
     held.add(one, after(1))
     held.add(one, after(3))
 
@@ -16,7 +16,7 @@ def test_each_is_due_once_at_its_last_moment() -> None:
 
 
 def test_what_was_released_is_not_due() -> None:
-    held, one = HeldTickets(), ticket("a")
+    held, one = DelayedRequests(), lane_request("a")
     held.add(one, after(1))
 
     assert held.release(one)
@@ -24,9 +24,9 @@ def test_what_was_released_is_not_due() -> None:
     assert list(held.due(after(2))) == []
 
 
-def test_moments_of_released_tickets_are_removed() -> None:
-    """A run of many steps holds and releases its ticket for each of them."""
-    held, one = HeldTickets(), ticket("a")
+def test_moments_of_released_requests_are_removed() -> None:
+    """A run of many steps holds and releases its request for each of them."""
+    held, one = DelayedRequests(), lane_request("a")
     for number in range(10 * RELEASED_MAX):
         held.add(one, after(1_000 + number))
         held.release(one)
@@ -34,9 +34,9 @@ def test_moments_of_released_tickets_are_removed() -> None:
     assert len(held._heap) <= RELEASED_MAX + 2
 
 
-def test_earlier_moments_of_a_held_ticket_are_removed() -> None:
+def test_earlier_moments_of_a_delayed_request_are_removed() -> None:
     """Each sign of life of a tool moves the moment at which its time is over."""
-    held, one = HeldTickets(), ticket("a")
+    held, one = DelayedRequests(), lane_request("a")
     for number in range(10 * RELEASED_MAX):
         held.add(one, after(1_000 + number))
 

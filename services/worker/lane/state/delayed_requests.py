@@ -1,4 +1,4 @@
-"""Tickets that wait for their moment: of a retry, of a run's tools, or of the end of their time."""
+"""Requests that wait for their moment: of a retry, of a run's tools, or their deadline."""
 
 import heapq
 from collections.abc import Iterator
@@ -6,42 +6,42 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 
-from services.worker.core.request.ticket import Ticket
+from services.worker.core.request.lane_request import LaneRequest
 
-RELEASED_MAX = 64  # entries of the heap beside as many as there are held tickets
+RELEASED_MAX = 64  # entries of the heap beside as many as there are delayed requests
 
 
 @dataclass(slots=True)
-class HeldTickets:
-    """By their moment. An entry counts only while its number is that of its ticket."""
+class DelayedRequests:
+    """By their moment. An entry counts only while its number is that of its request."""
 
-    _heap: list[tuple[datetime, int, Ticket]] = field(default_factory=list)
-    _held: dict[Ticket, int] = field(default_factory=dict)
+    _heap: list[tuple[datetime, int, LaneRequest]] = field(default_factory=list)
+    _held: dict[LaneRequest, int] = field(default_factory=dict)
     _numbers: "count[int]" = field(default_factory=count)
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(self, ticket: Ticket, moment: datetime) -> None:
+    def add(self, lane_request: LaneRequest, moment: datetime) -> None:
         """Hold it until then, and not until a moment that was said before."""
-        number = self._held[ticket] = next(self._numbers)
-        heapq.heappush(self._heap, (moment, number, ticket))
+        number = self._held[lane_request] = next(self._numbers)
+        heapq.heappush(self._heap, (moment, number, lane_request))
         self._forget_the_released()
 
-    def release(self, ticket: Ticket) -> bool:
+    def release(self, lane_request: LaneRequest) -> bool:
         """Hold it no more; False if it was not held."""
-        if self._held.pop(ticket, None) is None:
+        if self._held.pop(lane_request, None) is None:
             return False
         self._forget_the_released()
         return True
 
-    def due(self, now: datetime) -> Iterator[Ticket]:
+    def due(self, now: datetime) -> Iterator[LaneRequest]:
         """Those whose moment has come; they are held no more."""
         while self._heap and self._heap[0][0] <= now:
-            _, number, ticket = heapq.heappop(self._heap)
-            if self._held.get(ticket) == number:  # else it was released before
-                del self._held[ticket]
-                yield ticket
+            _, number, lane_request = heapq.heappop(self._heap)
+            if self._held.get(lane_request) == number:  # else it was released before
+                del self._held[lane_request]
+                yield lane_request
 
     def next_moment(self) -> datetime | None:
         """When one of them may be due."""
