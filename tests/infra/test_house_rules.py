@@ -134,6 +134,19 @@ def test_the_system_text_is_joined_of_trusted_pieces_alone() -> None:
     ]
 
 
+def test_whatever_writes_in_transactions_renews_its_epoch() -> None:
+    """aiokafka's own producer goes on in an epoch in which a request may still be on its way."""
+    makers = {
+        ast.unparse(node.func)
+        for path in modules("contracts/answerbus", "services", "examples")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call)
+        and any(keyword.arg == "transactional_id" for keyword in node.keywords)
+    }
+
+    assert makers == {"TransactionalProducer"}
+
+
 def test_only_settings_read_the_environment_and_only_the_clock_the_time() -> None:
     readers = {
         path.relative_to(ROOT).as_posix()

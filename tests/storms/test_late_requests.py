@@ -58,12 +58,13 @@ async def test_a_late_request_changes_no_later_transaction(
     assert await visible(cluster, topic, 3) == [b"A", b"B", b"C"]
 
 
-async def test_a_late_request_that_arrives_between_two_transactions_opens_none(
-    cluster: ProxiedCluster, way_in: Proxies
+@pytest.mark.parametrize("api", OF_TRANSACTIONS, ids=lambda api: api.name)
+async def test_a_late_request_that_arrives_between_two_transactions_keeps_neither_from_its_end(
+    cluster: ProxiedCluster, way_in: Proxies, api: Api
 ) -> None:
-    topic = await a_topic(cluster, "between")
+    topic = await a_topic(cluster, f"between-{api.name.lower()}")
     async with a_producer(way_in, topic.topic) as producer:
-        treat_first(way_in, Api.ADD_PARTITIONS, Treatment(Kind.HOLD, after_s=None))
+        treat_first(way_in, api, Treatment(Kind.HOLD, after_s=None))
         await written(producer, topic, b"A", offset=1)
         (proxy,) = way_in.each
         proxy.release()
@@ -87,6 +88,25 @@ async def test_a_producer_with_a_successor_is_granted_no_new_epoch(
                 await bounded(producer.begin_transaction(), LIMIT_S)
 
             await written(successor, topic, b"C", offset=3)
+    assert await visible(cluster, topic, 3) == [b"A", b"B", b"C"]
+
+
+async def test_a_producer_with_a_successor_aborts_no_transaction_of_it(
+    cluster: ProxiedCluster, way_in: Proxies
+) -> None:
+    topic = await a_topic(cluster, "succeeded-and-open")
+    async with a_producer(way_in, topic.topic) as producer:
+        treat_first(way_in, Api.END_TXN, Treatment(Kind.LOSE_ANSWER))
+        await written(producer, topic, b"A", offset=1)
+        async with a_producer(way_in, topic.topic) as successor:
+            await successor.begin_transaction()
+            await bounded(successor.send_and_wait(topic.topic, b"B"), LIMIT_S)
+
+            with pytest.raises(ProducerFenced):
+                await bounded(producer.begin_transaction(), LIMIT_S)
+
+            await bounded(successor.send_and_wait(topic.topic, b"C"), LIMIT_S)
+            await bounded(successor.commit_transaction(), LIMIT_S)
     assert await visible(cluster, topic, 3) == [b"A", b"B", b"C"]
 
 

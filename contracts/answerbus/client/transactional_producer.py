@@ -2,7 +2,9 @@
 
 import asyncio
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.client import ConnectionGroup, CoordinationType
@@ -11,6 +13,7 @@ from aiokafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     InvalidProducerEpoch,
+    InvalidTxnState,
     KafkaConnectionError,
     KafkaError,
     NodeNotReadyError,
@@ -19,7 +22,7 @@ from aiokafka.errors import (
     RequestTimedOutError,
     for_code,
 )
-from aiokafka.producer.transaction_manager import PidAndEpoch, TransactionState
+from aiokafka.producer.transaction_manager import PidAndEpoch, TransactionResult, TransactionState
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import (
     AddOffsetsToTxnRequest,
@@ -30,6 +33,7 @@ from aiokafka.protocol.transaction import (
 
 from answerbus.client.next_epoch import NextEpochRequest
 
+T = TypeVar("T")
 _FAILED = {TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR}
 _OF_TRANSACTIONS = (
     AddPartitionsToTxnRequest,
@@ -90,31 +94,52 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
     async def renew_epoch(self) -> None:
         """Nothing is being sent now: each request is answered, or was given up."""
         manager = self._txn_manager
-        given = None
-        while given is None:
-            try:
-                given = await self._next_epoch(manager)
-            except _TRANSIENT:
-                await asyncio.sleep(self._retry_s)
+        await self._until_answered(self._check_ownership, manager)
+        given = await self._until_answered(self._next_epoch, manager)
         manager._pid_and_epoch = given  # noqa: SLF001 - aiokafka sets it once, at start
         manager._sequence_numbers.clear()  # noqa: SLF001 - each epoch counts from 0
 
+    async def _until_answered(
+        self, ask: Callable[[Any], Coroutine[Any, Any, T]], manager: Any
+    ) -> T:
+        while True:
+            try:
+                return await ask(manager)
+            except _TRANSIENT:
+                await asyncio.sleep(self._retry_s)
+
+    async def _check_ownership(self, manager: Any) -> None:
+        """Abort what a late request may have begun. Raises ProducerFenced.
+
+        Asked for an epoch while a transaction is open, a broker aborts that first, also the
+        transaction of a successor, and only then refuses. The end of a transaction it refuses at
+        once.
+        """
+        ours = manager.transactional_id, manager.producer_id, manager.producer_epoch
+        with suppress(InvalidTxnState):  # there is none, as nearly always
+            await self._coordinator_answers(manager, EndTxnRequest(*ours, TransactionResult.ABORT))
+
     async def _next_epoch(self, manager: Any) -> PidAndEpoch:
         """Asked twice for the successor of one epoch, the broker gives the same again."""
-        id_ = manager.transactional_id
-        node = await self.client.coordinator_lookup(CoordinationType.TRANSACTION, id_)
         request = NextEpochRequest(
-            id_,
+            manager.transactional_id,
             manager.transaction_timeout_ms,
             (manager.producer_id, manager.producer_epoch),
         )
+        answer = await self._coordinator_answers(manager, request)
+        return PidAndEpoch(answer.producer_id, answer.producer_epoch)
+
+    async def _coordinator_answers(self, manager: Any, request: Any) -> Any:
+        """Raises its error."""
+        transactions = CoordinationType.TRANSACTION
+        node = await self.client.coordinator_lookup(transactions, manager.transactional_id)
         answer = await self._ask(node, request, group=ConnectionGroup.COORDINATION)
         error = for_code(answer.error_code)
         if error is InvalidProducerEpoch:
             raise ProducerFenced
         if answer.error_code:
             raise error
-        return PidAndEpoch(answer.producer_id, answer.producer_epoch)
+        return answer
 
     async def _asked(self, node_id: Any, request: Any, **options: Any) -> Any:
         try:
