@@ -15,8 +15,8 @@ from tests.chaos.rights import WorkersRights
 from tests.chaos.stage import Grips
 from tests.integration.rights import PASSWORD, PASSWORD_ENV, USER
 from tests.integration.secured import sasl_properties
+from tests.storms.astray import astray
 from tests.storms.proxied import ProxyThread
-from tests.storms.storm import astray
 
 PROTOCOL = "SASL_PLAINTEXT"
 ASTRAY = 0.01  # of the requests of transactions: more, and little else would go on

@@ -30,7 +30,8 @@ class Boundary:
     An opening pauses its partition before anything is delivered, fences, and only then asks where
     to begin; one that opens again under the same assignment has proved before that it is still a
     member (beyond the deployment's partitions it proves it afterwards, see services' reopening);
-    and no lane is handed more than it may hold.
+    no lane is handed more than it may hold; and a lane beyond the deployment's partitions, which
+    has no ledger to tell what it has forwarded, commits nothing without the offset behind it.
     """
 
     def __init__(self, timeline: Timeline, partitions: int, held_max: int) -> None:
@@ -69,6 +70,11 @@ class Boundary:
     def proved(self, process: Process, partition: int) -> None:
         """The coordinator took an offset of it."""
         self._holds.setdefault((process, partition), _Hold()).is_proved = True
+
+    def committed(self, process: Process, partition: int, *, has_offset: bool) -> None:
+        """A transaction of its lane, with records in it."""
+        if partition >= self._partitions and not has_offset:
+            self._complain(process, partition, "commits what it forwards without an offset")
 
     def sought(self, process: Process, partition: int, offset: int) -> None:
         """It wants records from there on."""

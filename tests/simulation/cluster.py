@@ -4,12 +4,14 @@ import asyncio
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from aiokafka.errors import (
+    ConcurrentTransactions,
     InvalidTxnState,
     KafkaConnectionError,
     KafkaError,
@@ -25,6 +27,7 @@ from tests.simulation.boundary import Boundary
 from tests.simulation.log import Fate, Headers, Log, Transaction
 from tests.simulation.process import CURRENT, OUTSIDE, Process
 from tests.simulation.timeline import Timeline
+from tests.storms.proxy import PASS, Api, Asked, Kind, Rule
 from tests.unit.worker.lane.virtual import VirtualClock
 
 TRANSACTION_S_MAX = 15.0  # then the broker aborts it, and fences its producer
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Sent = tuple[str, int, bytes | None, bytes | None, Headers]
-Held = tuple[int, Callable[["Transaction"], None]]  # its epoch, and what it does when it arrives
+Answers = list[KafkaError | None]
 
 
 class Fault(Enum):
@@ -54,9 +57,6 @@ class Fault(Enum):
     SILENT_COMMIT = auto()  # it happens, and nothing is heard
     SLOW = auto()  # it happens, and that is heard only seconds later
     LATE_COMMIT = auto()  # nothing is heard; it happens later, unless somebody has fenced first
-    UNSEEN = auto()  # it happens, the connection breaks, and the client asks again
-    HELD = auto()  # the same, and what was asked first arrives when the producer writes again
-    HELD_OFFSET = auto()  # the same of the group's offset that goes with the transaction
 
 
 class Unanswered(KafkaConnectionError):  # type: ignore[misc]  # aiokafka has no types
@@ -85,12 +85,16 @@ class Cluster:
         self.partitions: dict[str, int] = {}  # of topics that others than the deployment have made
         self.missing: set[str] = set()  # of those
         self.end_faults: deque[Fault | None] = deque()  # of the transactions to come, in order
+        self.rule: Rule = lambda _: PASS  # for the requests of transactions
         self.refusals: deque[bool] = deque()  # whether one record is refused, of batches to come
         self.watchers: list[Callable[[str], None]] = []  # told the topic that has grown
         self.owners: dict[str, tuple[Process | None, int]] = {}  # by transactional id, with epoch
         self.running: list[SimProducer] = []  # producers that were started and not stopped
         self._open: dict[str, Transaction] = {}
-        self._held: defaultdict[str, list[Held]] = defaultdict(list)  # by transactional id
+        self._last: dict[str, Transaction] = {}  # that has ended, by transactional id
+        self._renewed: dict[str, int] = {}  # the epoch before the one that was granted last
+        self._taken: defaultdict[tuple[str, int], dict[int, Answers]] = defaultdict(dict)
+        self._held: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
         self._broken: defaultdict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
         self._waiting: list[tuple[Process | None, Callable[[], Any], asyncio.Future[Any]]] = []
         self._listening: asyncio.Future[Process | None] | None = None
@@ -177,80 +181,134 @@ class Cluster:
 
     # Transactions
 
-    def initialize(self, id_: str, process: Process | None) -> int:
+    def take(self, api: Api, id_: str, act: Callable[[], T]) -> T:
+        """A request of the producer with this id. Raises Unanswered where the connection breaks."""
+        kind = self.rule(Asked(api, id_)).kind
+        if kind is not Kind.PASS:
+            self.timeline.tell(f"its {api.name} goes astray: {kind.name}", who=_name(self, id_))
+        if kind in {Kind.HOLD, Kind.AGAIN}:
+            self._held[id_].append(act)
+        if kind not in {Kind.HOLD, Kind.DROP}:
+            answer = act()
+            if kind is Kind.TWICE:
+                self._arrive(act)
+            if kind not in {Kind.LOSE_ANSWER, Kind.AGAIN}:
+                return answer
+        raise Unanswered
+
+    def _arrive(self, act: Callable[[], object]) -> None:
+        """Once more, or late: nobody hears the answer."""
+        faults, self.end_faults = self.end_faults, deque()
+        with suppress(KafkaError):
+            act()
+        self.end_faults = faults
+
+    def _let_held_arrive(self, id_: str) -> None:
+        """Perhaps; a broker refuses what is of a former epoch."""
+        held = self._held[id_]
+        if held and self._chance.random() < HELD_ARRIVES:
+            self.timeline.tell("a request that was held arrives", who=_name(self, id_))
+            self._arrive(held.pop(0))
+
+    def initialize(self, id_: str, producer: "SimProducer | None") -> int:
         """Shut out the owner before, decide what it left open; gives an epoch."""
         left = self._open.get(id_)
         if left:
             self._decide(left, Fate.COMMITTED if left.fate is Fate.PREPARED else Fate.ABORTED)
         epoch = self.owners[id_][1] + 1 if id_ in self.owners else 0
+        process = producer.process if producer else None
         self.owners[id_] = process, epoch
-        if process:
+        self._renewed.pop(id_, None)
+        if producer and process and not producer.has_fenced:
+            producer.has_fenced = True
             partition = int(id_.rpartition(".")[2])
             self.boundary.fenced(process, partition, self.offsets.get(partition, 0))
         return epoch
 
     def renew(self, id_: str, epoch: int) -> int:
-        """The next epoch of a producer that has the last one."""
-        if self.owners[id_][1] != epoch:
+        """The next epoch of a producer that has the last one; asked twice, the same again.
+
+        Whose transaction is open is not asked: it is aborted first, and its producer shut out.
+        """
+        process, last = self.owners[id_]
+        left = self._open.get(id_)
+        if left:
+            is_certain = left.fate is Fate.PREPARED
+            if not is_certain:
+                self.owners[id_] = process, last + 1
+            self._decide(left, Fate.COMMITTED if is_certain else Fate.ABORTED)
+            raise ConcurrentTransactions
+        if self._renewed.get(id_) == epoch:
+            return last
+        if last != epoch:
             raise ProducerFenced
-        if left := self._open.get(id_):
-            self._decide(left, Fate.COMMITTED if left.fate is Fate.PREPARED else Fate.ABORTED)
-        self.owners[id_] = self.owners[id_][0], epoch + 1
+        self.owners[id_], self._renewed[id_] = (process, epoch + 1), epoch
         return epoch + 1
+
+    def abort(self, id_: str, epoch: int) -> None:
+        """What may be open, of the last epoch alone."""
+        self._check(id_, epoch)
+        left = self._open.get(id_)
+        if left and left.fate is Fate.OPEN:
+            self._decide(left, Fate.ABORTED)
 
     def add_partitions(self, id_: str, epoch: int, places: Collection[tuple[str, int]]) -> None:
         """They become a part of the transaction, which begins with the first."""
-        self._transaction(id_, epoch).partitions.update(places)
+        self._begun(id_, epoch).partitions.update(places)
+
+    def add_group(self, id_: str, epoch: int) -> None:
+        """The same of the group and its offset."""
+        self._begun(id_, epoch).has_group = True
 
     def produce(
-        self,
-        id_: str | None,
-        epoch: int,
-        batch: Sequence[Sent],
-    ) -> list[KafkaError | None]:
-        """Append a batch; for each record the error with which it was refused, if it was."""
-        transaction = self._transaction(id_, epoch) if id_ is not None else None
+        self, id_: str | None, epoch: int, batch: Sequence[Sent], number: int = 0
+    ) -> Answers:
+        """Append a batch; for each record the error with which it was refused, if it was.
+
+        A batch of a transaction has a number, and what has come already is not appended again.
+        """
+        if id_ is None:
+            return self._appended(None, ("", epoch), batch)
+        taken, transaction = self._taken[id_, epoch], self._in_transaction(id_, epoch)
+        if number not in taken:
+            taken[number] = self._appended(transaction, (id_, epoch), batch)
+        self._let_held_arrive(id_)
+        return taken[number]
+
+    def _appended(
+        self, transaction: Transaction | None, producer: tuple[str, int], batch: Sequence[Sent]
+    ) -> Answers:
         refused = self._chance.randrange(len(batch)) if self._is_refused() else None
-        answers = [
-            self._append(transaction, (id_ or "", epoch), sent, is_refused=number == refused)
+        return [
+            self._append(transaction, producer, sent, is_refused=number == refused)
             for number, sent in enumerate(batch)
         ]
-        if transaction:
-            self._let_held_arrive(transaction)
-        return answers
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that takes the records of a partition."""
         return (crc32(topic.encode()) + partition) % BROKERS
 
-    def _let_held_arrive(self, transaction: Transaction) -> None:
-        """Perhaps; a broker refuses what is of a former epoch."""
-        held = self._held[transaction.id]
-        if not held or self._chance.random() > HELD_ARRIVES:
-            return
-        epoch, act = held.pop()
-        if epoch == transaction.epoch:
-            self.timeline.tell("a request that was held arrives", who=_name(self, transaction.id))
-            act(transaction)
-
-    def add_offset(self, id_: str, epoch: int, partition: int, offset: int) -> None:
+    def set_offset(self, id_: str, epoch: int, partition: int, offset: int) -> None:
         """The group's offset is to move with the transaction; nobody asks who owns what."""
-        self._transaction(id_, epoch).offset = partition, offset
+        transaction = self._in_transaction(id_, epoch)
+        if not transaction.has_group:
+            raise InvalidTxnState
+        transaction.offset = partition, offset
 
     def end(self, id_: str, epoch: int) -> None:
-        """Commit, unless something goes wrong."""
-        transaction = self._transaction(id_, epoch)
+        """Commit, unless something goes wrong. Asked again, what has ended is as it was."""
+        self._check(id_, epoch)
+        transaction = self._open.get(id_)
+        if transaction is None:
+            if id_ not in self._last or self._last[id_].fate is not Fate.COMMITTED:
+                raise InvalidTxnState
+            return
         self.notice(self.owners[id_][0])
         fault = self.end_faults.popleft() if self.end_faults else None
         if fault:
             self.timeline.tell(f"the end of its transaction: {fault.name}", who=_name(self, id_))
-        if fault in {Fault.HELD, Fault.HELD_OFFSET}:
-            act = self._prepare if fault is Fault.HELD else partial(_set_offset, transaction.offset)
-            self._held[id_].append((epoch, act))
         if fault not in {Fault.REFUSED, Fault.SILENCE, Fault.LATE_COMMIT}:
             self._prepare(transaction)
-        if fault in {Fault.UNSEEN, Fault.HELD, Fault.HELD_OFFSET}:
-            raise Unanswered
         if fault is Fault.SLOW:
             raise _LateError
         if fault is Fault.LATE_COMMIT:
@@ -261,9 +319,13 @@ class Cluster:
         if fault is not None:
             raise _Silence
 
-    def _transaction(self, id_: str, epoch: int) -> Transaction:
+    def _check(self, id_: str, epoch: int) -> None:
         if self.owners[id_][1] != epoch:
             raise ProducerFenced
+
+    def _begun(self, id_: str, epoch: int) -> Transaction:
+        """The open transaction, or a new one."""
+        self._check(id_, epoch)
         if id_ in self._open and self._open[id_].fate is Fate.PREPARED:
             self._decide(self._open[id_], Fate.COMMITTED)
         if id_ not in self._open:
@@ -271,6 +333,13 @@ class Cluster:
             loop = asyncio.get_running_loop()
             loop.call_later(TRANSACTION_S_MAX, self._time_out, transaction, context=OUTSIDE)
         return self._open[id_]
+
+    def _in_transaction(self, id_: str, epoch: int) -> Transaction:
+        self._check(id_, epoch)
+        transaction = self._open.get(id_)
+        if transaction is None or transaction.fate is Fate.PREPARED:
+            raise InvalidTxnState
+        return transaction
 
     def _append(
         self,
@@ -310,7 +379,7 @@ class Cluster:
         """The commit is certain; for a moment nobody sees it."""
         if transaction.fate is Fate.OPEN:
             transaction.fate = Fate.PREPARED
-            self._note_ends(transaction)
+            self._note(transaction)
             self._later(self._decide, transaction, Fate.COMMITTED)
 
     def _time_out(self, transaction: Transaction) -> None:
@@ -321,7 +390,7 @@ class Cluster:
         if not transaction.is_undecided:
             return
         transaction.fate = fate
-        del self._open[transaction.id]
+        self._last[transaction.id] = self._open.pop(transaction.id)
         for log in transaction.logs:
             log.end += 1
         if fate is Fate.COMMITTED and transaction.offset:
@@ -333,7 +402,11 @@ class Cluster:
         for log in transaction.logs:
             self._grown(log.topic)
 
-    def _note_ends(self, transaction: Transaction) -> None:
+    def _note(self, transaction: Transaction) -> None:
+        process, _ = self.owners[transaction.id]
+        if process and transaction.entries:
+            partition = int(transaction.id.rpartition(".")[2])
+            self.boundary.committed(process, partition, has_offset=transaction.offset is not None)
         for entry in transaction.entries:
             if entry.topic.endswith(TERMINAL_TOPICS):
                 about = {name: (content or b"").decode() for name, content in entry.headers}
@@ -345,10 +418,6 @@ class Cluster:
     def _grown(self, topic: str) -> None:
         for watcher in self.watchers:
             watcher(topic)
-
-
-def _set_offset(offset: tuple[int, int] | None, transaction: Transaction) -> None:
-    transaction.offset = offset or transaction.offset
 
 
 def _name(cluster: Cluster, id_: str) -> str:

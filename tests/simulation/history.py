@@ -23,9 +23,12 @@ from tests.simulation.provider import POISON, SimProvider
 from tests.simulation.timeline import Timeline
 from tests.simulation.upstream import Upstream
 from tests.simulation.worker import TOPIC, Worker, World
+from tests.storms.astray import astray
+from tests.storms.proxy import PASS
 
 END_S_MAX = 1_800.0  # virtual; the longest request has 300 s, those beside poison 1,500
 POISONED = 0.06  # of all histories have a request that ends its worker
+ASTRAY = (0.0, 0.0, 0.02, 0.2)  # of the requests of transactions, by history
 RESTART_S = 1.0  # of a worker that poison has ended
 LOOK_S = 1.0
 REST_S = 40.0  # for the calls of orphans, and for lanes to close
@@ -62,6 +65,7 @@ class History:
         )
         self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)
+        self.cluster.rule = astray(seed, random.Random(f"{seed} astray").choice(ASTRAY))
         self.group = Group(self.cluster, self.there, self.boundary, self.chance)
         self.provider = SimProvider(seed, self.timeline, self.chance.choice((0.0, 0.2, 0.6)))
         self.world = World(self.cluster, self.group, self.provider, self.partitions, limits)
@@ -140,6 +144,7 @@ class History:
     async def _stabilize(self) -> None:
         """What still lasts ends at its own time."""
         self.cluster.end_faults.clear()
+        self.cluster.rule = lambda _: PASS
         self.cluster.refusals.clear()
         loop = asyncio.get_running_loop()
         last = max((timer.when() for timer in self._pending), default=loop.time())

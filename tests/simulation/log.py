@@ -29,6 +29,7 @@ class Transaction:
     entries: list["Entry"] = field(default_factory=list)
     logs: list["Log"] = field(default_factory=list)
     partitions: set[tuple[str, int]] = field(default_factory=set)  # that may be written to
+    has_group: bool = False  # so that its offset may be set
 
     @property
     def is_undecided(self) -> bool:

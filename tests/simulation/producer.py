@@ -2,19 +2,28 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalOperation, KafkaConnectionError, KafkaError, ProducerFenced
+from aiokafka.errors import (
+    ConcurrentTransactions,
+    IllegalOperation,
+    KafkaConnectionError,
+    KafkaError,
+    ProducerFenced,
+)
 
 from answerbus.client.transactional_producer import RenewsEpoch
 from services.worker.adapters.kafka.shard import LOG_APPEND_TIME
 from tests.simulation.cluster import Cluster, Sent, Unanswered
 from tests.simulation.log import Headers
 from tests.simulation.process import CURRENT
+from tests.storms.proxy import Api
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +34,9 @@ class Acknowledged:
     timestamp_type: int = LOG_APPEND_TIME
 
 
+T = TypeVar("T")
 Waiting = tuple[Sent, "asyncio.Future[Acknowledged]"]
+RETRY_S = 0.02
 RECORDS_MAX = 3  # of a batch: few, so that batches are full now and then
 
 
@@ -62,6 +73,9 @@ class SimProducer:
         self._ending: asyncio.Task[None] | None = None
         self._is_fatal = self._is_stopped = False
         self._added: set[tuple[str, int]] = set()  # partitions of the transaction
+        self._is_empty = True  # then its end is not sent
+        self.has_fenced = False  # its first request for an epoch has arrived
+        self._batches = count()  # their numbers
         self._found: dict[str, int] = {}  # topics of others, with their partitions
         self.process = CURRENT.get()
 
@@ -74,7 +88,8 @@ class SimProducer:
         if self._id is not None:
             id_ = self._id
             await cluster.connect()
-            self._epoch = await cluster.ask(lambda: cluster.initialize(id_, self.process))
+            act = partial(cluster.initialize, id_, self)
+            self._epoch = await self._request(Api.INIT_PRODUCER_ID, act)
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Asked once; afterwards it is known."""
@@ -86,6 +101,7 @@ class SimProducer:
     async def begin_transaction(self) -> None:
         assert not self._is_fatal, "after a fatal error nothing can begin"
         self._added.clear()
+        self._is_empty = True
 
     async def send(
         self,
@@ -121,16 +137,19 @@ class SimProducer:
         self, offsets: dict[TopicPartition, int], group_id: str
     ) -> None:
         ((place, offset),) = offsets.items()
-        id_ = str(self._id)
-        await self._call(
-            lambda: self._cluster.add_offset(id_, self._epoch, place.partition, offset)
-        )
+        mine, cluster = (str(self._id), self._epoch), self._cluster
+        await self._call(Api.ADD_OFFSETS, partial(cluster.add_group, *mine))
+        act = partial(cluster.set_offset, *mine, place.partition, offset)
+        await self._call(Api.TXN_OFFSET_COMMIT, act)
+        self._is_empty = False
 
     async def commit_transaction(self) -> None:
         if self._flushing:
             await asyncio.wait([self._flushing])
-        id_ = str(self._id)
-        self._ending = asyncio.create_task(self._end(id_))
+        if self._is_empty:
+            return
+        act = partial(self._cluster.end, str(self._id), self._epoch)
+        self._ending = asyncio.create_task(self._call(Api.END_TXN, act))
         self._ending.add_done_callback(_on_done)
         await asyncio.shield(self._ending)  # aiokafka goes on with a commit that was given up
 
@@ -146,14 +165,6 @@ class SimProducer:
                         await asyncio.wait([task])
             await asyncio.sleep(0.001)
 
-    async def _end(self, id_: str) -> None:
-        """As aiokafka does, until there is an answer."""
-        while True:
-            try:
-                return await self._call(lambda: self._cluster.end(id_, self._epoch))
-            except Unanswered:
-                self.unanswered = True
-
     async def _flush(self) -> None:
         while self._sent:
             batch, self._sent = self._sent, []
@@ -167,17 +178,18 @@ class SimProducer:
         """What goes wrong here is told by the records that follow."""
         if self._id is None or places <= self._added:
             return
-        id_, cluster = self._id, self._cluster
+        act = partial(self._cluster.add_partitions, self._id, self._epoch, places)
         with suppress(KafkaError):
-            await cluster.ask(lambda: cluster.add_partitions(id_, self._epoch, places))
+            await self._request(Api.ADD_PARTITIONS, act)
         self._added |= places
+        self._is_empty = False
 
     async def _deliver(self, batch: list[Waiting]) -> None:
         """To one broker, in a request of its own."""
         sent = [record for record, _ in batch]
         appended_at = 0
         try:
-            appended_at, errors = await self._cluster.ask(partial(self._produce, sent))
+            appended_at, errors = await self._produced(sent)
         except KafkaError as error:
             errors = [error] * len(batch)
         except asyncio.CancelledError:
@@ -191,25 +203,49 @@ class SimProducer:
             if not future.done():
                 future.set_result(Acknowledged(appended_at))
 
-    def _produce(self, sent: list[Sent]) -> tuple[int, list[KafkaError | None]]:
+    async def _produced(self, sent: list[Sent]) -> tuple[int, list[KafkaError | None]]:
+        act = partial(self._produce, self._epoch, next(self._batches), sent)
+        if self._id is None:
+            return await self._cluster.ask(act)
+        return await self._request(Api.PRODUCE, act)
+
+    def _produce(
+        self, epoch: int, number: int, sent: list[Sent]
+    ) -> tuple[int, list[KafkaError | None]]:
         cluster = self._cluster
-        errors = cluster.produce(self._id, self._epoch, sent)
+        errors = cluster.produce(self._id, epoch, sent, number)
         return int(cluster.clock.now().timestamp() * 1000), errors
 
-    async def _call(self, act: Any) -> None:
+    async def _call(self, api: Api, act: Callable[[], None]) -> None:
         try:
-            await self._cluster.ask(act)
+            await self._request(api, act)
         except ProducerFenced:
             self._is_fatal = True
             raise
+
+    async def _request(self, api: Api, act: Callable[[], T]) -> T:
+        """As aiokafka does, until there is an answer."""
+        while True:
+            try:
+                return await self._cluster.ask(partial(self._cluster.take, api, str(self._id), act))
+            except Unanswered:
+                self.unanswered |= api is not Api.INIT_PRODUCER_ID
 
 
 class SimTransactionalProducer(RenewsEpoch, SimProducer):
     """With what the product adds to aiokafka's."""
 
     async def renew_epoch(self) -> None:
-        id_, cluster = str(self._id), self._cluster
-        self._epoch = await cluster.ask(lambda: cluster.renew(id_, self._epoch))
+        mine, cluster = (str(self._id), self._epoch), self._cluster
+        await self._request(Api.END_TXN, partial(cluster.abort, *mine))
+        while True:
+            try:
+                act = partial(cluster.renew, *mine)
+                self._epoch = await self._request(Api.INIT_PRODUCER_ID, act)
+            except ConcurrentTransactions:
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
 
 
 def _frozen(headers: Any) -> Headers:

@@ -8,16 +8,23 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import InvalidTxnState, MessageSizeTooLargeError, ProducerFenced
+from aiokafka.errors import (
+    ConcurrentTransactions,
+    InvalidTxnState,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+)
 
 from tests.simulation.boundary import Boundary
-from tests.simulation.cluster import Cluster, Fault
+from tests.simulation.cluster import Cluster
 from tests.simulation.log import Log
 from tests.simulation.process import Process, ProcessLoop, run_and_clean_up
 from tests.simulation.producer import SimProducer, SimTransactionalProducer
 from tests.simulation.timeline import Timeline
+from tests.storms.proxy import PASS, Api, Kind, Treatment
 from tests.unit.worker.builders import NOW
 
+OF_TRANSACTIONS = [api for api in Api if api is not Api.INIT_PRODUCER_ID]
 REQUESTS, RESULTS = "sim.requests.v1", "sim.results.v1"
 
 
@@ -48,6 +55,7 @@ def test_a_commit_succeeds_without_the_record_that_was_refused() -> None:
         cluster.refusals.append(True)
         sent = await producer.send(RESULTS, b"refused")
         await producer.commit_transaction()
+        await producer.begin_transaction()
         await producer.send(RESULTS, b"after it")
         await producer.commit_transaction()
 
@@ -81,7 +89,7 @@ def test_a_held_end_ends_the_next_transaction_of_its_epoch_half_way() -> None:
         cluster = a_cluster()
         producer = await a_producer(cluster)
         await (await producer.send(RESULTS, b"before"))
-        cluster.end_faults.append(Fault.HELD)
+        treat_first(cluster, Api.END_TXN, Kind.AGAIN)
         await producer.commit_transaction()
         assert producer.unanswered
 
@@ -93,30 +101,92 @@ def test_a_held_end_ends_the_next_transaction_of_its_epoch_half_way() -> None:
     run(main())
 
 
-def test_a_held_end_does_nothing_in_the_next_epoch() -> None:
+@pytest.mark.parametrize("kind", [Kind.HOLD, Kind.AGAIN], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("api", OF_TRANSACTIONS, ids=lambda api: api.name)
+def test_a_held_request_does_nothing_in_the_next_epoch(api: Api, kind: Kind) -> None:
     async def main() -> None:
         cluster = a_cluster()
         producer = SimTransactionalProducer(cluster=cluster, transactional_id="sim.lane.0")
         await producer.start()
+        treat_first(cluster, api, kind)
         await producer.begin_transaction()
         await (await producer.send(RESULTS, b"before"))
-        cluster.end_faults.append(Fault.HELD)
+        await producer.send_offsets_to_transaction({TopicPartition(REQUESTS, 0): 1}, "group")
         await producer.commit_transaction()
+        assert producer.unanswered
 
         sent = await half_of_a_transaction(producer)
 
-        assert (sent.exception(), values(cluster)) == (None, [b"before"])
+        assert (sent.exception(), values(cluster), cluster.offsets) == (None, [b"before"], {0: 1})
+        await producer.send_offsets_to_transaction({TopicPartition(REQUESTS, 0): 2}, "group")
         await producer.commit_transaction()
         await asyncio.sleep(0.01)
-        assert values(cluster)[:2] == [b"before", b"half"]
+        assert (values(cluster)[:2], cluster.offsets) == ([b"before", b"half"], {0: 2})
 
     run(main())
+
+
+def test_a_late_start_shuts_out_the_producer_that_was_started_by_its_repetition() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        treat_first(cluster, Api.INIT_PRODUCER_ID, Kind.HOLD)
+        producer = await a_producer(cluster)
+
+        refused = await half_of_a_transaction(producer)
+
+        assert isinstance(refused.exception(), ProducerFenced)
+        assert values(cluster) == []
+
+    run(main())
+
+
+def test_whoever_asks_for_an_epoch_aborts_what_is_open_and_is_refused_then() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        await a_producer(cluster)
+        after = await a_producer(cluster)
+        await (await after.send(RESULTS, b"open"))
+
+        with pytest.raises(ConcurrentTransactions):
+            cluster.renew("sim.lane.0", 0)
+        with pytest.raises(ProducerFenced):
+            cluster.renew("sim.lane.0", 0)
+
+        with pytest.raises(ProducerFenced):
+            await after.commit_transaction()
+
+    run(main())
+
+
+def test_a_producer_of_the_product_with_a_successor_aborts_nothing_of_it() -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        before = SimTransactionalProducer(cluster=cluster, transactional_id="sim.lane.0")
+        await before.start()
+        before.unanswered = True
+        after = await a_producer(cluster)
+        await (await after.send(RESULTS, b"ours"))
+
+        with pytest.raises(ProducerFenced):
+            await before.begin_transaction()
+
+        await after.commit_transaction()
+        await asyncio.sleep(0.01)
+        assert values(cluster) == [b"ours"]
+
+    run(main())
+
+
+def treat_first(cluster: Cluster, api: Api, kind: Kind) -> None:
+    """The next request of this sort alone."""
+    left = [Treatment(kind)]
+    cluster.rule = lambda asked: left.pop() if asked.api is api and left else PASS
 
 
 async def half_of_a_transaction(producer: SimProducer) -> "asyncio.Future[Any]":
     """Records go on until what was held has had its chance; gives the last."""
     await producer.begin_transaction()
-    await (await producer.send(RESULTS, b"half"))
+    await asyncio.wait([await producer.send(RESULTS, b"half")])
     for _ in range(20):
         await asyncio.sleep(0.01)
         sent = await producer.send(RESULTS, b"the other half")

@@ -11,15 +11,14 @@ from aiokafka import TopicPartition
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.topics import LEDGER
 from tests.integration.bus import Bus, create_topics
+from tests.storms.astray import HELD_S, astray
 from tests.storms.proxied import LISTENER, ProxiedCluster, Proxies, proxies
 from tests.storms.proxy import PASS, Asked, Treatment
 from tests.storms.storm import (
     DISTURBED,
     ELSEWHERE,
-    HELD_S,
     Place,
     Storm,
-    astray,
     token_of,
     violations,
 )

@@ -13,12 +13,10 @@ from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.lane.outbox import Outbox
 from services.worker.lane_port import LaneLost
 from services.worker.ports import OutRecord
-from tests.storms.proxy import PASS, Api, Asked, Kind, Rule, Treatment
 
 REQUESTS = 16
 AT_ONCE = 4  # so that transactions carry several writes
 DISTURBED = 0.2  # of the requests to brokers
-HELD_S = (0.05, 0.3, 1.0, 4.0)  # a transaction takes some 0.05 s
 REOPEN_S = 0.1
 LIMIT_S = 240.0
 ELSEWHERE = (RESULTS, ATTEMPTS, DEAD_LETTERS, RETRIES)  # with leaders on several brokers
@@ -38,21 +36,6 @@ class Journal:
     early: set[str] = field(default_factory=set)  # seen by a reader before that
     calls: Counter[str] = field(default_factory=Counter)  # by request
     openings: int = 0
-
-
-def astray(seed: int, share: float) -> Rule:
-    """What happens to so many of the requests, drawn from the seed in the order of requests."""
-    chance = random.Random(f"astray {seed}")
-
-    def rule(asked: Asked) -> Treatment:
-        if chance.random() > share:
-            return PASS
-        kinds = [kind for kind in Kind if kind is not Kind.PASS]
-        if asked.api is Api.END_TXN:
-            kinds += [Kind.HOLD, Kind.AGAIN] * 2
-        return Treatment(chance.choice(kinds), chance.choice(HELD_S))
-
-    return rule
 
 
 class NotedShard(KafkaShard):
