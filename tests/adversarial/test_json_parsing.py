@@ -7,6 +7,8 @@ import pytest
 from answerbus import json_text
 from answerbus.answers.plan_proposal import PLAN_PROPOSAL
 from answerbus.failure import Invalid, Malformed
+from answerbus.json_values import has_more_values
+from answerbus.limits import ANSWER_VALUES_MAX
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
 from services.worker.core.attempt.check import Checked, TooLarge, check
@@ -48,13 +50,15 @@ def checked(text: bytes, asked: ResolvedSchema, wire: WireSchema) -> Checked | N
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_answer_is_malformed_exactly_if_it_is_no_json(case: Any) -> None:
+def test_an_answer_is_malformed_exactly_if_it_is_read_and_no_json(case: Any) -> None:
     result = checked(case.text, *ANYTHING)
 
     if REFUSED_ON_PURPOSE in case.name:
         assert isinstance(result, Malformed)
     elif case.expect == "y":
         assert isinstance(result, Accepted)
+    elif has_more_values(case.text, ANSWER_VALUES_MAX):
+        assert isinstance(result, Invalid)  # it was not read
     elif case.expect == "n":
         assert result is None or isinstance(result, Malformed)
     for asked, wire in COMPILED:
