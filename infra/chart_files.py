@@ -6,8 +6,8 @@ from pathlib import Path
 import yaml
 
 from answerbus.topics import RUN_TOPICS, TOPICS, Topic, tool_calls, toolset_cards
-from services.topics.rights.formats import Grantee, rendered
-from services.topics.rights.roles import ROLES, ResourceNames, Role, rights_of
+from services.kafka.planning.acl_formats import Grantee, rendered
+from services.kafka.planning.rights import ROLES, ResourceNames, Role, rights_of
 
 CHART = Path("infra/helm/answerbus")
 # What the chart puts names in the place of.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from answerbus.topics import PREFIX_DEFAULT
-from services.topics.rights.roles import Resource, ResourceNames, Right, Role, rights_of
+from services.kafka.planning.rights import Resource, ResourceNames, Right, Role, rights_of
 
 FILE = Path("infra/docker/rights.sh")
 ROLES: tuple[Role, ...] = ("admin", "worker", "app", "tools")  # whose users the file has

@@ -42,7 +42,7 @@ _PARTS = {
         "Show what goes on, live; with --json, or where no terminal is, once. Ctrl-C ends it.",
     ),
     "doctor": _Part(
-        "services.doctor.command",
+        "services.commands.doctor.command",
         "doctor",
         "Check libraries, settings, broker, topics, clocks, workers and profiles.",
     ),
@@ -83,7 +83,9 @@ _PARTS = {
     ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
     "replay": _Part(
-        "services.replay.command", "app", "Look at dead letters, send them again, put them aside."
+        "services.commands.replay.command",
+        "app",
+        "Look at dead letters, send them again, put them aside.",
     ),
     "topics": _Part("services.commands.topics", "app", "Create, change and list the topics."),
     "lanes": _Part(

@@ -13,8 +13,11 @@ from rich.text import Text
 from services.text.escaping import json_lines, plain
 
 if TYPE_CHECKING:
+    from answerbus.client import Client
     from answerbus.client.bus import Bus
+    from answerbus.registry import Registry
     from services.settings.settings import KafkaSettings
+
 
 Config = Annotated[
     Path | None,
@@ -66,4 +69,19 @@ def bus_of(settings: "KafkaSettings") -> "Bus":
         connection_options(settings),
         option_names(settings),
         settings.client_rack,
+    )
+
+
+def client_of(settings: "KafkaSettings", registry: "Registry | None" = None) -> "Client":
+    """A client that knows the contracts of `registry`. Raises SetUpError."""
+    from answerbus.client import Client  # noqa: PLC0415 - as above
+    from answerbus.registry import Registry  # noqa: PLC0415
+    from services.kafka.options import client_options, option_names  # noqa: PLC0415
+
+    return Client(
+        **client_options(settings),
+        topic_prefix=settings.topic_prefix,
+        client_rack=settings.client_rack,
+        registry=Registry() if registry is None else registry,
+        option_names=option_names(settings),
     )

@@ -12,6 +12,7 @@ from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
+from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.runs.open_approvals import (
@@ -21,8 +22,6 @@ from services.operators.runs.open_approvals import (
 )
 from services.operators.runs.run_words import approval_lines, args_lines, show_text
 from services.operators.runs.shown_args import DIGEST_CHARS, is_intact, shown_args
-from services.replay.confirmation import confirm
-from services.replay.options import By, Reason, Yes, now, operator
 from services.settings.settings import KafkaSettings, from_environment
 from services.text.escaping import json_lines, plain_line
 

@@ -7,10 +7,10 @@ import typer
 
 from answerbus.limits import ATTEMPTS_DEFAULT, TTL_S_DEFAULT
 from services.command_line import AsJson, Config
-from services.commands.waiting import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
 
 if TYPE_CHECKING:
     from services.commands.asking import How
+
 
 _POLICIES = (
     "on_invalid=retry",
@@ -20,6 +20,8 @@ _POLICIES = (
     "ordering=workflow",
     "ordering=none",
 )
+WAIT_S_DEFAULT = 120.0
+RUN_WAIT_DEFAULT = "until 60 s after its deadline"  # it may wait for tools and for people
 
 
 def _contract_names() -> list[str]:

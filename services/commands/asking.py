@@ -4,31 +4,49 @@ import asyncio
 import secrets
 import sys
 import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from answerbus.client import NoAnswerYet, uuid7
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
 from answerbus.client.request_id import RANDOM_BYTES
 from answerbus.client.timeout import timeout_s_default
-from answerbus.event import Terminal
-from answerbus.outcome import Result
+from answerbus.envelope import Undecodable
+from answerbus.event import Event, Terminal
+from answerbus.outcome import Result, RetryRequest
+from answerbus.private.ledger import AccountRecord
 from answerbus.registry import Registry
 from answerbus.request import Request
-from services.command_line import bus_of, stderr, stdout
-from services.commands.ask_progress import waiting_shown
+from answerbus.request_key import RequestKey
+from answerbus.topics import LEDGER, RETRIES, Topic
+from services.command_line import bus_of, client_of, stderr, stdout
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
-from services.commands.client_of import client_of
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
+from services.operators.records.event_line import retry_text
+from services.operators.records.stored import RetryEnded
 from services.settings import plugins
 from services.settings.settings import KafkaSettings, from_environment
 from services.text.escaping import json_line, plain, plain_json
 
 How = Literal["publish", "wait", "follow"]
 EXIT_CTRL_C = 130
+QUEUED = "queued: waits for a worker"
+NO_WORKER = "still queued: does a worker run? `answerbus doctor` says so"
+NO_WORKER_AFTER_S = 10.0
+IN_PLACE_S_MAX = 2.0  # longer than this no request waits for its spinner
+
+Say = Callable[[str], None]
 
 
 def ask_once(
@@ -99,7 +117,7 @@ async def _wait(
     *,
     as_json: bool,  # noqa: ARG001 - the outcome alone is shown so
 ) -> Terminal:
-    shown = waiting_shown(bus_of(settings), request, stderr())
+    shown = _waiting_shown(bus_of(settings), request, stderr())
     try:
         async with client_of(settings, registry) as client, shown:
             return await client.ask_request(request, timeout_s=timeout_s)
@@ -146,3 +164,65 @@ def _no_answer(request: Request, timeout_s: float) -> typer.Exit:
         markup=False,
     )
     return typer.Exit(1)
+
+
+@asynccontextmanager
+async def _waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncIterator[None]:
+    """A spinner for as long as the block lasts, if the console is a terminal."""
+    if not console.is_terminal:
+        yield
+        return
+    description = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), TimeElapsedColumn(), description)
+    with Progress(*columns, console=console, transient=True) as progress:
+        row = progress.add_task(QUEUED)
+        in_place = asyncio.Event()
+        progress_task = asyncio.create_task(
+            _tell(bus, request, in_place, lambda text: progress.update(row, description=text))
+        )
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(in_place.wait(), IN_PLACE_S_MAX)
+            yield
+        finally:
+            progress_task.cancel()
+            with suppress(asyncio.CancelledError, BusUnavailable):  # it only printed progress
+                await progress_task
+
+
+async def _tell(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:
+    try:
+        await _follow_state(bus, (RETRIES, LEDGER), request, in_place, say)
+    except BusUnavailable:  # only operators have a right to the ledger
+        await _follow_state(bus, (RETRIES,), request, in_place, say)
+
+
+async def _follow_state(
+    bus: Bus, topics: Collection[Topic], request: Request, in_place: asyncio.Event, say: Say
+) -> None:
+    async with reading(bus, topics, workflow_id=request.workflow_id, from_start=False) as reader:
+        in_place.set()
+        began, is_known = time.monotonic(), LEDGER not in topics
+        async for batch in reader.follow():
+            for stored in batch:
+                if text := progress_text(decoded(stored).event, request):
+                    is_known = True
+                    say(text)
+            if not is_known and time.monotonic() - began > NO_WORKER_AFTER_S:
+                say(NO_WORKER)
+
+
+def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:
+    """What a record says of a request that is waited for; None if it is about others."""
+    match event:
+        case RetryRequest() if RequestKey.of(event) == RequestKey.of(request):
+            return f"waits for {retry_text(event)}"
+        case AccountRecord() if event.account_id == request.account_id:
+            for spend in event.in_flight:
+                if spend.request_id == request.request_id:
+                    return f"attempt {spend.attempt}: profile {request.profile} is asked"
+            if any(one.request_id == request.request_id for one in event.open):
+                return "waits for its next attempt"
+            return None
+        case _:
+            return None

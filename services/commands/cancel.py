@@ -15,10 +15,9 @@ from answerbus.request import Request
 from answerbus.topics import REQUESTS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
+from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
-from services.replay.confirmation import confirm
-from services.replay.options import By, Reason, Yes, now, operator
 from services.settings.settings import KafkaSettings, from_environment
 from services.text.escaping import json_lines, plain_line
 

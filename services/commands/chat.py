@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from services.command_line import AsJson, Config
-from services.commands.waiting import RUN_WAIT_DEFAULT
+from services.commands.ask import RUN_WAIT_DEFAULT
 
 ATTEMPTS_DEFAULT = 1_000  # a workflow has one budget, and a conversation many turns
 

@@ -20,9 +20,8 @@ from answerbus.event import Terminal
 from answerbus.limits import KIB, MESSAGES_MAX
 from answerbus.outcome import Result
 from answerbus.request import Context, Message, Request, TextRef
-from services.command_line import stderr, stdout
+from services.command_line import client_of, stderr, stdout
 from services.commands.ask_request import agent_of
-from services.commands.client_of import client_of
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
 from services.settings.settings import from_environment

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from answerbus.client import Client, PublishedControl
 from answerbus.control import ControlApplied
-from services.commands.client_of import client_of
+from services.command_line import client_of
 from services.settings.settings import KafkaSettings
 
 EXIT_NOT_DONE = 1

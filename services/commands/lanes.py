@@ -16,11 +16,11 @@ from answerbus.private.ledger import Skipped
 from answerbus.topics import LEDGER, RETRIES, RUNS
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.operator import operator
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
 from services.operators.adapters.writer import SOURCE
 from services.operators.records.stored import Place, Stored
 from services.records.private_topics import excerpt
-from services.replay.options import operator
 from services.settings.settings import from_environment
 from services.text.digest import bytes_digest
 from services.text.escaping import json_lines, plain

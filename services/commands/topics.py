@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, assert_never
 
 import typer
@@ -10,13 +11,59 @@ from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.acls import acls
+from services.kafka.held_rights import resource_names
+from services.kafka.planning.acl_formats import AclFormat, Grantee, rendered
+from services.kafka.planning.plan import (
+    Change,
+    Create,
+    Grow,
+    Keep,
+    Refused,
+    Step,
+    beyond,
+    needed,
+    plan,
+)
+from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
+from services.kafka.topics import topics_on
 from services.settings.agents import of_distributions
 from services.settings.settings import KafkaSettings, SetUpError, from_environment
 from services.text.escaping import json_lines
-from services.topics.broker import topics_on
-from services.topics.planning.plan import Change, Create, Grow, Keep, Refused, Step, needed, plan
-from services.topics.planning.size import beyond
+
+RoleOption = Annotated[Role, typer.Option("--role", help="Who gets the rights.")]
+UserOption = Annotated[
+    str | None, typer.Option("--user", help="As which user. Default: <prefix>-<role>.")
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option("--group", help="The group of an app's subscriptions. Default: the user's name."),
+]
+ToolsetOption = Annotated[str, typer.Option("--toolset", help="What a tool server serves.")]
+
+
+def acls(
+    role: RoleOption,
+    *,
+    style: Annotated[AclFormat, typer.Option("--format", help="For which tool.")] = "kafka",
+    user: UserOption = None,
+    group: GroupOption = None,
+    toolset: ToolsetOption = TOOLSET_DEFAULT,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Print exactly the rights that a role needs; nothing is asked of Kafka, and nothing granted.
+
+    A right with "optional" in its reason may be left out: the role works without it.
+    """
+    kafka = from_environment(config).kafka
+    grantee = Grantee(role, user or f"{kafka.topic_prefix}-{role}")
+    names = resource_names(kafka, group or grantee.user, toolset)
+    rights = rights_of(role, names)
+    if as_json:
+        typer.echo(json_lines([asdict(right) for right in rights]))
+    else:
+        typer.echo(rendered(style, grantee, rights), nl=False)
+
 
 _DAY_MS = 86_400_000
 
@@ -99,7 +146,7 @@ def move(
     Accounts, closed ids, open retries and unread requests go to the partitions that own their
     workflows from then on. Cut short, it goes on when it is run again.
     """
-    from services.repartitioning.move import move as moving  # noqa: PLC0415 - loads what a worker loads
+    from services.commands.repartitioning.move import move as moving  # noqa: PLC0415 - loads what a worker loads
     from services.worker.adapters.clock import SystemClock  # noqa: PLC0415
 
     settings = from_environment(config).kafka

@@ -21,8 +21,7 @@ from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
 from services.command_line import AsJson, Config, bus_of, screen, stderr, stdout
-from services.commands.terminal.timeline_rows import timeline_rows
-from services.commands.terminal.workflow_bars import bars
+from services.commands.terminal.timeline_rows import bars, timeline_rows
 from services.console.views.waterfall import waterfall
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading

@@ -4,9 +4,9 @@ import logging
 
 from answerbus.client.errors import BusUnavailable
 from services.command_line import bus_of
+from services.kafka.held_rights import held_rights, resource_names
+from services.kafka.planning.rights import rights_of
 from services.settings.settings import KafkaSettings, SetUpError
-from services.topics.held_rights import held_rights, resource_names
-from services.topics.rights.roles import rights_of
 
 _log = logging.getLogger(__name__)
 

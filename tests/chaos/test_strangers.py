@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
-from services.topics.rights.roles import ResourceNames, rights_of
+from services.kafka.planning.rights import ResourceNames, rights_of
 from tests.chaos import namesakes, script, strangers
 from tests.chaos.audit import latency
 from tests.chaos.audit.arrival import BYTES_MAX

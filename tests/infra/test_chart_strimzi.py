@@ -5,10 +5,10 @@ from typing import Any
 
 import yaml
 
-from services.topics.planning.plan import needed
-from services.topics.rights.formats import Grantee
-from services.topics.rights.formats import rendered as rendered_rights
-from services.topics.rights.roles import ResourceNames, Role, rights_of
+from services.kafka.planning.acl_formats import Grantee
+from services.kafka.planning.acl_formats import rendered as rendered_rights
+from services.kafka.planning.plan import needed
+from services.kafka.planning.rights import ResourceNames, Role, rights_of
 from tests.infra.chart import Manifest, changed, of_kind, pod, render
 
 

@@ -17,10 +17,10 @@ from answerbus.tools.server import DRAIN_S_DEFAULT
 from answerbus.topics import PREFIX_DEFAULT
 from infra.docker_rights import FILE, NAMES, ROLES, script
 from services.cli import application
+from services.kafka.planning.acl_formats import Grantee, rendered
+from services.kafka.planning.rights import Role, rights_of
 from services.settings.profiles import OpenAIProfile
 from services.settings.settings import load
-from services.topics.rights.formats import Grantee, rendered
-from services.topics.rights.roles import Role, rights_of
 from tests.compose.granting import rows_of
 from tests.infra.compose import ROOT, broker_properties, document, environment, of_profile, services
 

@@ -14,8 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types h
     ResourceType,
 )
 
-from services.topics.rights.formats import Grantee, rendered
-from services.topics.rights.roles import Right, Role
+from services.kafka.planning.acl_formats import Grantee, rendered
+from services.kafka.planning.rights import Right, Role
 from tests.integration.rights import USER, Rights
 
 RESOURCES = {

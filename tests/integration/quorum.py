@@ -5,7 +5,7 @@ from typing import Any
 from aiokafka.client import AIOKafkaClient
 from confluent_kafka.admin import AdminClient
 
-from services.topics.controller_time import _DescribeQuorum
+from services.kafka.clock import _DescribeQuorum
 
 LIMIT_S = 60.0
 

@@ -13,6 +13,7 @@ from answerbus.dead_letter import DeadLetter, Dismissed
 from answerbus.registry import Registry
 from answerbus.topics import DEAD_LETTERS, REQUESTS
 from answerbus.trace import Trace, read_trace
+from services.commands.replay import running
 from services.operators.adapters import bodies as module
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.reader import reading
@@ -29,7 +30,6 @@ from services.operators.dead_letters.prepare_replay import (
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import Selection
 from services.operators.records.summary import summarize
-from services.replay import running
 from tests.integration.bus import Bus
 from tests.integration.dead_letters import WITH_REQUEST, letters, publish
 from tests.unit.worker.builders import NOW

@@ -12,9 +12,9 @@ from aiokafka.errors import TopicAuthorizationFailedError
 
 from answerbus.topics import SHARED_CARDS, STEPS, TOOL_RESULTS, Topic, toolset_cards
 from services.command_line import bus_of
+from services.kafka.held_rights import held_rights, resource_names
+from services.kafka.planning.rights import rights_of
 from services.settings.settings import load
-from services.topics.held_rights import held_rights, resource_names
-from services.topics.rights.roles import rights_of
 from tests.integration.bus import Bus, create_topics
 from tests.integration.granting import Granting
 from tests.integration.rights import PASSWORD, PASSWORD_ENV

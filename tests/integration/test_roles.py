@@ -20,19 +20,19 @@ from answerbus.tools.echo import echo
 from answerbus.tools.server import ToolServer
 from answerbus.topics import APPROVALS, RESULTS, RUN_TOPICS, TOPICS, tool_calls, toolset_cards
 from services.command_line import bus_of
+from services.commands.doctor.examine import examined_as
+from services.commands.doctor.findings.facts import Finding
 from services.console.tasks.polling import Poller
-from services.doctor.examine import examined_as
-from services.doctor.findings.finding import Finding
+from services.kafka.held_rights import resource_names
+from services.kafka.planning.plan import needed, plan
+from services.kafka.planning.rights import ROLES, Right, Role, rights_of
+from services.kafka.topics import topics_on
 from services.operators.adapters.reader import reading
 from services.operators.adapters.verify import verify
 from services.operators.adapters.writer import Change, writing
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 from services.settings.settings import KafkaSettings, SetUpError, load
 from services.tools.serving import serve_checked
-from services.topics.broker import topics_on
-from services.topics.held_rights import resource_names
-from services.topics.planning.plan import needed, plan
-from services.topics.rights.roles import ROLES, Right, Role, rights_of
 from services.worker.adapters.kafka.rights_check import check_rights
 from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
 from tests.integration.granting import Granting

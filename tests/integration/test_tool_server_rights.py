@@ -10,10 +10,10 @@ from answerbus.tools.echo import echo
 from answerbus.tools.server import ToolServer
 from answerbus.topics import TOOL_RESULTS
 from services.command_line import bus_of
+from services.kafka.held_rights import held_rights, resource_names
+from services.kafka.planning.rights import Right, rights_of
 from services.settings.settings import KafkaSettings, load
 from services.tools.serving import serve_checked
-from services.topics.held_rights import held_rights, resource_names
-from services.topics.rights.roles import Right, rights_of
 from tests.integration.bus import Bus, until
 from tests.integration.granting import Granting
 from tests.integration.rights import PASSWORD, PASSWORD_ENV

@@ -14,8 +14,8 @@ from services.commands.topics import applied
 from services.console.tasks import topic_counting
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import GroupStatus, TopicPoller
+from services.kafka.planning.plan import needed
 from services.settings.settings import KafkaSettings
-from services.topics.planning.plan import needed
 from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka

@@ -8,10 +8,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.topics import CONTROLS, RUN_TOPICS, RUNS, STEPS, tool_calls, toolset_cards
+from services.commands.repartitioning.move import Moved, move
 from services.commands.topics import applied
-from services.repartitioning.move import Moved, move
+from services.kafka.planning.plan import Keep, needed
 from services.settings.settings import KafkaSettings, SetUpError
-from services.topics.planning.plan import Keep, needed
 from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer
 
 from answerbus.topics import LEDGER
 from answerbus.topics import REQUESTS as REQUESTS_TOPIC
-from services.topics.worker_groups import groups_of_workers
+from services.kafka.worker_groups import groups_of_workers
 from tests.integration.bus import ANSWERED, Bus, request, until
 from tests.integration.command_line import answerbus
 

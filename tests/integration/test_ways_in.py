@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.doctor.examine import examined_as
+from services.commands.doctor.examine import examined_as
 from tests.integration.bus import ANSWERED, Bus, create_topics, request
 from tests.integration.rights import PASSWORD, PASSWORD_ENV, USER
 from tests.integration.secured import Secured

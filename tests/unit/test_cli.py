@@ -13,7 +13,7 @@ from answerbus.client import BusUnavailable
 from answerbus.client.timeout import OUTCOME_DELAY_S_MAX, TIMEOUT_S_DEFAULT
 from answerbus.schema_export import documents
 from services import cli
-from services.commands.waiting import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
+from services.commands.ask import RUN_WAIT_DEFAULT, WAIT_S_DEFAULT
 from services.settings.settings import SetUpError
 from tests.plugins.installing import write_plugin
 

@@ -3,7 +3,7 @@
 Repeats are folded, and long texts wrap within their column.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from rich.console import RenderableType
@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from services.console.views.stretches import BarKind
+from services.console.views.waterfall import Waterfall, WaterfallRow
 from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
@@ -18,6 +20,26 @@ from services.text.escaping import plain_line
 
 _TIME, _SINCE = 12, 11  # characters
 _INDENT = 2
+CELLS, CELLS_MIN = 60, 8  # of a bar
+NAME_CELLS = 24
+_STYLES: Mapping[BarKind, tuple[str, str]] = {
+    "waiting": ("░", "dim"),
+    "backoff": ("▒", "yellow"),
+    "tools": ("▒", "cyan"),
+    "approval": ("▒", "magenta"),
+    "running": ("█", "bold cyan"),
+    "result": ("█", "green"),
+    "step": ("█", "green"),
+    "unvalidated_result": ("█", "yellow"),
+    "refusal": ("█", "magenta"),
+    "retry": ("█", "dark_orange"),
+    "failed": ("█", "dark_orange"),
+    "dead_letter": ("█", "red"),
+    "unknown": ("█", "dim"),
+    "released": ("█", "dim"),
+}
+_GAUGE_CELLS = 10
+LEGEND = "░ waits  ▒ back-off, tools  █ call"
 
 
 def timeline_rows(
@@ -65,3 +87,36 @@ def _row(entry: TimelineEntry, begin: datetime, kinds: int) -> Table:
         ),
     )
     return table
+
+
+def bars(picture: Waterfall, width: int | None = None) -> Iterator[Text]:
+    """One line for each request, then the budget; as wide as a terminal, if there is one."""
+    yield Text.assemble((f"{picture.span} in all  ", "bold"), (LEGEND, "dim"))
+    room = CELLS if width is None else width - NAME_CELLS - 1
+    longest = max((len(_ending(row)) for row in picture.rows), default=0) if width else 0
+    cells = max(CELLS_MIN, min(CELLS, room - longest))
+    for row in picture.rows:
+        yield _line(row, cells)
+    gauges = [gauge for gauge in picture.gauges if gauge.percent is not None]
+    for gauge in gauges:
+        full = round(_GAUGE_CELLS * (gauge.percent or 0) / 100)
+        drawn = "▰" * full + "▱" * (_GAUGE_CELLS - full)
+        yield Text.assemble(f"budget of {gauge.name} ", (drawn, "cyan"), f" {gauge.text}")
+
+
+def _ending(row: WaterfallRow) -> str:
+    calls = f"{row.calls} call{'' if row.calls == 1 else 's'}"
+    return f" {row.took}, {calls}, {row.ended.replace('_', ' ')}"
+
+
+def _line(row: WaterfallRow, count: int) -> Text:
+    name = plain_line(row.request_id)
+    name = name if len(name) <= NAME_CELLS else f"{name[: NAME_CELLS - 1]}…"
+    cells: list[tuple[str, str]] = [(" ", "")] * count
+    for bar in row.bars:
+        first = min(count - 1, int(bar.x * count / 100))
+        last = min(count - 1, int((bar.x + bar.width) * count / 100))
+        for at in range(first, last + 1):
+            cells[at] = _STYLES[bar.kind]
+    drawn = Text.assemble(*cells)
+    return Text.assemble((name.ljust(NAME_CELLS), "bold"), " ", drawn, _ending(row))

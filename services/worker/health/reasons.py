@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
-from services.topics.clock_offset import clock_problem
+from services.kafka.planning.clock_offset import clock_problem
 from services.worker.adapters.kafka.membership import RESTLESS_COUNT, RESTLESS_S, Membership
 from services.worker.health.watched import HealthInputs
 

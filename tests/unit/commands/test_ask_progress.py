@@ -7,7 +7,7 @@ import pytest
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.request import Context, Request, TextRef
-from services.commands.ask_progress import progress_text
+from services.commands.asking import progress_text
 from tests.unit.operators.stored_examples import body_of, stored
 
 MINE = Request(

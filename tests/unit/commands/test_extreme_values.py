@@ -8,10 +8,16 @@ import pytest
 from rich.console import Console, RenderableType
 
 from answerbus.broker_time import moment
-from services.commands.terminal.timeline_rows import timeline_rows
+from services.commands.replay.views import (
+    dead_letter_lines,
+    group_data,
+    groups_lines,
+    status_data,
+    status_table,
+)
+from services.commands.terminal.timeline_rows import bars, timeline_rows
 from services.commands.terminal.top_board import as_data as top_data
 from services.commands.terminal.top_board import board_of
-from services.commands.terminal.workflow_bars import bars
 from services.commands.top import facts_of
 from services.commands.workflow import contents, runs_of
 from services.console.tasks.feed import Feed
@@ -28,13 +34,6 @@ from services.operators.runs.rendering import tree_of
 from services.operators.timeline.rendering import as_data as entry_data
 from services.operators.timeline.rendering import line_of as entry_line
 from services.operators.timeline.timeline import timeline
-from services.replay.views import (
-    dead_letter_lines,
-    group_data,
-    groups_lines,
-    status_data,
-    status_table,
-)
 from services.text.escaping import json_line
 from tests.unit.console.context import NOWHERE
 from tests.unit.operators.extreme_examples import EXTREMES, Extreme, extreme_records

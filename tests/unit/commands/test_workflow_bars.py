@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.commands.terminal.workflow_bars import CELLS, bars
+from services.commands.terminal.timeline_rows import CELLS, bars
 from services.commands.watch import Repeats
 from services.console.views.waterfall import waterfall
 from services.operators.records.event_line import detail_of

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from services.kafka import tokens as kafka_tokens
-from services.kafka.options import connection_options
-from services.kafka.tokens import TokenSource, token_source
+from services.kafka import options as kafka_options
+from services.kafka.options import TokenSource, connection_options, token_source
 from services.settings.settings import KafkaSettings, SetUpError
 
 OAUTH: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
@@ -76,8 +75,8 @@ async def awaited_token() -> str:
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, **named: str) -> None:
-    found = [EntryPoint(name, value, kafka_tokens.ENTRY_POINTS) for name, value in named.items()]
-    monkeypatch.setattr(kafka_tokens, "entry_points", lambda group: found)
+    found = [EntryPoint(name, value, kafka_options.ENTRY_POINTS) for name, value in named.items()]
+    monkeypatch.setattr(kafka_options, "entry_points", lambda group: found)
 
 
 @pytest.mark.parametrize(("made", "wanted"), [(plain_token, "plain"), (awaited_token, "awaited")])

@@ -14,10 +14,9 @@ from answerbus.partition import Layout
 from answerbus.topics import RUN_TOPICS, TOPICS, Topic
 from services.command_line import bus_of
 from services.kafka.options import option_names, topic_name
+from services.kafka.planning.plan import Change, Found, beyond, plan, unusable
+from services.kafka.topics import topics_on
 from services.settings.settings import KafkaSettings, SetUpError
-from services.topics.broker import topics_on
-from services.topics.planning.plan import Change, Found, plan
-from services.topics.planning.size import beyond, unusable
 
 RECORD_LIMIT = "max.message.bytes"
 

@@ -10,9 +10,9 @@ from aiokafka.errors import KafkaError
 
 from answerbus.client.bounded import bounded, close
 from services.command_line import bus_of
+from services.kafka.clock import controller_time_ms
+from services.kafka.planning.clock_offset import clock_problem
 from services.settings.settings import KafkaSettings, SetUpError
-from services.topics.clock_offset import clock_problem
-from services.topics.controller_time import controller_time_ms
 from services.worker.adapters.clock import BrokerClock
 from services.worker.tasks.rounds import rounds
 

@@ -13,8 +13,8 @@ from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.topics import REQUESTS
 from services.kafka.options import client_options, topic_name
+from services.kafka.worker_groups import groups_of_workers, members_of
 from services.settings.settings import KafkaSettings
-from services.topics.worker_groups import groups_of_workers, members_of
 
 LOOK_EVERY_S = 15.0
 REMEMBERED_LOOKS = 40  # then a group that had no workers is asked about again

@@ -5,10 +5,10 @@ import logging
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import RUN_TOPICS
 from services.command_line import bus_of
+from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.options import topic_name
+from services.kafka.planning.rights import Role, rights_of
 from services.settings.settings import KafkaSettings, SetUpError
-from services.topics.held_rights import held_rights, resource_names
-from services.topics.rights.roles import Role, rights_of
 
 ROLE: Role = "worker"
 

@@ -16,8 +16,8 @@ from faststream.kafka import KafkaBroker, KafkaMessage
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
+from services.kafka.worker_groups import WORKER_CLIENT
 from services.settings.settings import KafkaSettings
-from services.topics.worker_groups import WORKER_CLIENT
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.read_monitor import Subscriber
 

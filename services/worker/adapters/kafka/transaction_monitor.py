@@ -10,9 +10,9 @@ from aiokafka import TopicPartition
 
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error
+from services.kafka.open_transactions import first_open_transaction
 from services.kafka.options import client_options
 from services.settings.settings import KafkaSettings
-from services.topics.open_transactions import first_open_transaction
 from services.worker.tasks.rounds import rounds
 
 LOOK_EVERY_S = 2.0

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from services.topics.clock_offset import OFFSET_S_MAX, clock_problem
+from services.kafka.planning.clock_offset import OFFSET_S_MAX, clock_problem
 from services.worker.adapters.clock import BrokerClock
 
 BROKER_S = 1_795_000_000.0

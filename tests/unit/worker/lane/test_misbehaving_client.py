@@ -14,13 +14,13 @@ from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.partition import Layout
 from answerbus.topics import TOPICS
-from services.doctor import broker as doctor
+from services.commands.doctor import broker as doctor
+from services.commands.repartitioning import move
+from services.kafka import topics
 from services.operators.adapters.picker import PICK_TIMEOUT_S, Picker
 from services.operators.adapters.writer import COMMIT_TIMEOUT_S, Writer
 from services.operators.records.stored import Place
-from services.repartitioning import move
 from services.settings.settings import KafkaSettings, SetUpError
-from services.topics import broker as topics
 from services.worker import main
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import clock_check, coordinator

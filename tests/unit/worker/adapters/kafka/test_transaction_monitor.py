@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from aiokafka import TopicPartition
 
-from services.topics.open_transactions import OpenTransaction
+from services.kafka.open_transactions import OpenTransaction
 from services.worker.adapters.kafka.transaction_monitor import HELD_S, TransactionMonitor
 from tests.unit.worker.lane.virtual import run
 

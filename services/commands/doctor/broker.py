@@ -1,0 +1,237 @@
+"""One look at a broker, without writing anything."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+)
+from aiokafka.protocol.admin import ApiVersionRequest
+
+from answerbus.client.bounded import bounded, close
+from answerbus.client.bus import START_TIMEOUT_S, Bus
+from answerbus.client.errors import BusRefused, BusUnavailable
+from answerbus.client.transactional_producer import TransactionalProducer
+from answerbus.topics import REQUESTS, RETRIES, RUN_TOPICS, TOPICS, Topic
+from services.commands.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Finding, Group
+from services.commands.doctor.findings.judge import (
+    OPEN_TRANSACTION_S,
+    TrialFacts,
+    trial_finding,
+)
+from services.kafka.clock import controller_time_ms
+from services.kafka.planning.plan import Found
+from services.kafka.topics import topics_on
+from services.kafka.worker_groups import groups_of_workers, members_of
+
+OFFSETS_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever
+_PRODUCE = 0  # Kafka's number of the call
+_INTERNAL = ("__consumer_offsets", "__transaction_state")
+_LOOK_AGAIN_S = 0.2
+COORDINATOR_LOOKS = 50  # ten seconds: a broker makes `__consumer_offsets` in one or two
+_NO_COORDINATOR = (
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    NotCoordinatorForGroupError,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Now = Callable[[], datetime]
+KEY = b"answerbus.doctor"  # a null value under it would end no entry, were it ever read
+TRANSACTION_TIMEOUT_MS = 15_000
+TRIAL_TIMEOUT_S = 30.0
+_LOG_APPEND_TIME = 1
+_POLL_MS = 100
+
+
+async def inspect_broker(
+    bus: Bus, group: str, now: Now, run_topics: Sequence[Topic] = ()
+) -> BrokerFacts:
+    """Everything we judge a broker by; agents need `run_topics`. Raises BusUnavailable."""
+    async with topics_on(bus, (*TOPICS, *dict.fromkeys((*RUN_TOPICS, *run_topics)))) as topics:
+        found = await topics.look()
+    if any(topic in found for topic in RUN_TOPICS):  # with some of them, workers want all
+        run_topics = [*dict.fromkeys((*RUN_TOPICS, *run_topics))]
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
+    client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
+    async with bus.connecting():
+        try:
+            looking = _look(client, admin, group, now)
+            cluster, time, members, committed = await bounded(looking, START_TIMEOUT_S)
+            others = await _other_groups(admin, bus, group)
+        finally:
+            await close(client.close())
+            await close(admin.close())
+    layout = await bus.layout() if found else None
+    if any(topic not in found for topic in TOPICS):
+        return BrokerFacts(cluster, found, time, None, (), layout=layout, run_topics=run_topics)
+    offsets = {place: meta.offset for place, meta in committed.items()}
+    behind, stuck = await _reading(bus, found, offsets)
+    return BrokerFacts(
+        cluster, found, time, Group(group, members, behind), stuck, others, layout, run_topics
+    )
+
+
+async def _look(
+    client: AIOKafkaClient, admin: AIOKafkaAdminClient, group: str, now: Now
+) -> tuple[Cluster, BrokerTime | None, int, Mapping[Any, Any]]:
+    """The cluster, its time, and of the group its members and committed offsets."""
+    await client.bootstrap()
+    await admin.start()
+    cluster, time = await _cluster(client, admin), await _time(client, now)
+    return cluster, time, *await _of_group(admin, group)
+
+
+async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:
+    versions = []
+    brokers = client.cluster.brokers()
+    for broker in brokers:
+        answer = await client.send(broker.nodeId, ApiVersionRequest())
+        versions += [most for call, _, most in answer.api_versions if call == _PRODUCE]
+    described = await admin.describe_topics()
+    replicas = {
+        topic["topic"]: min(len(partition["replicas"]) for partition in topic["partitions"])
+        for topic in described
+        if topic["topic"] in _INTERNAL
+    }
+    return Cluster(len(brokers), min(versions), replicas)
+
+
+async def _time(client: AIOKafkaClient, now: Now) -> BrokerTime | None:
+    before = now()
+    controller_ms = await controller_time_ms(client)
+    after = now()
+    return (
+        None
+        if controller_ms is None
+        else BrokerTime(before, _EPOCH + _milliseconds(controller_ms), after)
+    )
+
+
+def _milliseconds(count: int) -> timedelta:
+    return timedelta(milliseconds=count)
+
+
+async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mapping[Any, Any]]:
+    """Its members and committed offsets; of a right that is missing, the error names the group.
+
+    A cluster that no group has used yet has no coordinator, and makes one because it is asked.
+    """
+    looks_left = COORDINATOR_LOOKS
+    while True:
+        try:
+            return await members_of(admin, group), await admin.list_consumer_group_offsets(group)
+        except GroupAuthorizationFailedError as error:
+            raise GroupAuthorizationFailedError(group) from error
+        except _NO_COORDINATOR:
+            looks_left -= 1
+            if not looks_left:
+                raise
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> list[str]:
+    """As far as we may see them: there may be thousands, and not all of them for us to look at."""
+    try:
+        group_ids = groups_of_workers(admin, REQUESTS.full_name(bus.prefix), known=(group,))
+        found = await bounded(group_ids, START_TIMEOUT_S)
+    except (KafkaError, OSError):
+        return []
+    return sorted(name for name, has_workers in found.items() if has_workers)
+
+
+async def _reading(
+    bus: Bus, found: Mapping[Topic, Found], committed: Mapping[TopicPartition, int]
+) -> tuple[Mapping[int, int], list[str]]:
+    """How much the workers have still to read, and where an open transaction holds readers."""
+    places = [
+        bus.place(topic, number) for topic, it in found.items() for number in range(it.partitions)
+    ]
+    behind: dict[int, int] = {}
+    async with (
+        bus.running(bus.consumer()) as readers,
+        bus.running(bus.consumer(isolation_level="read_uncommitted")) as writers,
+    ):
+        with bus.explained():
+            requests = [at for at in places if at.topic == REQUESTS.full_name(bus.prefix)]
+            starts = await bounded(readers.beginning_offsets(requests), OFFSETS_TIMEOUT_S)
+            ends = await bounded(writers.end_offsets(places), OFFSETS_TIMEOUT_S)
+            for at in requests:
+                position = max(committed.get(at, 0), starts[at])
+                behind[at.partition] = ends[at] - position
+            stuck = await _stuck(readers.end_offsets, ends)
+    return {number: count for number, count in behind.items() if count >= 0}, stuck
+
+
+async def _stuck(readable: Callable[..., Any], ends: Mapping[TopicPartition, int]) -> list[str]:
+    """The partitions that readers cannot read up to where writers were, even after a while."""
+    held = [*ends]
+    for _ in range(int(OPEN_TRANSACTION_S / _LOOK_AGAIN_S)):
+        now = await bounded(readable(held), OFFSETS_TIMEOUT_S)
+        held = [at for at in held if now[at] < ends[at]]
+        if not held:
+            break
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    return [f"{at.topic}-{at.partition}" for at in held]
+
+
+async def tried(bus: Bus) -> Finding:
+    """Try one; the transactional id is none of a lane, and is among those a worker may use."""
+    try:
+        return trial_finding(await bounded(_facts(bus), TRIAL_TIMEOUT_S))
+    except BusRefused as error:
+        return Finding("trial", "warning", f"no transaction was tried: {error}")
+    except (BusUnavailable, TimeoutError) as error:
+        reason = str(error) or f"no end within {TRIAL_TIMEOUT_S:.0f} s"
+        return Finding("trial", "wrong", f"a transaction cannot be made: {reason}")
+
+
+async def _facts(bus: Bus) -> TrialFacts:
+    producer = TransactionalProducer(
+        bootstrap_servers=bus.servers,
+        transactional_id=f"{bus.prefix}.lane.doctor",
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        **bus.options,
+    )
+    place = bus.place(RETRIES, 0)
+    async with bus.running(producer):
+        with bus.explained():
+            await producer.begin_transaction()
+            try:
+                sent = await producer.send_and_wait(
+                    place.topic, key=KEY, value=None, partition=place.partition
+                )
+            finally:
+                await _aborted(producer)
+    was_seen = await _was_seen(bus, place, sent.offset)
+    return TrialFacts(sent.timestamp_type == _LOG_APPEND_TIME, was_seen)
+
+
+async def _aborted(producer: TransactionalProducer) -> None:
+    """A transaction that has failed for good cannot be aborted; its own error says more."""
+    with suppress(KafkaError, AssertionError):
+        await producer.abort_transaction()
+
+
+async def _was_seen(bus: Bus, place: TopicPartition, offset: int) -> bool:
+    """Whether a reader of committed records gets the record on its way past it."""
+    consumer = bus.consumer()
+    async with bus.running(consumer):
+        consumer.assign([place])
+        consumer.seek(place, offset)
+        with bus.explained():
+            while await consumer.position(place) <= offset:
+                for record in (await consumer.getmany(place, timeout_ms=_POLL_MS)).get(place, ()):
+                    if record.offset == offset:
+                        return True
+    return False

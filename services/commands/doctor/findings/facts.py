@@ -1,0 +1,65 @@
+"""The facts about a broker that the checks collect."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from answerbus.partition import Layout
+from answerbus.topics import Topic
+from services.kafka.planning.plan import Found
+
+Verdict = Literal["ok", "warning", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line; `statement` says what is, and if that is not well, what to change."""
+
+    about: str
+    verdict: Verdict
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The brokers: how many, and the highest version of the Produce call that all understand."""
+
+    brokers: int
+    produce_version: int
+    internal_replicas: Mapping[str, int]  # by topic, as far as they exist
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTime:
+    """The time that the cluster's controller gave between two looks at our own clock."""
+
+    before: datetime
+    told: datetime
+    after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The workers' group: `behind` are records to be read by partition, None where none were."""
+
+    name: str
+    members: int
+    behind: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """All of it; the time is None where the cluster does not tell, `stuck` are partitions.
+
+    There is no layout without topics. `run_topics` are those that agents and tools need.
+    """
+
+    cluster: Cluster
+    topics: Mapping[Topic, Found]
+    time: BrokerTime | None
+    group: Group | None
+    stuck: Sequence[str]
+    other_groups: Sequence[str] = ()  # of workers, beside the one that is looked at
+    layout: Layout | None = None
+    run_topics: Sequence[Topic] = ()

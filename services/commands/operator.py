@@ -1,0 +1,37 @@
+"""An operator's order: in whose name and why, and whether it is meant."""
+
+import getpass
+import socket
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for those who look later.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def operator(by: str | None) -> str:
+    """Who gives the order."""
+    if by:
+        return by
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+def now() -> datetime:
+    """The current time, in UTC."""
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+def confirm(question: str) -> None:
+    """Go on only if the operator says yes. Raises typer.Abort, or typer.BadParameter."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("There is no terminal to ask at: say --yes if you are sure.")
+    typer.confirm(question, abort=True, err=True)

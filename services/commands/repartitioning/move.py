@@ -1,0 +1,250 @@
+"""The move itself: grow the topics, shut the lanes, move their records, open them again."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import ProducerFenced
+from aiokafka.structs import OffsetAndMetadata
+
+from answerbus.client.bounded import bounded, close
+from answerbus.client.bus import START_TIMEOUT_S, Bus
+from answerbus.partition import Layout
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS, Topic
+from services.commands.repartitioning.planning.contents import (
+    PartitionContents,
+    UnreadableRecord,
+    begun_records,
+    done_records,
+    forwarded,
+    open_requests,
+)
+from services.kafka.topics import topics_on
+from services.kafka.worker_groups import members_of
+from services.operators.adapters.reader import Reader, reading
+from services.settings.settings import SetUpError
+from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka.arrivals import arrival
+from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.ports import OutRecord
+
+CHUNK_RECORDS = 200  # in a transaction, each with the record that ends it in its former place
+CHUNK_BYTES = 4 * 1024 * 1024
+COMMIT_TIMEOUT_S = 30.0
+OPEN_RUNS_SHOWN = 5
+_POLL_MS = 500
+
+Now = Callable[[], datetime]
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Moved:
+    """What was moved, or would be: entries of the ledger, retries, and requests not read yet."""
+
+    before: int
+    after: int
+    ledger: int = 0
+    retries: int = 0
+    requests: int = 0
+    grown: dict[Topic, int] = field(default_factory=dict)
+
+
+async def move(
+    bus: Bus, group_id: str, partitions: int, *, dry_run: bool, now: Now, say: Say
+) -> Moved:
+    """Raises SetUpError when it must not be, or cannot go on; to repeat it goes on where it was."""
+    layout = await bus.layout(*TOPICS)
+    if (agreement := await bus.lanes()).wrong:
+        message = str(agreement)
+        raise SetUpError(f"{message[0].upper()}{message[1:]}. Nothing was moved.")
+    of_runs = await bus.present(*RUN_TOPICS)
+    counts = await bus.counts(*TOPICS, *of_runs)
+    moved = Moved(layout.partitions, partitions)
+    if layout.partitions == partitions and layout.moving_to is None:
+        return moved
+    committed = await _committed(bus, group_id)
+    await _refuse_open_runs(bus)
+    moved.grown = {topic: count for topic, count in counts.items() if count < partitions}
+    if not dry_run and moved.grown:
+        say(f"giving {len(moved.grown)} topics {partitions} partitions")
+        async with topics_on(bus, (*TOPICS, *of_runs)) as topics:
+            await topics.grow(list(moved.grown), partitions)
+    counts = await bus.counts(*TOPICS)
+    move = _Move(bus, group_id, layout, partitions, counts, committed, moved, now, say)
+    try:
+        await move.run(dry_run=dry_run)
+    except ProducerFenced:
+        raise SetUpError(
+            "A worker has begun to work meanwhile: stop all workers, and run the same again."
+        ) from None
+    except UnreadableRecord as error:
+        raise SetUpError(f"{error} Nothing of its partition was moved.") from None
+    return moved
+
+
+@dataclass(slots=True)
+class _Move:
+    bus: Bus
+    group_id: str
+    layout: Layout
+    partitions: int
+    counts: Mapping[Topic, int]
+    committed: Mapping[TopicPartition, int]
+    moved: Moved
+    now: Now
+    say: Say
+
+    async def run(self, *, dry_run: bool) -> None:
+        numbers = range(max(self.counts.values()))
+        async with AsyncExitStack() as stack:
+            writers: list[KafkaShard] = []
+            if not dry_run:
+                self.say("shutting the lanes")
+                # A worker that still runs, unseen, writes nothing any more.
+                writers += [
+                    await stack.enter_async_context(self._writer(number)) for number in numbers
+                ]
+                begun = begun_records(self.layout, self.partitions, self.group_id, self.now())
+                await _commit(writers[0], list(begun))
+            reader = await stack.enter_async_context(reading(self.bus, (LEDGER, RETRIES)))
+            for number in numbers:
+                self.say(f"partition {number} of {len(numbers)}")
+                await self._partition(reader, number, writers[number] if writers else None)
+            if writers:
+                there = self.counts[LEDGER]
+                done = done_records(self.layout, self.partitions, there, self.group_id, self.now())
+                await _commit(writers[0], list(done))
+
+    @asynccontextmanager
+    async def _writer(self, number: int) -> AsyncIterator[KafkaShard]:
+        """Writes as the lane of this partition does, and so as the only one at that time."""
+        options = {"bootstrap_servers": self.bus.servers, **self.bus.options}
+        shard = KafkaShard(Names(self.bus.prefix, self.group_id, number, options), BrokerClock())
+        try:
+            with self.bus.explained():
+                await shard.fence()
+            yield shard
+        finally:
+            await shard.close()
+
+    async def _partition(self, reader: Reader, number: int, writer: KafkaShard | None) -> None:
+        held = PartitionContents(number)
+        async for batch in reader.to_end(None, number):
+            for stored in batch:
+                held.take(stored)
+        held.check()
+        at = self.bus.place(REQUESTS, number)
+        moves = held.moves(self.partitions, self.committed.get(at, 0), self.now())
+        for chunk in _transactions(moves):
+            if writer:
+                await _commit(writer, [record for pair in chunk for record in pair])
+            self.moved.ledger += sum(new.topic is LEDGER for new, *_ in chunk)
+            self.moved.retries += sum(new.topic is RETRIES for new, *_ in chunk)
+        if number < self.counts[REQUESTS]:
+            await self._requests(held, number, writer)
+
+    async def _requests(
+        self, held: PartitionContents, number: int, writer: KafkaShard | None
+    ) -> None:
+        """Forward what is unread, in its order.
+
+        Where the lane has a ledger, that tells it what was forwarded; elsewhere the offset does.
+        """
+        places, is_used = held.places(), number < self.partitions
+        chunk: list[OutRecord] = []
+        offset: int | None = None
+        async for record in self._unread(number):
+            found = forwarded(arrival(record), places, self.partitions, self.now())
+            if isinstance(found, tuple):
+                chunk += found
+                self.moved.requests += 1
+            elif not is_used and not found.is_done:
+                break  # the lane says what is wrong with it, and goes on from there
+            offset = None if is_used else record.offset + 1
+            if len(chunk) >= CHUNK_RECORDS:
+                await _commit(writer, chunk, offset)
+                chunk = []
+        await _commit(writer, chunk, offset)
+
+    async def _unread(self, number: int) -> AsyncIterator[ConsumerRecord]:
+        place = self.bus.place(REQUESTS, number)
+        consumer: AIOKafkaConsumer = self.bus.consumer()
+        async with self.bus.running(consumer):
+            with self.bus.explained():
+                consumer.assign([place])
+                start = (await consumer.beginning_offsets([place]))[place]
+                end = (await consumer.end_offsets([place]))[place]
+                consumer.seek(place, max(start, self.committed.get(place, 0)))
+                while await consumer.position(place) < end:
+                    batches = await consumer.getmany(place, timeout_ms=_POLL_MS)
+                    for record in batches.get(place, ()):
+                        if record.offset < end:
+                            yield record
+
+
+def _transactions(
+    moves: Iterable[tuple[OutRecord, ...]],
+) -> Iterator[list[tuple[OutRecord, ...]]]:
+    """What goes out together: what belongs together, and not too much."""
+    chunk: list[tuple[OutRecord, ...]] = []
+    size = 0
+    for moved in moves:
+        chunk.append(moved)
+        size += sum(record.size_bytes for record in moved)
+        if len(chunk) >= CHUNK_RECORDS or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+async def _commit(
+    writer: KafkaShard | None, records: Sequence[OutRecord], offset: int | None = None
+) -> None:
+    if writer is not None and (records or offset is not None):
+        await bounded(writer.commit(records, offset), COMMIT_TIMEOUT_S)
+
+
+async def _committed(bus: Bus, group_id: str) -> Mapping[TopicPartition, int]:
+    """How far the workers have read. Raises SetUpError while one is there."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
+    with bus.explained():
+        try:
+            members, offsets = await bounded(_of_group(admin, group_id), START_TIMEOUT_S)
+        finally:
+            await close(admin.close())
+    if members:
+        raise SetUpError(
+            f"{members} members are in the group {group_id}: stop all workers first. One that was "
+            "killed leaves when its session ends, after `kafka.session_timeout_ms`."
+        )
+    return {place: found.offset for place, found in offsets.items() if found.offset >= 0}
+
+
+async def _refuse_open_runs(bus: Bus) -> None:
+    """A lane goes on with the runs of its own partition alone. Raises SetUpError."""
+    if not await bus.present(RUNS):
+        return
+    async with reading(bus, (RUNS,)) as reader:
+        records = [stored async for batch in reader.to_end() for stored in batch]
+    requests = open_requests(records)
+    if requests:
+        shown = ", ".join(requests[:OPEN_RUNS_SHOWN])
+        more = f" and {len(requests) - OPEN_RUNS_SHOWN} more" if requests[OPEN_RUNS_SHOWN:] else ""
+        raise SetUpError(
+            f"{len(requests)} runs or cancellations are open ({shown}{more}), and a move does not "
+            "take them along. Start the workers with the former number, publish no request with "
+            "`agent`, wait until these have had their outcome or cancel them with `answerbus "
+            "cancel`, stop the workers, and run the same again. Nothing was moved."
+        )
+
+
+async def _of_group(
+    admin: AIOKafkaAdminClient, group_id: str
+) -> tuple[int, Mapping[TopicPartition, OffsetAndMetadata]]:
+    await admin.start()
+    return await members_of(admin, group_id), await admin.list_consumer_group_offsets(group_id)

@@ -1,0 +1,135 @@
+"""`answerbus replay export`: saves the bytes of malformed records as files, to be repaired."""
+
+import asyncio
+import base64
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.limits import REQUEST_BYTES_MAX
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.long_task import leave
+from services.commands.operator import By, Reason, Yes, confirm, now, operator
+from services.commands.replay import views
+from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
+from services.commands.replay.options import Ids, Limit, Since, Until, Where, selection_of
+from services.commands.replay.running import Done, send
+from services.operators.adapters.bodies import bodies
+from services.operators.adapters.replaying import prepared_repairs
+from services.operators.adapters.writer import writing
+from services.operators.dead_letters.prepare_replay import ReplayOrder
+from services.operators.dead_letters.selection import Selection, select
+from services.operators.explain import cause_text
+from services.settings.settings import from_environment
+from services.text.escaping import plain_line
+
+SUFFIX = ".json"
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")  # as workers make ids; no other may name a file
+Folder = Annotated[Path, typer.Argument(help="Where the files go: one a letter, by its id.")]
+Files = Annotated[list[Path], typer.Argument(help="Files that `export` wrote, repaired.")]
+
+
+def export(
+    folder: Folder,
+    *,
+    where: Where = None,
+    ids: Ids = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Write what open dead letters hold in place of a request, byte by byte, into files.
+
+    Repair the files and give them to `import`. Files that are there already are left as they are.
+    """
+    selection = selection_of(where, ids, since, until, limit)
+    bus = bus_of(from_environment(config).kafka)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = asyncio.run(_export(bus, selection, folder))
+    if as_json:
+        views.print_json(written)
+        return
+    for one in written:
+        stdout().print(plain_line(f"{one['file']}: {one['why']}"), markup=False)
+    stdout().print(f"{len(written):,} files. Repair them, then `answerbus replay import FILE…`.")
+
+
+async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str, object]]:
+    letters = await loaded_once(bus, models=selection.needs_models)
+    report_unavailable_ids(letters, selection.ids)
+    chosen = [letter for letter in select(letters, selection) if not letter.has_request]
+    written = []
+    async for letter, body in bodies(bus, chosen):
+        if not isinstance(body, DeadLetter):
+            stderr().print(plain_line(f"{letter.id}: {body.text}."), markup=False)
+        elif not _FILE_NAME.fullmatch(letter.id):
+            stderr().print(plain_line(f"{letter.id}: no file can have this name."), markup=False)
+        else:
+            written.append(_write(body, folder / (letter.id + SUFFIX)))
+    return written
+
+
+def _write(letter: DeadLetter, path: Path) -> dict[str, object]:
+    raw = letter.raw
+    if not path.exists():
+        path.write_bytes(base64.b64decode(raw.base64 or "") if raw else b"")
+    cut = raw is not None and raw.truncated
+    why = cause_text(letter.cause) + (" Only its beginning was kept." if cut else "")
+    return {"dead_letter_id": letter.dead_letter_id, "file": str(path), "why": why}
+
+
+def import_(
+    files: Files,
+    *,
+    reason: Reason = "repaired",
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Send repaired requests, each once, and link them to the dead letters that they repair.
+
+    A file's name says which dead letter it is. Exit code 1 if a file is still no valid request.
+    """
+    repaired = {path.name.removesuffix(SUFFIX): _content(path) for path in files}
+    bus, order = bus_of(from_environment(config).kafka), ReplayOrder(operator(by), reason)
+    done = asyncio.run(_import(bus, repaired, order, ask=not yes))
+    if as_json:
+        views.print_json(views.done_data(done.sent, done.sums, done.ended))
+    else:
+        stdout().print(views.forecast_table(done.sums, "sent"))
+    leave(done.ended)
+    if done.sums.held_back:
+        raise typer.Exit(1)
+
+
+async def _import(
+    bus: Bus, repaired: Mapping[str, bytes], order: ReplayOrder, *, ask: bool
+) -> Done:
+    async with loading(bus) as loaded:
+        report_unavailable_ids(loaded.letters, repaired)
+        named = [letter for letter in loaded.letters if letter.id in repaired]
+        chosen = [letter for letter in named if letter.status == "open"]
+        if not chosen:
+            return Done()
+        if ask:
+            confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
+        async with writing(bus) as writer:
+            still_open = await loaded.still_open(chosen)
+            outcomes = prepared_repairs(bus, still_open, repaired, order, now)
+            return await send(writer, outcomes, len(still_open))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(REQUEST_BYTES_MAX + 1)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,165 @@
+"""`answerbus replay show`: all facts about one dead letter."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from answerbus.attempt import Attempt
+from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.failure import Failure, Invalid
+from answerbus.request import Prior
+from answerbus.topics import ATTEMPTS, TOPICS
+from services.command_line import AsJson, Config, bus_of, json_shown, stdout
+from services.commands.replay import views
+from services.commands.replay.loading import loaded_once, report_unavailable_ids
+from services.operators.adapters.bodies import Body, bodies
+from services.operators.adapters.reader import reading
+from services.operators.dead_letters import index
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.prepare_replay import Rejection
+from services.operators.dead_letters.remedy import remedy_of
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.explain import cause_text, failure_text, problem_text, written_text
+from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
+from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry
+from services.operators.timeline.rendering import as_data, line_of
+from services.operators.timeline.timeline import may_concern, timeline
+from services.settings.settings import from_environment
+from services.text.escaping import plain, plain_line
+
+LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterHistory:
+    """A letter, whole or why not, and what happened to its request and its replay, in order."""
+
+    letter: DeadLetterRow
+    letters: DeadLetterIndex
+    body: Body
+    entries: Sequence[TimelineEntry]
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The outcome of each spend."""
+        found = [
+            entry.seen.event for entry in self.entries if isinstance(entry.seen.event, Attempt)
+        ]
+        return [one for one in found if one.request_id == self.letter.request_id]
+
+
+def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None) -> None:
+    """Tell all about one letter: request, attempts with their problems, account, what came of it.
+
+    Exit code 1 if there is no such dead letter.
+    """
+    history = asyncio.run(_history(bus_of(from_environment(config).kafka), letter_id))
+    if as_json:
+        views.print_json(_data(history))
+    else:
+        stdout().print(Group(*_parts(history)))
+
+
+async def _history(bus: Bus, letter_id: str) -> DeadLetterHistory:
+    letters = await loaded_once(bus, index.TOPICS)
+    letter = letters.get(letter_id)
+    if letter is None:
+        report_unavailable_ids(letters, (letter_id,))
+        raise typer.Exit(1)
+    ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
+    records = await _records(bus, letter.workflow_id) if letter.workflow_id else []
+    for stored in records:
+        if stored.topic is ATTEMPTS:
+            letters.take(summarize(stored))  # they say the model
+    about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
+    if letter.replay:
+        about.add(letter.replay.request_id)
+    entries = timeline(letter.workflow_id or "", records)
+    return DeadLetterHistory(
+        letter, letters, body, [entry for entry in entries if entry.request_id in about]
+    )
+
+
+async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
+    async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
+        return [
+            stored
+            async for batch in reader.to_end()
+            for stored in batch
+            if may_concern(workflow_id, stored)
+        ]
+
+
+def _data(history: DeadLetterHistory) -> dict[str, object]:
+    body = history.body
+    return {
+        "letter": views.dead_letter_data(
+            history.letter, history.letters.replay_outcome(history.letter)
+        ),
+        "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
+        "attempts": [attempt.model_dump(mode="json") for attempt in history.attempts],
+        "timeline": [as_data(entry, show_content=False) for entry in history.entries],
+    }
+
+
+def _parts(history: DeadLetterHistory) -> Iterator[RenderableType]:
+    letter, body = history.letter, history.body
+    if isinstance(body, Rejection):
+        yield Text(plain(body.text), "red")
+    else:
+        yield Panel(
+            Group(Text(cause_text(body.cause), "bold"), Text(remedy_of(body))),
+            title=Text(plain_line(letter.id)),
+            border_style="red",
+            title_align="left",
+        )
+        yield _request(body)
+    if letter.spent:
+        yield Text(
+            plain_line(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
+        )
+    for attempt in history.attempts:
+        yield from _attempt(attempt)
+    if isinstance(body, DeadLetter) and not history.attempts:
+        yield from (_earlier(prior) for prior in body.prior)
+    yield from views.dead_letter_lines([letter], history.letters)
+    yield from map(line_of, history.entries)
+
+
+def _request(letter: DeadLetter) -> RenderableType:
+    if letter.request is None:
+        return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
+    return json_shown(letter.request.model_dump(mode="json"))
+
+
+def _earlier(prior: Prior) -> Text:
+    """What the dead letter itself says of an attempt whose record is not kept any more."""
+    heading = Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
+    return Text("\n").join([heading, *_written(prior.failure)])
+
+
+def _attempt(attempt: Attempt) -> Iterator[Text]:
+    model = plain_line(attempt.model.model) if attempt.model else "-"
+    took = "" if attempt.duration_ms is None else f", {attempt.duration_ms:,} ms"
+    yield Text(f"Attempt {attempt.attempt} ({model}{took}): {attempt.outcome}", "bold")
+    match attempt.failure:
+        case None:
+            return
+        case Invalid(problems=problems):
+            yield from (Text(f"  {problem_text(problem)}") for problem in problems)
+            yield from _written(attempt.failure)
+        case failure:
+            yield Text(f"  {failure_text(failure)}")
+            yield from _written(failure)
+
+
+def _written(failure: Failure) -> Iterator[Text]:
+    return (Text(f"  the model wrote {line}") for line in written_text(failure).splitlines())

@@ -1,0 +1,103 @@
+"""Loads the dead letters of a broker to the end of their topics, with a progress bar."""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import typer
+
+from answerbus.client.bus import Bus
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, Topic
+from services.command_line import stderr
+from services.commands.long_task import progress
+from services.operators.adapters.reader import Reader, reading
+from services.operators.dead_letters.index import DeadLetterIndex
+from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.records.summary import summarize
+from services.text.escaping import plain_line
+
+LINES_MAX = 5
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The dead letters so far, and the reader that goes on from there."""
+
+    reader: Reader
+    letters: DeadLetterIndex = field(default_factory=DeadLetterIndex)
+
+    async def catch_up(self) -> None:
+        """Read what has come since. Raises BusUnavailable."""
+        await _fold(self.reader, self.letters, "reading dead letters")
+
+    async def still_open(self, chosen: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
+        """Those that are still open; raises BusUnavailable.
+
+        Ask once there is a writer: from then on no other can settle any.
+        """
+        await self.catch_up()
+        return [letter for letter in chosen if letter.status == "open"]
+
+
+@asynccontextmanager
+async def loading(
+    bus: Bus, topics: Collection[Topic] = (DEAD_LETTERS,), *, models: bool = False
+) -> AsyncIterator[Loaded]:
+    """All dead letters as they are now, on request with the models that were asked.
+
+    Raises BusUnavailable.
+    """
+    async with reading(bus, topics) as reader:
+        loaded = Loaded(reader)
+        await loaded.catch_up()
+        if models:
+            async with reading(bus, (ATTEMPTS,)) as attempts:
+                await _fold(attempts, loaded.letters, "reading attempts")
+        yield loaded
+
+
+async def loaded_once(
+    bus: Bus, topics: Collection[Topic] = (DEAD_LETTERS,), *, models: bool = False
+) -> DeadLetterIndex:
+    """The same, for those who need no more than that."""
+    async with loading(bus, topics, models=models) as loaded:
+        return loaded.letters
+
+
+async def _fold(reader: Reader, letters: DeadLetterIndex, what: str) -> None:
+    with progress(what, await reader.left()) as advance:
+        async for batch in reader.to_end():
+            for stored in batch:
+                letters.take(summarize(stored))
+            advance(len(batch))
+
+
+def report_unavailable_ids(letters: DeadLetterIndex, ids: Collection[str]) -> None:
+    """Say which dead letters of those that were named are not open, and why.
+
+    Raises typer.Exit if some are unknown.
+    """
+    found = {letter_id: letters.get(letter_id) for letter_id in sorted(ids)}
+    unknown = [
+        f"There is no dead letter {letter_id}." for letter_id, one in found.items() if not one
+    ]
+    settled = [_settled(one) for one in found.values() if one and one.status != "open"]
+    _say(unknown, "red")
+    _say(settled, "yellow")
+    if unknown:
+        raise typer.Exit(1)
+
+
+def _settled(letter: DeadLetterRow) -> str:
+    if letter.replay:
+        return f"{letter.id} was replayed already, as {letter.replay.request_id}."
+    aside = letter.dismissal
+    return f"{letter.id} was dismissed" + (f" by {aside.by}: {aside.reason}" if aside else ".")
+
+
+def _say(lines: Sequence[str], style: str) -> None:
+    console = stderr()
+    for line in lines[:LINES_MAX]:
+        console.print(plain_line(line), style=style, markup=False)
+    if len(lines) > LINES_MAX:
+        console.print(f"And {len(lines) - LINES_MAX:,} more like that.", style=style)

@@ -1,0 +1,166 @@
+"""The common options of the commands of `answerbus replay`."""
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.operators.dead_letters.edit import Edits, edits_of
+from services.operators.dead_letters.forecast import KnownNames
+from services.operators.dead_letters.groups import KEYS, Key, key_of
+from services.operators.dead_letters.moment import EXAMPLES, moment_ms
+from services.operators.dead_letters.money import micro_usd_of
+from services.operators.dead_letters.patch import EditFault
+from services.operators.dead_letters.prepare_replay import BudgetOverride
+from services.operators.dead_letters.row import STATUSES, Status
+from services.operators.dead_letters.selection import Selection
+from services.settings import plugins
+from services.settings.settings import Settings
+
+KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
+_AMOUNT = re.compile(r"\d{1,15}")
+
+_Texts = list[str] | None
+Where = Annotated[
+    _Texts,
+    typer.Option(
+        "--where",
+        metavar="KEY=VALUE",
+        help=f"Letters whose KEY is VALUE, empty for none; repeatable. KEY: {KEYS_HELP}.",
+    ),
+]
+Ids = Annotated[_Texts, typer.Option("--id", metavar="ID", help="This letter; repeatable.")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="Died then or later: 2h, 3d, RFC 3339."),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before then.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="The oldest so many.")]
+Statuses = Annotated[
+    _Texts,
+    typer.Option("--status", help=f"One of {', '.join(STATUSES)}; repeatable. Default: open."),
+]
+Edit = Annotated[
+    str | None,
+    typer.Option(
+        "--edit",
+        metavar="FILE|JSON",
+        help="JSON Patch of each request, or an object of patches by the ids of letters.",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget", metavar="N|KEY=N,…", help="Of each replay: attempts, tokens, usd (dollars)."
+    ),
+]
+Profile = Annotated[str | None, typer.Option("--profile", help="Ask this profile instead.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Do not tell the model what earlier attempts came to.")
+]
+Restart = Annotated[
+    bool,
+    typer.Option(
+        "--restart", help="Start runs over: their tools are called again, also those with effects."
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Also what would fail again at once, and a sixth round."),
+]
+
+
+def selection_of(
+    where: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int | None = None,
+    status: Sequence[str] | None = None,
+) -> Selection:
+    """The dead letters that the options mean. Raises typer.BadParameter."""
+    return Selection(
+        where=tuple(map(_condition, where or ())),
+        ids=frozenset(ids or ()),
+        since_ms=_moment_ms(since),
+        until_ms=_moment_ms(until),
+        statuses=frozenset(map(_status, status)) if status else frozenset({"open"}),
+        limit=limit,
+    )
+
+
+def keys_of(texts: Sequence[str]) -> list[Key]:
+    """Keys of groups. Raises typer.BadParameter."""
+    return [_key(text) for text in texts]
+
+
+def edits_from(given: str | None) -> Edits:
+    """The edits in a file, or in the text itself. Raises typer.BadParameter."""
+    if given is None:
+        return Edits()
+    found = edits_of(given.encode() if given.lstrip()[:1] in ("[", "{") else _content(given))
+    if isinstance(found, EditFault):
+        raise typer.BadParameter(f"--edit: {found.reason}.")
+    return found
+
+
+def allowance_of(given: str | None) -> BudgetOverride:
+    """`5`, or `attempts=5,tokens=20000,usd=0.10`. Raises typer.BadParameter.
+
+    `micro_usd=100000`, in millionths of a dollar, is the same as `usd=0.10`.
+    """
+    amounts: dict[str, int] = {}
+    for part in (given or "").split(",") if given else ():
+        name, equals, text = part.strip().rpartition("=")
+        name = name if equals else "attempts"
+        if name in ("attempts", "tokens", "micro_usd") and _AMOUNT.fullmatch(text):
+            amounts[name] = int(text)
+        elif name == "usd" and (micro_usd := micro_usd_of(text)) is not None:
+            amounts["micro_usd"] = micro_usd
+        else:
+            raise typer.BadParameter(f"--budget: {part!r} is not such as attempts=5 or usd=0.10.")
+    return BudgetOverride(**amounts)
+
+
+def known_of(settings: Settings) -> KnownNames:
+    """What these settings say of the workers. Raises SetUpError."""
+    return KnownNames(frozenset(settings.profiles) or None, plugins.registry())
+
+
+def _condition(text: str) -> tuple[Key, str | None]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--where: {text!r} is not KEY=VALUE.")
+    return _key(name), value or None
+
+
+def _key(text: str) -> Key:
+    key = key_of(text)
+    if key is None:
+        raise typer.BadParameter(f"{text!r} is none of {KEYS_HELP}.")
+    return key
+
+
+def _status(text: str) -> Status:
+    if text not in STATUSES:
+        raise typer.BadParameter(f"--status: {text!r} is none of {', '.join(STATUSES)}.")
+    return text
+
+
+def _moment_ms(text: str | None) -> int | None:
+    if text is None:
+        return None
+    at_ms = moment_ms(text, int(time.time() * 1000))
+    if at_ms is None:
+        raise typer.BadParameter(f"{text!r} is no time, such as {EXAMPLES}.")
+    return at_ms
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None

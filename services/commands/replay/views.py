@@ -1,0 +1,255 @@
+"""Dead letters and groups as tables and as JSON data."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypedDict, get_args
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from answerbus.dead_letter import Replayed
+from answerbus.wire import format_timestamp
+from services.command_line import stderr
+from services.commands.long_task import HowEnded
+from services.operators.dead_letters.forecast import Forecast
+from services.operators.dead_letters.groups import Group, Key
+from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
+from services.operators.dead_letters.row import DeadLetterRow, Funds
+from services.operators.records.within_limits import amount, local_time
+from services.text.escaping import json_lines, plain_line
+
+DEAD_AGAIN_SHOWN_MAX = 10
+_ENDINGS: tuple[Ending, ...] = get_args(Ending)
+RUNS_SHOWN = 20  # of a forecast; --json has all
+
+
+def print_json(data: object) -> None:
+    """Data for programs."""
+    typer.echo(json_lines(data))
+
+
+def print_undecodable(letters: DeadLetterIndex) -> None:
+    """Say that records of the topic were no dead letters."""
+    if letters.undecodable:
+        message = f"{letters.undecodable} records in the topics are none of our events."
+        stderr().print(message, style="yellow")
+
+
+def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]:
+    """Two lines for each group, so that a sample's id can be copied on any screen."""
+    rows = [[f"{group.count:,}", *map(_text_or_dash, group.values)] for group in groups]
+    heads, *lines = _aligned([["letters", *map(str, keys)], *rows])
+    yield Text(heads, "dim")
+    for one, line in zip(groups, lines, strict=True):
+        yield Text(line, "bold")
+        when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
+        message = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample)}"
+        yield Text(f"        {message}", "dim")
+    yield Text(f"{sum(one.count for one in groups):,} dead letters in {len(groups):,} groups")
+
+
+def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
+    """A group as JSON data."""
+    return {
+        "group": dict(zip(map(str, keys), group.values, strict=True)),
+        "count": group.count,
+        "oldest": _time(group.oldest_ms),
+        "newest": _time(group.newest_ms),
+        "sample": group.sample,
+        "spent": _funds_data(group.spent),
+    }
+
+
+def dead_letter_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
+    """One line for each dead letter."""
+    heads = ["died", "letter", "workflow", "why", "schema", "profile", "status"]
+    rows = [
+        [
+            _local(letter.at_ms),
+            *map(_text_or_dash, (letter.id, letter.workflow_id, letter.why)),
+            *map(
+                _text_or_dash,
+                (letter.schema, letter.profile, _status(letter, letters.replay_outcome(letter))),
+            ),
+        ]
+        for letter in chosen
+    ]
+    first, *lines = _aligned([heads, *rows])
+    yield Text(first, "dim")
+    yield from map(Text, lines)
+
+
+def dead_letter_data(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> Mapping[str, object]:
+    """A dead letter as JSON data."""
+    sent, aside = letter.replay, letter.dismissal
+    return {
+        "dead_letter_id": letter.id,
+        "at": _time(letter.at_ms),
+        "cause": letter.cause,
+        "failure": letter.failure,
+        "why": letter.why,
+        "request_id": letter.request_id,
+        "workflow_id": letter.workflow_id,
+        "schema": letter.schema,
+        "profile": letter.profile,
+        "model": letter.model,
+        "labels": dict(letter.labels),
+        "account_id": letter.account_id,
+        "spent": _funds_data(letter.spent) if letter.spent else None,
+        "round": letter.round,
+        "partition": letter.place.partition,
+        "offset": letter.place.offset,
+        "status": letter.status,
+        "replayed_as": sent.request_id if sent else None,
+        "by": sent.by if sent else aside.by if aside else None,
+        "reason": sent.reason if sent else aside.reason if aside else None,
+        "fate": outcome.ending if outcome else None,
+        "new_letter": outcome.letter_id if outcome else None,
+    }
+
+
+class StatusData(TypedDict):
+    """What `status` says; `fates` counts the outcomes of replays."""
+
+    open: int
+    dismissed: int
+    replayed: int
+    fates: dict[Ending, int]
+    dead_again: list[dict[str, str | None]]
+
+
+def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> StatusData:
+    """How many dead letters are where, as JSON data."""
+    outcomes = [(letter, letters.replay_outcome(letter)) for letter in chosen]
+    statuses = Counter(letter.status for letter in chosen)
+    endings = Counter(outcome.ending for _, outcome in outcomes if outcome)
+    return {
+        "open": statuses["open"],
+        "dismissed": statuses["dismissed"],
+        "replayed": statuses["replayed"],
+        "fates": {ending: endings[ending] for ending in _ENDINGS},
+        "dead_again": [
+            {"dead_letter_id": letter.id, "new_letter": outcome.letter_id}
+            for letter, outcome in outcomes
+            if outcome and outcome.ending == "dead"
+        ],
+    }
+
+
+def status_table(data: StatusData) -> Table:
+    """The same for people, with a few of those that died again."""
+    table = Table("letters", "")
+    for count, name in (
+        (data["open"], "open"),
+        (data["dismissed"], "dismissed"),
+        (data["replayed"], "replayed, of which"),
+        *((data["fates"][ending], f"  {ending}") for ending in _ENDINGS),
+    ):
+        table.add_row(f"{count:,}", name)
+    for found in data["dead_again"][:DEAD_AGAIN_SHOWN_MAX]:
+        message = f"    {found['dead_letter_id']} -> {found['new_letter']}"
+        table.add_row("", Text(plain_line(message), "dim"))
+    return table
+
+
+def funds_text(funds: Funds) -> str:
+    """What was or may be spent; what has no limit says so."""
+    tokens = "any number of" if funds.tokens is None else f"{funds.tokens:,}"
+    micro_usd = funds.micro_usd
+    money = "no limit in money" if micro_usd is None else f"${amount(micro_usd) / 1e6:,.4f}"
+    return f"{funds.attempts:,} attempts, {tokens} tokens, {money}"
+
+
+def _funds_data(funds: Funds) -> Mapping[str, int | None]:
+    """The same as JSON data."""
+    return {
+        "attempts": funds.attempts,
+        "tokens": funds.tokens,
+        "micro_usd": funds.micro_usd,
+    }
+
+
+def _status(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> str:
+    return letter.status + (f", {outcome.ending}" if outcome else "")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows with their columns below one another, however wide the screen is."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _text_or_dash(value: str | None) -> str:
+    return "-" if value is None else plain_line(value)
+
+
+def _local(at_ms: int) -> str:
+    return f"{local_time(datetime.fromtimestamp(at_ms / 1000, UTC)):%m-%d %H:%M}"
+
+
+def _time(at_ms: int) -> str:
+    return format_timestamp(datetime.fromtimestamp(at_ms / 1000, UTC))
+
+
+def forecast_table(forecast: Forecast, verb: str) -> Table:
+    """What is sent and at what cost at worst; what is held back, why, and one of them."""
+    table = Table("letters", "")
+    table.add_column("a sample", overflow="fold")
+    worst = funds_text(forecast.worst)
+    table.add_row(f"{forecast.sendable:,}", f"{verb}, at worst {worst}", "")
+    for run in forecast.runs[:RUNS_SHOWN]:
+        table.add_row("", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.letter_id)))
+    if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
+        table.add_row("", f"{more:,} more runs", "")
+    for held in forecast.held_back.values():
+        forced = " (--force sends it)" if held.rejection.forcible else ""
+        message = f"held back, {held.rejection.code}: {held.rejection.text}{forced}"
+        table.add_row(
+            f"{held.count:,}",
+            Text(plain_line(message)),
+            Text(plain_line(held.sample)),
+            style="yellow",
+        )
+    return table
+
+
+def forecast_data(forecast: Forecast) -> dict[str, object]:
+    """The same as JSON data."""
+    return {
+        "sendable": forecast.sendable,
+        "worst": _funds_data(forecast.worst),
+        "runs": [
+            {
+                "dead_letter_id": run.letter_id,
+                "goes_on_at_step": None if run.starts_over else run.next_step,
+                "effects": [
+                    {"call_id": call.call_id, "tool": call.tool, "outcome": call.outcome.kind}
+                    for call in run.effects
+                ],
+            }
+            for run in forecast.runs
+        ],
+        "held_back": [
+            {
+                "code": held.rejection.code,
+                "text": held.rejection.text,
+                "forcible": held.rejection.forcible,
+                "count": held.count,
+                "sample": held.sample,
+            }
+            for held in forecast.held_back.values()
+        ],
+    }
+
+
+def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Mapping[str, object]:
+    """What was done, as JSON data."""
+    letters = [
+        {"dead_letter_id": one.dead_letter_id, "request_id": one.request_id, "round": one.round}
+        for one in sent
+    ]
+    return {"end": end, "replayed": len(sent), **forecast_data(forecast), "letters": letters}

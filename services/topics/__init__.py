@@ -1,1 +1,0 @@
-"""The topics on a broker: their state, and the steps to their declared form."""

@@ -1,1 +1,0 @@
-"""The rights of each role on a Kafka with ACLs, and their formats; pure."""

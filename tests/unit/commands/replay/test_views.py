@@ -1,0 +1,71 @@
+"""Letters as operators see them on a screen."""
+
+from services.commands.replay import views
+from services.operators.dead_letters.groups import Key, group
+from services.operators.dead_letters.row import STATUSES, Funds
+from services.operators.dead_letters.selection import Selection, select
+from tests.unit.operators.dead_letters.examples import folded, letter_body, replayed_body
+
+LETTERS = folded(
+    letter_body("r-1", labels={"tenant": "acme\x1b[31m"}),
+    letter_body("r-2", cause={"kind": "rejected", "status": 400, "code": None}, prior=[]),
+    replayed_body("r-2"),
+    letter_body("r-2.replay.1", round=1, prior=[]),
+)
+
+
+def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
+    keys = [Key("cause"), Key("label:", "tenant")]
+    lines = [str(line) for line in views.groups_lines(group(LETTERS, keys), keys)]
+
+    assert lines[0] == "letters  cause             label:tenant"
+    assert lines[1] == "1        budget_exhausted  -"
+    assert lines[3] == r"1        budget_exhausted  acme\u001b[31m"
+    assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter")
+    assert lines[-1] == "3 dead letters in 3 groups"
+
+
+def test_no_letters_are_no_groups() -> None:
+    assert [str(line) for line in views.groups_lines([], [Key("cause")])] == [
+        "letters  cause",
+        "0 dead letters in 0 groups",
+    ]
+
+
+def test_a_letter_says_what_came_of_its_replay() -> None:
+    chosen = select(
+        LETTERS, Selection(ids=frozenset({"r-2.dead-letter"}), statuses=frozenset(STATUSES))
+    )
+    _, line = [str(line) for line in views.dead_letter_lines(chosen, LETTERS)]
+    data = views.dead_letter_data(chosen[0], LETTERS.replay_outcome(chosen[0]))
+
+    assert line.endswith(
+        "r-2.dead-letter  w-0       rejected: 400  text    default  replayed, dead"
+    )
+    assert (data["status"], data["replayed_as"], data["fate"], data["new_letter"]) == (
+        "replayed",
+        "r-2.replay.1",
+        "dead",
+        "r-2.replay.1.dead-letter",
+    )
+
+
+def test_status_counts_letters_and_the_fates_of_replays() -> None:
+    data = views.status_data(list(LETTERS), LETTERS)
+
+    assert data == {
+        "open": 2,
+        "dismissed": 0,
+        "replayed": 1,
+        "fates": {"pending": 0, "answered": 0, "refused": 0, "dead": 1},
+        "dead_again": [
+            {"dead_letter_id": "r-2.dead-letter", "new_letter": "r-2.replay.1.dead-letter"}
+        ],
+    }
+
+
+def test_what_has_no_limit_says_so() -> None:
+    assert views.funds_text(Funds(3, None, 2_500_000)) == (
+        "3 attempts, any number of tokens, $2.5000"
+    )
+    assert views.funds_text(Funds(3, 1_000, None)) == "3 attempts, 1,000 tokens, no limit in money"
