@@ -18,6 +18,7 @@ from answerbus.toolset_card import ApprovalRule
 from services.command_line import bus_of
 from services.settings.settings import KafkaSettings, SetUpError, secret
 from services.tools.rights_check import check_rights
+from services.worker.adapters.costly_work.child_process import ChildProcess
 
 _LINE = "%(asctime)s %(levelname)s %(message)s"
 
@@ -86,17 +87,23 @@ def serve_mcp_server(
         tuple((name, _set(name)) for name in options.variables),
         _set(options.bearer_variable) if options.bearer_variable else None,
     )
-    served = McpToolset(options.name, place, options.approval, options.timeout_s, options.pin)
 
     async def serving() -> None:
-        await check_rights(settings, served.name)
-        await serve_mcp(
-            bus_of(settings),
-            served,
-            concurrency=concurrency,
-            drain_s=drain_s,
-            session_ms=_session_ms(settings),
+        work = ChildProcess()
+        served = McpToolset(
+            options.name, place, work, options.approval, options.timeout_s, options.pin
         )
+        await check_rights(settings, served.name)
+        try:
+            await serve_mcp(
+                bus_of(settings),
+                served,
+                concurrency=concurrency,
+                drain_s=drain_s,
+                session_ms=_session_ms(settings),
+            )
+        finally:
+            await work.close()
 
     asyncio.run(serving())
 

@@ -1,5 +1,6 @@
 """The next step of a run whose composition decides it: computed, or asked of a model."""
 
+from collections.abc import Callable
 from typing import assert_never
 
 from answerbus.cause import ANY_DIALECT
@@ -18,24 +19,25 @@ from services.worker.core.run.delegation import reference_of
 from services.worker.core.run.proposing import (
     Candidate,
     Cost,
-    candidates_of,
     failures_of,
     may_propose,
     profiles_of,
     proposal_of,
+    proposed_by,
     proposing,
     wrong_form,
 )
 from services.worker.core.run.run import Run
 from services.worker.core.run.selecting import choosing, selection_schema
-from services.worker.core.schema.resolved import Unusable
+from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.plans import Planner
+from services.worker.tasks.checking import is_answer
 
 OUTPUT_TOKEN_BYTES = 4  # about what a token of output is in a later prompt
 
 
-def compose(
-    planner: Planner, request: Request, run: Run, funds: FreeBudget
+async def compose(
+    planner: Planner, request: Request, run: Run, funds: Callable[[], FreeBudget]
 ) -> Plan | Cause | ComputedStep | None:
     """What comes next by the composition of a run; None where its model decides that."""
     composition = composition_of(run.definition)
@@ -43,35 +45,52 @@ def compose(
         case ModelSteps():
             return None
         case BestOf():
-            return _best_of(planner, request, run, composition, funds)
+            return await _best_of(planner, request, run, composition, funds)
         case _:
             assert_never(composition)
 
 
-def _best_of(
-    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: FreeBudget
+async def _best_of(
+    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: Callable[[], FreeBudget]
 ) -> Plan | Cause | ComputedStep | None:
     if problem := wrong_form(request, best_of):
         return UnsupportedSchema(dialect=ANY_DIALECT, problems=(problem,))
-    final = planner.resolved(request)
+    final = await planner.resolved(request)
     if isinstance(final, Unusable):
         return final.cause
-    candidates = candidates_of(run, final.is_valid)
-    if candidates:
-        return _asked_to_choose(planner, request, run, best_of, candidates)
+    if candidates := await _candidates(planner, request, run, final):
+        return _asked_to_choose(planner, request, run, best_of, final, candidates)
     if run.own_steps:
         return ChildrenFailed(ended=failures_of(run))
     # So does a replay of a run in which each proposal failed.
-    return _proposals(planner, request, run, best_of, funds) if may_propose(request) else None
+    if not may_propose(request):
+        return None
+    return await _proposals(planner, request, run, best_of, final, funds)
 
 
-def _proposals(
-    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: FreeBudget
+async def _candidates(
+    planner: Planner, request: Request, run: Run, final: ResolvedSchema
+) -> tuple[Candidate, ...]:
+    """The proposals that are answers, each looked at again."""
+    work, owner = planner.costly_work, request.workflow_id
+    found = proposed_by(run)
+    return tuple([one for one in found if await is_answer(one.answer, final, work, owner)])
+
+
+async def _proposals(
+    planner: Planner,
+    request: Request,
+    run: Run,
+    best_of: BestOf,
+    final: ResolvedSchema,
+    funds: Callable[[], FreeBudget],
 ) -> ComputedStep | Cause | None:
     """What no profile can be asked ends the run, before anything is spent."""
     profiles = profiles_of(request, best_of)
     requests = {name: proposal_of(request, run, {"profile": name}) for name in profiles}
-    plans = {name: planner.plan(child) for name, child in requests.items()}
+    plans = {
+        name: planner.plan(child, await planner.prepare(child)) for name, child in requests.items()
+    }
     able = {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
     if not able:
         return next(plan for plan in plans.values() if not isinstance(plan, Plan))
@@ -79,19 +98,21 @@ def _proposals(
     proposal = max(tokens for tokens, _ in worst), max(micro_usd for _, micro_usd in worst)
     output = max(plan.profile.max_output_tokens for plan in able.values()) * OUTPUT_TOKEN_BYTES
     stand_ins = _stand_ins(len(profiles), min(output, TOOL_RESULT_BYTES_MAX))
-    selection = _asked_to_choose(planner, request, run, best_of, stand_ins)
+    selection = _asked_to_choose(planner, request, run, best_of, final, stand_ins)
     if not isinstance(selection, Plan):
         return selection
-    return proposing(profiles, funds, proposal, _cost(selection, request))
+    return proposing(profiles, funds(), proposal, _cost(selection, request))
 
 
 def _asked_to_choose(
-    planner: Planner, request: Request, run: Run, best_of: BestOf, among: tuple[Candidate, ...]
+    planner: Planner,
+    request: Request,
+    run: Run,
+    best_of: BestOf,
+    final: ResolvedSchema,
+    among: tuple[Candidate, ...],
 ) -> Plan | Cause:
     profile = best_of.selector or request.profile
-    final = planner.resolved(request)
-    if isinstance(final, Unusable):
-        return final.cause
     request_to_choose = choosing(request, run, among, planner.room_of(profile))
     return planner.plan_as(request_to_choose, lambda: selection_schema(final, among), profile)
 

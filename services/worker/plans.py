@@ -28,9 +28,10 @@ from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.ports import Provider
 from services.worker.step_schemas import StepSchema
-from services.worker.tasks.schema_compiler import SchemaCompiler
+from services.worker.tasks.schema_compiler import TOO_COSTLY, SchemaCompiler
 
-IN_PLACE_CHARS_MAX = 4096  # of a schema that is compiled in the event loop
+IN_PLACE_CHARS_MAX = 512  # of a schema that is compiled in the event loop
+ANY_SCHEMA_DIALECT: DialectName = "prompted"  # which takes each schema
 RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
 
 CatchUp = Callable[[], Awaitable[object]]
@@ -87,7 +88,8 @@ class Planner:
         self.catch_up: CatchUp = _has_caught_up
         self._prompt_secret = prompt_secret
         self._schemas = SchemaCache(registry)
-        self._compiler = SchemaCompiler(self._schemas, costly_work or InPlace())
+        self.costly_work = costly_work or InPlace()
+        self._compiler = SchemaCompiler(self._schemas, self.costly_work)
 
     def unavailable(self, profiles: Iterable[str]) -> Collection[str]:
         """Those of `profiles` whose provider is left alone, while another one is not; else none."""
@@ -134,18 +136,25 @@ class Planner:
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()
-        compiled = prepared or self._schemas.compiled(request.answer_schema, backend.dialect)
-        return self._planned(backend, compiled)
+        return self._planned(backend, prepared or self._at_once(request, backend.dialect))
 
     async def prepare(self, request: Request) -> Compiled | None:
         """Compile the schema of a request where that holds no loop, before `plan` needs it."""
-        if (backend := self.backends.get(request.profile)) is None:
-            return None
+        backend = self.backends.get(request.profile)
+        return None if backend is None else await self._compiled(request, backend.dialect)
+
+    async def _compiled(self, request: Request, dialect: DialectName) -> Compiled:
         text, resolved = self._schemas.reading(request.answer_schema)
-        if len(text) <= IN_PLACE_CHARS_MAX or not isinstance(request.answer_schema, InlineRef):
-            return self._schemas.kept(text, resolved, backend.dialect)
-        owner = request.workflow_id
-        return await self._compiler.compiled(text, resolved, backend.dialect, owner)
+        if _is_small(request, text):
+            return self._schemas.kept(text, resolved, dialect)
+        return await self._compiler.compiled(text, resolved, dialect, request.workflow_id)
+
+    def _at_once(self, request: Request, dialect: DialectName) -> Compiled:
+        """What is kept, or is compiled soon."""
+        text, resolved = self._schemas.reading(request.answer_schema)
+        if _is_small(request, text):
+            return self._schemas.kept(text, resolved, dialect)
+        return self._schemas.find(text, dialect) or TOO_COSTLY
 
     def _planned(
         self, backend: Backend, compiled: Compiled, step: Request | None = None
@@ -154,13 +163,12 @@ class Planner:
             return compiled.cause
         return Plan(backend.facts, *compiled, self._prompt_secret, step)
 
-    def resolved(self, request: Request) -> ResolvedSchema | Unusable:
-        """The authority on the answer to a request, as it is kept for the profile if it is."""
-        backend = self.backends.get(request.profile)
-        found = backend and self._schemas.compiled(request.answer_schema, backend.dialect)
-        if isinstance(found, tuple):
-            return found[0]
-        return self._schemas.resolved(request.answer_schema)
+    async def resolved(self, request: Request) -> ResolvedSchema | Unusable:
+        """The authority on the answer to a request, also where its profile cannot be asked."""
+        found = await self.prepare(request)
+        if not isinstance(found, tuple):
+            found = await self._compiled(request, ANY_SCHEMA_DIALECT)
+        return found[0] if isinstance(found, tuple) else found
 
     def room_of(self, profile: str) -> int | None:
         """How many tokens a prompt for it may have; None where that is not limited, or known."""
@@ -188,7 +196,8 @@ class Planner:
         if problem := child_problems.of_form(request, definition):
             return (problem,)
         dialect = self.backends[request.profile].dialect
-        step = self._schemas.kept(*self._first_step(definition, request), dialect)
+        text, _ = self._first_step(definition, request)
+        step = self._schemas.find(text, dialect) or TOO_COSTLY
         return (child_problems.of_step(step.cause),) if isinstance(step, Unusable) else ()
 
     async def look_ahead(self, request: Request) -> None:
@@ -263,3 +272,8 @@ class Planner:
         return await self._compiler.compiled(
             schema.text, partial(schema.resolved, self._schemas.registry), dialect, owner
         )
+
+
+def _is_small(request: Request, text: str) -> bool:
+    """Whether compiling holds the loop for some milliseconds at most; contracts are our own."""
+    return len(text) <= IN_PLACE_CHARS_MAX or not isinstance(request.answer_schema, InlineRef)

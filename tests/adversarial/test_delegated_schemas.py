@@ -3,6 +3,7 @@
 A step with such a call has no effect but its events: what cannot be asked ends in it, typed.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,6 +23,7 @@ from answerbus.request import InlineRef
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run import transitions
+from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.run.transitions import Change
@@ -84,6 +86,8 @@ def step_with(
 
 
 def taken(run: Run, step: AcceptedStep, of: Planner) -> Change:
+    for child in wanted_children(asked(), run, step):
+        asyncio.run(of.look_ahead(child))
     around = replace(inputs(of=asked()), origin=ORIGIN, problems_of=of.problems_of, attempts_left=9)
     return transitions.take_step(run, step, 1, USAGE, NOTHING_USED, ACCOUNT, around)
 
@@ -91,7 +95,8 @@ def taken(run: Run, step: AcceptedStep, of: Planner) -> Change:
 def inline_works(schema: Any, of: Planner) -> bool:
     """Whether a request could ask for it."""
     ref = InlineRef(name="n", description="d", json_schema=schema)
-    return isinstance(of.plan(asked().model_copy(update={"answer_schema": ref})), Plan)
+    request = asked().model_copy(update={"answer_schema": ref})
+    return isinstance(of.plan(request, asyncio.run(of.prepare(request))), Plan)
 
 
 @pytest.mark.parametrize("schema", HOSTILE)

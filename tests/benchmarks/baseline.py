@@ -178,7 +178,7 @@ async def run(options: argparse.Namespace) -> None:
     settings = Settings.model_validate({"profiles": {"default": profile}})
     planner = Planner(backends.build(settings.profiles, SystemClock()), Registry())
     asked = Request.model_validate_json(json.dumps(request_body("template", "template")))
-    plan = planner.plan(asked)
+    plan = planner.plan(asked, await planner.prepare(asked))
     provider = planner.backends["default"].provider
     assert isinstance(plan, Plan)
     template = replace(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
@@ -10,7 +11,9 @@ from mcp import Client, MCPError
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
+from answerbus.failure import Problem
 from answerbus.limits import TOOLSET_TOOLS_MAX
+from answerbus.tool_result import INVALID_ARGS
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.failing import ToolError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
@@ -18,6 +21,8 @@ from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.tools.mcp.mapping.answered import MCP_ERROR, failure_of, progress_text, value_of
 from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, checked
+from services.worker.core.guard.effort import TooMuchWorkError, sparing
+from services.worker.costly_work import CostlyWork, EndedAtLimit
 
 CALL_ID = "answerbus/call_id"  # in `_meta`: an idempotency key for servers that know it
 DELIVERY = "answerbus/delivery"
@@ -33,7 +38,13 @@ Connected = Callable[[], Client | None]
 
 
 async def toolset_of(
-    client: Client, connected: Connected, name: str, *, approval: ApprovalRule, timeout_s: float
+    client: Client,
+    connected: Connected,
+    name: str,
+    work: CostlyWork,
+    *,
+    approval: ApprovalRule,
+    timeout_s: float,
 ) -> Toolset:
     """What the server offers now, as far as it can be offered on the bus; the rest is logged.
 
@@ -44,13 +55,15 @@ async def toolset_of(
         if len(toolset.tools) == TOOLSET_TOOLS_MAX:
             _log.warning("tools beyond the first %d are left out", TOOLSET_TOOLS_MAX)
             break
-        match checked(listed, approval=approval, timeout_s=timeout_s):
+        match await work.run(name, checked, listed, approval=approval, timeout_s=timeout_s):
+            case EndedAtLimit():
+                _log.warning("the tool %.100r is left out: its schema is too costly", listed.name)
             case Unfit(name=unfit, reason=reason):
                 _log.warning("the tool %r is left out: %s", unfit, reason)
             case CheckedTool() as found if found.card.name in toolset.tools:
                 _log.warning("a second tool %r is left out", found.card.name)
             case CheckedTool() as found:
-                toolset.add(_tool(connected, found))
+                toolset.add(tool_of(connected, found, work))
     return toolset
 
 
@@ -78,18 +91,42 @@ def _of(tool: types.Tool) -> ListedTool:
     )
 
 
-def _tool(connected: Connected, found: CheckedTool) -> Tool:
+@dataclass(frozen=True, slots=True)
+class _Unchecked:
+    """Arguments that take too long to be checked in the event loop."""
+
+    args: dict[str, JsonValue]
+
+
+def tool_of(connected: Connected, found: CheckedTool, work: CostlyWork) -> Tool:
+    """A tool that calls the server, once its arguments are looked at."""
+
     def read_args(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
-        problems = found.validator.problems(args)
+        try:
+            with sparing():
+                problems = found.validator.problems(args)
+        except TooMuchWorkError:
+            return ValidArgs(_Unchecked(args))
         return InvalidArgs(problems) if problems else ValidArgs(args)
 
     async def call(args: Any, tool_call: Any) -> JsonValue:
+        if isinstance(args, _Unchecked):
+            problems = await work.run(found.card.name, found.validator.problems, args.args)
+            if isinstance(problems, EndedAtLimit) or problems:
+                raise ToolError(INVALID_ARGS, _words(problems))
+            args = args.args
         client = connected()
         if client is None:
             raise ToolError(MCP_ERROR, "the MCP server is not connected", retryable=True)
         return await _called(client, found.card.name, args, tool_call)
 
     return Tool(found.card, read_args, call, is_async=True)
+
+
+def _words(problems: tuple[Problem, ...] | EndedAtLimit) -> str:
+    if isinstance(problems, EndedAtLimit):
+        return "the arguments take too long to be checked: smaller or simpler ones"
+    return "; ".join(f"{one.path or 'all of it'}: {one.expected}" for one in problems)
 
 
 async def _called(client: Client, name: str, args: dict[str, Any], call: ToolCall) -> JsonValue:

@@ -14,6 +14,7 @@ from answerbus.toolset_card import ApprovalRule
 from services.settings.settings import SetUpError
 from services.tools.mcp.bridge import Connected, toolset_of
 from services.tools.mcp.session import McpSession, ServerPlace
+from services.worker.costly_work import CostlyWork
 
 LOOK_AGAIN_S = 30.0  # for tools that changed, and a server that answers nothing
 WAIT_S_MIN, WAIT_S_MAX = 1.0, 60.0  # before a connection is opened again
@@ -25,10 +26,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class McpToolset:
-    """The tools of an MCP server under a name on the bus; `pin`: only with that digest."""
+    """The tools of an MCP server under a name on the bus; `pin`: only with that digest.
+
+    `costly_work` compiles the schemas that the server has written.
+    """
 
     name: str
     place: ServerPlace
+    costly_work: CostlyWork
     approval: ApprovalRule = "never"
     timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
     pin: str | None = None
@@ -36,7 +41,12 @@ class McpToolset:
     async def read(self, client: Client, connected: Connected) -> Toolset:
         """The tools that the server offers now."""
         return await toolset_of(
-            client, connected, self.name, approval=self.approval, timeout_s=self.timeout_s
+            client,
+            connected,
+            self.name,
+            self.costly_work,
+            approval=self.approval,
+            timeout_s=self.timeout_s,
         )
 
     def refused(self, toolset: Toolset) -> str | None:

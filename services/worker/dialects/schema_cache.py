@@ -70,10 +70,6 @@ class SchemaCache:
         size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
         self._keep((text_digest(text), dialect), _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
 
-    def resolved(self, ref: SchemaRef) -> ResolvedSchema | Unusable:
-        """The authority on `ref` alone, where no provider is asked for it as it is."""
-        return resolve(ref, self.registry)
-
     def _keep(self, key: tuple[str, DialectName], entry: _Entry) -> None:
         if entry.bytes > self._bytes_max or key in self._entries:
             return

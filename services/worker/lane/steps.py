@@ -1,6 +1,7 @@
 """The next prompt of a request: the request as it is, or the next step of its run."""
 
 from contextlib import suppress
+from functools import partial
 
 from answerbus.dead_letter import (
     Cause,
@@ -12,7 +13,7 @@ from answerbus.dead_letter import (
 from services.worker.compositions import compose
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run.composition import ComputedStep
+from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.delegation import depth_of, within
 from services.worker.core.run.run import Run
 from services.worker.lane.lane import Lane
@@ -36,15 +37,16 @@ async def plan_of(lane: Lane, lane_request: LaneRequest) -> Prepared:
     lane_request.run = run = (
         run if above is None or above.run is None else within(run, above.run, depth_of(request))
     )
-    state, now = lane.lane_state, lane.context.clock.now()
-    account = state.ledger.account(request, now)
-    composed = compose(
-        planner, request, run, state.queue.children.free_budget(lane_request, account)
-    )
+    composed = await compose(planner, request, run, partial(_free_budget, lane, lane_request))
     if composed is not None:
         return composed
-    is_last = state.is_last_attempt(lane_request, now)
+    is_last = lane.lane_state.is_last_attempt(lane_request, lane.context.clock.now())
     return await planner.plan_step(request, run, is_last_attempt=is_last)
+
+
+def _free_budget(lane: Lane, lane_request: LaneRequest) -> FreeBudget:
+    account = lane.lane_state.ledger.account(lane_request.request, lane.context.clock.now())
+    return lane.lane_state.queue.children.free_budget(lane_request, account)
 
 
 async def _new_run(lane: Lane, lane_request: LaneRequest) -> Run | Cause:

@@ -10,7 +10,7 @@ from services.worker.costly_work import CostlyWork, EndedAtLimit
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, SchemaCache, compiled_for
 
-_TOO_COSTLY = Unusable(
+TOO_COSTLY = Unusable(
     HostileSchema(
         problems=(Problem.of("", "too_costly", "a smaller or simpler schema: it takes too long"),)
     )
@@ -53,7 +53,7 @@ class SchemaCompiler:
         owner: str,
     ) -> Compiled:
         found = await self._costly_work.run(owner, compiled_for, resolved, dialect)
-        compiled = _TOO_COSTLY if isinstance(found, EndedAtLimit) else found
+        compiled = TOO_COSTLY if isinstance(found, EndedAtLimit) else found
         is_by_chance = isinstance(found, EndedAtLimit) and found.limit == "wall_time"
         if not is_by_chance:  # else another try may do
             self._cache.take(text, dialect, compiled)

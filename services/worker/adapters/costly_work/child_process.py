@@ -59,7 +59,8 @@ class ChildProcess:
         """See CostlyWork."""
         await self._turn(owner)
         try:
-            frame = dumps((self._limits, work, args, kwargs))
+            # A compiled schema may take a while, in pieces that each are short.
+            frame = await asyncio.to_thread(dumps, (self._limits, work, args, kwargs))
             result: T | EndedAtLimit = await self._run(frame)
         finally:
             self._is_busy = False
@@ -169,7 +170,6 @@ async def _exchange(process: Process, frame: bytes) -> tuple[bool, bool, Any]:
     process.stdin.write(len(frame).to_bytes(LENGTH_BYTES, "big") + frame)
     await process.stdin.drain()
     frame = await _frame(process)
-    # A compiled schema may take a while, in pieces that each are short.
     read: tuple[bool, bool, Any] = await asyncio.to_thread(loads, frame)
     return read
 

@@ -19,6 +19,7 @@ from answerbus.envelope import decode
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
+from services.worker.costly_work import CostlyWork, EndedAtLimit
 
 ASK_TIMEOUT_S = 30.0
 FIRST_LOOK_S = 10.0  # for what stands there when the worker starts
@@ -26,14 +27,10 @@ AGAIN_AFTER_S = 2.0
 LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
 CATCH_UP_S = 10.0  # a request waits so long for cards that were announced before it
 POLL_MS = 500
+TOO_COSTLY = "it takes too long to compile its schemas"
 SHARED = ""  # the toolset of the shared topic's place: no toolset has that name
 
 _log = logging.getLogger(__name__)
-
-
-async def fault_apart(card: ToolsetCard) -> str | None:
-    """A card has up to 256 schemas, which are all compiled."""
-    return await asyncio.to_thread(schema_fault, card)
 
 
 class CardReader:
@@ -51,14 +48,15 @@ class CardReader:
         toolsets: Callable[[], Collection[str]],
         *,
         shared: bool = False,
-        fault_of: Callable[[ToolsetCard], Awaitable[str | None]] = fault_apart,
+        costly_work: CostlyWork,
     ) -> None:
         """`prepare` does what takes time with new tools, before any run uses them.
 
         `toolsets` are those that agents name now, `shared`: the topic of earlier versions, which
-        any tool server may write, is read too. `fault_of` finds a fault in the schemas of a card.
+        any tool server may write, is read too. A card has up to 256 schemas, which `costly_work`
+        compiles.
         """
-        self._prepare, self._fault_of = prepare, fault_of
+        self._prepare, self._costly_work = prepare, costly_work
         self._new_consumer, self._name_of = new_consumer, name_of
         self._known_tools, self._toolsets, self._shared = known_tools, toolsets, shared
         self._places: Mapping[TopicPartition, str] = {}  # that are read, with their toolsets
@@ -208,6 +206,11 @@ class CardReader:
             self._refuse(toolset, "the card is of another toolset")
         elif fault := self._known_tools.settle(card, await self._fault_of(card)):
             _log.warning("the card of the toolset %s is not taken: %s", toolset, fault)
+
+    async def _fault_of(self, card: ToolsetCard) -> str | None:
+        owner = f"toolset {card.toolset}"
+        found = await self._costly_work.run(owner, schema_fault, card)
+        return TOO_COSTLY if isinstance(found, EndedAtLimit) else found
 
     def _refuse(self, toolset: str, fault: str) -> None:
         self._known_tools.refuse(toolset, fault)

@@ -59,6 +59,7 @@ async def reading_for_runs(
         planner.prepare_agents,
         lambda: planner.agents.toolsets,
         shared=shared_cards,
+        costly_work=planner.costly_work,
     )
     planner.catch_up = cards.catch_up
     known_tools.guarded = lambda: planner.agents.guarded

@@ -16,6 +16,7 @@ from answerbus.limits import (
     JSON_DEPTH_MAX,
 )
 from answerbus.wire import clip
+from services.worker.core.guard.effort import spend
 from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.schema.resolved import (
     Accepted,
@@ -28,7 +29,7 @@ from services.worker.core.schema.resolved import (
 # Events carry an answer some levels down, and readers accept JSON_DEPTH_MAX levels in all. Half of
 # them leave room on the stack for what walks an answer recursively.
 ANSWER_DEPTH_MAX = JSON_DEPTH_MAX // 2
-
+READ_VALUE_NS = 600  # of reading an answer and writing it again, for each name and value of it
 
 _TOO_DEEP = failure.Invalid(
     problems=(Problem.of("", "too_deep", f"at most {ANSWER_DEPTH_MAX} levels of nesting"),)
@@ -57,6 +58,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return _text(content, resolved)
     if has_more_values(raw, ANSWER_VALUES_MAX):
         return _TOO_MANY_VALUES
+    spend(min(signs_of_values(raw), ANSWER_VALUES_MAX) * READ_VALUE_NS)
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
         if resolved.malformed_is_text and (text := check_as_text(content, resolved)):

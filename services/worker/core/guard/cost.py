@@ -41,6 +41,8 @@ LONG_NUMBER_DIGIT_NS = 300  # for each keyword: numbers have any length
 MATCHED_NS_PER_KIB = 100  # of automaton, for each byte of text
 FINDING_NS = 4_000
 FINDING_STEP_NS = 700  # for each step of the way to it, which it tells
+COMPILED_NODE_NS = 10_000  # of compiling a schema in native code
+AUTOMATON_BYTE_NS = 50  # of compiling a pattern
 COPIED_BYTE_NS = 100  # of the keyword's value and of the instance, which each finding holds
 
 _NUMBER_DIGITS = 18  # longer ones are no machine numbers
@@ -91,6 +93,8 @@ class WorkBound:
         per_byte, _ = expanded(document, lambda schema: _everywhere(self._of(schema)))
         is_product = not (self._asks_again or self._circular)
         self._product = (per_value, per_byte) if is_product else None
+        self.compile_ns = len(self._own) * COMPILED_NODE_NS
+        self.compile_ns += sum(weights.values()) * AUTOMATON_BYTE_NS
 
     def __reduce__(self) -> tuple[type["WorkBound"], tuple[Document, Mapping[str, int]]]:
         """What is known of schemas is kept by where they are in memory."""

@@ -1,6 +1,6 @@
 """`best_of`: the proposals of a run, how many it may ask for, and those it has; pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -96,11 +96,6 @@ def proposing(
     return ComputedStep(AcceptedStep((), wanted, (), None), reserved_minimum)
 
 
-def candidates_of(run: Run, is_valid: Callable[[JsonValue], bool]) -> tuple[Candidate, ...]:
-    """The proposals that are answers, each looked at again."""
-    return tuple(answer for answer in _answers(run) if is_valid(answer.answer))
-
-
 def failures_of(run: Run) -> tuple[str, ...]:
     """How each proposal ended; of a dead letter its cause."""
     outcomes = (call.outcome for step in run.own_steps for call in run.calls_of(step))
@@ -111,7 +106,8 @@ def failures_of(run: Run) -> tuple[str, ...]:
     )
 
 
-def _answers(run: Run) -> Iterator[Candidate]:
+def proposed_by(run: Run) -> Iterator[Candidate]:
+    """The answers that children have given."""
     for _, calls in call_names(run):
         for name, call in calls:
             if call.asked.tool == PROPOSE and isinstance(call.outcome, CallOk):

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from answerbus.failure import Problem
 from answerbus.limits import PROBLEMS_MAX
 from services.worker.core.guard.cost import WorkBound
-from services.worker.core.guard.effort import affordable, spend
+from services.worker.core.guard.effort import LOOP_NS, affordable, spend
 from services.worker.core.guard.hostile import Refusal, admit, hostile
 from services.worker.core.guard.patterns import AUTOMATON_BYTES_STEPS, automaton_options, weigh
 from services.worker.core.json_schema.document import Document
@@ -27,31 +27,34 @@ class SchemaValidator:
     """One compiled schema. Made by `compile_schema` alone."""
 
     document: Document
-    _validator: jsonschema_rs.Validator
+    _validator: jsonschema_rs.Validator | None  # None: it is compiled where no event loop waits
     _bound: WorkBound
 
     def __reduce__(self) -> tuple[object, ...]:
         """A compiled schema cannot leave its process, and is compiled again in another."""
-        return _compiled, (self.document, self._bound)
+        return _arrived, (self.document, self._bound)
 
     def problems(self, value: JsonValue) -> tuple[Problem, ...]:
         """What is wrong with `value`; empty exactly if it satisfies the schema.
 
         Raises TooMuchWorkError where an event loop waits and this would hold it for too long.
         """
+        if self._validator is None:
+            spend(self._bound.compile_ns)
         work = self._bound.of_check(value, affordable(CHECK_NS_MAX))
         spend(work)
+        validator = self._validator or _native(self.document)
         if work > CHECK_NS_MAX:
             expected = "a smaller value: this one is too large to be checked against the schema"
             return (Problem.of("", "too_costly", expected),)
-        if self._validator.is_valid(value):
+        if validator.is_valid(value):
             return ()
         work = self._bound.of_findings(value, affordable(FINDINGS_NS_MAX))
         spend(work)
         if work > FINDINGS_NS_MAX:
             expected = "a value that satisfies the schema; it is too large to say where it does not"
             return (Problem.of("", "schema", expected),)
-        found = explain(self._validator.iter_errors(value), PROBLEMS_MAX, self.document.root)
+        found = explain(validator.iter_errors(value), PROBLEMS_MAX, self.document.root)
         return name_tags(found, self.document, value)
 
 
@@ -68,21 +71,26 @@ def compile_schema(schema: AnySchema) -> SchemaValidator | Refusal:
     if isinstance(weights, Problem):
         return hostile(weights)
     try:
-        return _compiled(document, WorkBound(document, weights))
+        return SchemaValidator(document, _native(document), WorkBound(document, weights))
     except jsonschema_rs.ValidationError as error:
         return hostile(_fault(error))
 
 
-def _compiled(document: Document, bound: WorkBound) -> SchemaValidator:
+def _arrived(document: Document, bound: WorkBound) -> SchemaValidator:
+    """Of a schema that another process has compiled: native code holds all threads of this one."""
+    is_short = bound.compile_ns <= LOOP_NS
+    return SchemaValidator(document, _native(document) if is_short else None, bound)
+
+
+def _native(document: Document) -> jsonschema_rs.Validator:
     """Raises ValidationError if the schema breaks the rules of its draft."""
-    validator = jsonschema_rs.validator_for(
+    return jsonschema_rs.validator_for(
         without_ids(document),
         offline=True,
         validate_formats=True,
         mask="***",
         pattern_options=automaton_options(AUTOMATON_BYTES_STEPS[-1]),
     )
-    return SchemaValidator(document, validator, bound)
 
 
 def _fault(error: jsonschema_rs.ValidationError) -> Problem:

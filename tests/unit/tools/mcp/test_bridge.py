@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 import pytest
@@ -12,16 +12,19 @@ from mcp import Client, MCPError
 from mcp.server import Server
 
 from answerbus.tool_call import ToolCallRecord
+from answerbus.tool_result import INVALID_ARGS
 from answerbus.tools.call import ToolCall
+from answerbus.tools.core.failing import ToolError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.running import Outcome, TimeLimit, run
 from answerbus.tools.toolset import Toolset
 from services.settings.settings import SetUpError
-from services.tools.mcp.bridge import toolset_of
+from services.tools.mcp.bridge import tool_of, toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.mapping.answered import progress_text, value_of
 from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, checked
 from services.tools.mcp.session import McpSession, ServerPlace
+from services.worker.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
@@ -142,10 +145,15 @@ def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
 
 
 @asynccontextmanager
-async def offered() -> AsyncIterator[tuple[Offering, Client, Toolset]]:
+async def offered(
+    work: CostlyWork | None = None,
+) -> AsyncIterator[tuple[Offering, Client, Toolset]]:
     offering = Offering()
     async with Client(offering.server, cache=None) as client:
-        toolset = await toolset_of(client, lambda: client, "mcp", approval="never", timeout_s=5.0)
+        work = work or InPlace()
+        toolset = await toolset_of(
+            client, lambda: client, "mcp", work, approval="never", timeout_s=5.0
+        )
         yield offering, client, toolset
 
 
@@ -155,6 +163,48 @@ async def called(found: Tool, x: str) -> tuple[Outcome, list[str]]:
     call = ToolCall(record, 5.0, notes.append, loop)
     ended = await asyncio.wait_for(run(found, {"x": x}, call, TimeLimit(60.0, loop)), LIMIT_S)
     return ended.outcome, notes
+
+
+class OutOfTime(InPlace):
+    """Ends the work that is named."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    async def run(self, owner: str, work: Any, *args: Any, **kwargs: Any) -> Any:
+        if work.__name__ in self.names:
+            return EndedAtLimit("cpu_time")
+        return await super().run(owner, work, *args, **kwargs)
+
+
+async def test_a_tool_whose_schema_takes_too_long_is_left_out() -> None:
+    async with offered(OutOfTime("checked")) as (_, _, toolset):
+        assert toolset.tools == {}
+
+
+async def test_arguments_that_take_too_long_for_the_loop_are_checked_apart() -> None:
+    asked = list[str]()
+
+    class Noted(InPlace):
+        async def run(self, owner: str, work: Any, *args: Any, **kwargs: Any) -> Any:
+            asked.append(work.__name__)
+            return await super().run(owner, work, *args, **kwargs)
+
+    enum = {"items": {"enum": [{"a": n} for n in range(990)]}}
+    found = checked(
+        listed(schema={"type": "object", "properties": {"x": enum}}), approval="never", timeout_s=1
+    )
+    assert isinstance(found, CheckedTool)
+    costly = tool_of(lambda: None, found, Noted())
+    args: dict[str, Any] = {"x": [0] * 14_000}
+
+    read = costly.read_args(args)
+
+    assert isinstance(read, ValidArgs)
+    assert asked == []
+    with pytest.raises(ToolError, match=INVALID_ARGS):
+        await cast("Any", costly.call(read.value, None))
+    assert asked == ["problems"]
 
 
 async def test_what_can_be_offered_is_and_the_rest_is_left_out() -> None:
@@ -203,7 +253,7 @@ def connection_to(client: Client, served: McpToolset) -> McpConnection:
 async def test_tools_that_change_under_their_name_are_seen() -> None:
     async with offered() as (offering, client, toolset):
         digest = toolset.card().computed_digest()
-        served = McpToolset("mcp", ServerPlace(), timeout_s=5.0, pin=digest)
+        served = McpToolset("mcp", ServerPlace(), InPlace(), timeout_s=5.0, pin=digest)
         connection = connection_to(client, served)
         keeping = asyncio.create_task(connection.keep())
 
@@ -232,7 +282,7 @@ async def test_a_server_that_lists_no_tools_is_connected_to_again(answer: Any) -
     async with offered() as (_, client, _):
         good = client.list_tools
         client.list_tools = lambda **_: answer()  # type: ignore[method-assign]
-        refused = connection_to(client, McpToolset("mcp", ServerPlace()))
+        refused = connection_to(client, McpToolset("mcp", ServerPlace(), InPlace()))
         await asyncio.wait_for(refused.keep(), LIMIT_S)
         with pytest.raises(SetUpError, match="cannot be used"):
             await refused.toolset
@@ -243,7 +293,7 @@ async def test_a_server_that_lists_no_tools_is_connected_to_again(answer: Any) -
             return await next(answers, good)(**given)
 
         client.list_tools = listed  # type: ignore[method-assign]
-        connection = connection_to(client, McpToolset("mcp", ServerPlace()))
+        connection = connection_to(client, McpToolset("mcp", ServerPlace(), InPlace()))
         keeping = asyncio.create_task(connection.keep())
         await connection.toolset
         async with asyncio.timeout(LIMIT_S):

@@ -22,6 +22,7 @@ from services.tools.mcp import stdio
 from services.tools.mcp.bounds import BYTES_PER_S, Pace
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.session import McpSession, ServerPlace, session
+from services.worker.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import call_body
 from tests.cpu_time import cpu_time
 from tests.unit.tools.mcp.hostile_stdio import MIB
@@ -140,7 +141,7 @@ async def called(act: Tool) -> object:
 
 
 async def kept(place: ServerPlace) -> tuple[McpConnection, "asyncio.Future[Toolset]"]:
-    connection = McpConnection(McpToolset("mcp", place), session, wait_s=0.01)
+    connection = McpConnection(McpToolset("mcp", place, InPlace()), session, wait_s=0.01)
     return connection, connection.toolset
 
 

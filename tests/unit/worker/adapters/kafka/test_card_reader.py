@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
@@ -16,9 +17,11 @@ from services.worker.adapters.kafka.card_reader import (
     AGAIN_AFTER_S,
     CATCH_UP_S,
     LOOK_EVERY_S,
+    TOO_COSTLY,
     CardReader,
 )
-from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
+from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
+from services.worker.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.unit.worker.core.run.test_known_tools import card
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import until
@@ -87,16 +90,13 @@ async def nothing_to_do() -> None:
     pass
 
 
-async def fault_at_once(one: ToolsetCard) -> str | None:
-    return schema_fault(one)
-
-
 def reader_of(
     consumer: Consumer,
     known: KnownTools,
     named: Collection[str] = ("orders",),
     *,
     shared: bool = False,
+    costly_work: CostlyWork | None = None,
 ) -> CardReader:
     return CardReader(
         lambda: consumer,  # type: ignore[arg-type, return-value]
@@ -105,7 +105,7 @@ def reader_of(
         prepare=nothing_to_do,
         toolsets=lambda: named,
         shared=shared,
-        fault_of=fault_at_once,  # no thread knows of virtual time
+        costly_work=costly_work or InPlace(),
     )
 
 
@@ -157,6 +157,26 @@ def test_no_server_speaks_for_another_toolset(announce: Announce) -> None:
                 == len(known.notes())
                 == (0 if SHARED_CARDS.full_name() in bus.cards else 1)
             )
+
+    run(main())
+
+
+class OutOfTime(InPlace):
+    """Ends all work."""
+
+    async def run(self, owner: str, work: Any, *_: Any, **__: Any) -> Any:
+        return EndedAtLimit("cpu_time")
+
+
+def test_a_card_whose_schemas_take_too_long_is_not_taken() -> None:
+    async def main() -> None:
+        bus, known = Consumer(), KnownTools()
+        bus.announce(card("get"))
+        reader = reader_of(bus, known, costly_work=OutOfTime())
+        with followed(reader):
+            await reader.until_read()
+            assert known.tools == {}
+            assert known.notes() == [f"toolset orders: {TOO_COSTLY}"]
 
     run(main())
 
