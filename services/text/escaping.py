@@ -17,11 +17,12 @@ _NO_WIDTH = (
     "\U000e0100-\U000e01ef"
 )
 _UNSEEN = re.compile(f"[{_NO_WIDTH}]")
+_BASIC_MAX = 0xFFFF
 
 
 def plain(text: str) -> str:
     """The text, in which line ends and tabs stay."""
-    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _shown), text)
+    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _TO_TEXT), text)
 
 
 def plain_line(text: str) -> str:
@@ -31,7 +32,7 @@ def plain_line(text: str) -> str:
 
 def plain_json(document: str) -> str:
     """JSON text that we wrote, as one that means the same and has escapes in its strings."""
-    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _shown_in_json), document)
+    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _TO_JSON), document)
 
 
 def json_line(value: object) -> str:
@@ -44,10 +45,22 @@ def json_lines(value: object) -> str:
     return plain_json(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _each(signs: str, shown: Callable[[str], str]) -> str:
-    if _is_seen(signs):
-        return signs
-    return "".join(sign if _is_seen(sign) else shown(sign) for sign in signs)
+def _each(signs: str, table: "_Table") -> str:
+    return signs if _is_seen(signs) else signs.translate(table)
+
+
+class _Table(dict[int, str | int]):
+    """What is shown of each sign, found once for those of the basic plane."""
+
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        super().__init__()
+        self._shown = shown
+
+    def __missing__(self, code: int) -> str | int:
+        found = code if _is_seen(sign := chr(code)) else self._shown(sign)
+        if code <= _BASIC_MAX:
+            self[code] = found
+        return found
 
 
 def _is_seen(signs: str) -> bool:
@@ -62,3 +75,6 @@ def _shown(sign: str) -> str:
 def _shown_in_json(sign: str) -> str:
     units = sign.encode("utf-16-be", errors="surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+_TO_TEXT, _TO_JSON = _Table(_shown), _Table(_shown_in_json)

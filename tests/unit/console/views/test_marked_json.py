@@ -1,6 +1,7 @@
 """JSON in lines, marked where something is wrong, and what another answer has more and less."""
 
 import json
+from functools import partial
 
 import pytest
 from pydantic import JsonValue
@@ -15,6 +16,7 @@ from services.console.views.marked_json import (
     schema_around,
 )
 from services.console.views.schema_place import schema_place
+from tests.cost.budget import ANYBODY, MARGIN, peak_bytes, spent
 
 ANSWER: JsonValue = {"a/b": [{"x": 1, "y": []}, "t\u202e"], "c~": {}, "d": None}
 
@@ -101,6 +103,49 @@ def test_only_what_is_near_a_rule_is_shown() -> None:
     assert lines(found, "rule") == ['"args": {']
     assert lines(found, "gap")
     assert len(found) < len(json.dumps(schema, indent=2).splitlines())
+
+
+COSTLY: list[JsonValue] = [
+    [0] * 17_000,
+    {"k" * 200_000: [0] * 3_000},
+    json.loads('{"a":' * 95 + "[" + "0," * 8_000 + "0]" + "}" * 95),
+    ["\\\0\u202e" * 80_000],
+    {f"\u202e{n}" * 9: "\u202e" * 40 for n in range(2_000)},
+]
+
+
+@pytest.mark.parametrize("value", COSTLY)
+def test_no_answer_takes_long_or_much_memory_to_show(value: JsonValue) -> None:
+    problems = [(f"/{n}", "wrong") for n in range(20)]
+    size = len(json.dumps(value, ensure_ascii=False).encode())
+
+    for work in (partial(marked_json, value, problems), partial(schema_around, value, ["/7"])):
+        took = spent(work)
+        assert took.is_below(MARGIN * ANYBODY.loop_s), took
+        assert peak_bytes(work) <= ANYBODY.bytes_max(size)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["a"] * 298, ["a", "b"] * 149),
+        (["a"] * 298, ["c", "a"] * 149),
+        ([n % 7 for n in range(298)], [n % 5 for n in range(298)]),
+        (["x" * 80_000], ["y" * 80_000]),
+    ],
+)
+def test_no_answers_take_long_to_compare(before: JsonValue, after: JsonValue) -> None:
+    took = spent(partial(difference, before, after))
+
+    assert took.is_below(MARGIN * ANYBODY.loop_s), took
+
+
+def test_a_difference_is_the_least_there_is() -> None:
+    found = difference(["a", "b", "c", "d"], ["b", "c", "x", "d"])
+
+    assert found is not None
+    assert lines(found, "less") == ['-   "a",']
+    assert lines(found, "more") == ['+   "x",']
 
 
 def test_a_difference_says_what_came_and_went() -> None:
