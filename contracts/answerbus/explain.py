@@ -10,7 +10,10 @@ from answerbus.failure import Problem
 
 def problem_text(problem: Problem) -> str:
     """Where, what stands there, what would have been right, and the rule."""
-    found = f"found {problem.found}; expected: " if problem.found else ""
+    if problem.says_itself:
+        found = f"{problem.found}: " if problem.found else ""
+    else:
+        found = f"found {problem.found}; expected: " if problem.found else ""
     return f"{problem.path or 'all of it'}: {found}{problem.expected} ({problem.code})"
 
 

@@ -57,6 +57,11 @@ class Problem(Wire):
             excerpt=excerpt,
         )
 
+    @property
+    def says_itself(self) -> bool:
+        """Whether `expected` is what a validator says of what it found, in its own words."""
+        return self.code in _SAYING
+
     def under(self, place: str) -> "Problem":
         """The same problem of a document that stands at `place` of another one."""
         return Problem.of(
@@ -69,6 +74,7 @@ class Problem(Wire):
         )
 
 
+_SAYING = frozenset({"value_error", "assertion_error"})
 _CODE_BYTES_MAX = 64
 _FOUND_BYTES_MAX = 96
 

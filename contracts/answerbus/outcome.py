@@ -105,7 +105,7 @@ class Result(_Answered, Generic[AnswerT]):
 
 
 class UnvalidatedResult(_Answered):
-    """An answer that never became valid, published on request (`at_last: unvalidated`)."""
+    """An answer that stayed invalid: a policy asked for it, or the reader's type refuses it."""
 
     _shown_first = "unvalidated_answer"
     kind: Literal["unvalidated_result"] = "unvalidated_result"
@@ -123,7 +123,7 @@ class UnvalidatedResult(_Answered):
 
 
 class UnvalidatedError(OutcomeError):
-    """The answer never became valid, and was published because the request asked for it."""
+    """The answer stayed invalid; `outcome.problems` says where and why."""
 
     def __init__(self, outcome: UnvalidatedResult) -> None:
         super().__init__(outcome)

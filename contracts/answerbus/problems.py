@@ -23,6 +23,9 @@ _FOUND = {
 }
 
 
+_SAID = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}
+
+
 def pointer(parts: Sequence[str | int]) -> str:
     """A JSON pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
@@ -48,6 +51,7 @@ def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, .
 def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
     template = _QUOTING.get(details["type"])
     expected = template.format(**details.get("ctx", {})) if template else details["msg"]
+    expected = expected.removeprefix(_SAID.get(details["type"], ""))
     missing = details["type"] == "missing"
     place, value = place_of(details["loc"], document, missing=missing)
     found = "nothing" if missing else _FOUND.get(details["type"], kind_of(value))

@@ -1,13 +1,22 @@
-"""After: the same with `response_model`; workers do the rest."""
+"""After: the same with `response_model`; the bus does the rest."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from answerbus.client import SyncClient
+
+TEAMS = ("billing", "shipping", "accounts")  # from a database, say
 
 
 class Route(BaseModel):
     team: str
     urgent: bool
+
+    @field_validator("team")
+    @classmethod
+    def _known(cls, team: str) -> str:
+        if team not in TEAMS:
+            raise ValueError(f"no team of ours; these are {', '.join(TEAMS)}")
+        return team
 
 
 def route(client: SyncClient, ticket_id: str, ticket: str) -> Route:

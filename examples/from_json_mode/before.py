@@ -4,14 +4,22 @@ import json
 import time
 
 from openai import APIError, OpenAI
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, field_validator
 
 ATTEMPTS_MAX = 3
+TEAMS = ("billing", "shipping", "accounts")  # from a database, say
 
 
 class Route(BaseModel):
     team: str
     urgent: bool
+
+    @field_validator("team")
+    @classmethod
+    def _known(cls, team: str) -> str:
+        if team not in TEAMS:
+            raise ValueError(f"no team of ours; these are {', '.join(TEAMS)}")
+        return team
 
 
 def route(client: OpenAI, ticket: str) -> Route | None:

@@ -47,6 +47,8 @@ RULES = [
     rule("has left the warehouse", {"actions": [SAID]}),
     rule("order 4711", {"actions": [CALL]}),
     rule("Third time", MOOD),
+    rule("no team of ours", ROUTE),
+    rule("Who sold me this?", {**ROUTE, "team": "sales"}),
     rule("charged twice", ROUTE),
     {"when": {"contains": "lodash"}, "reply": ANSWERED},
 ]
@@ -223,8 +225,10 @@ def test_after_answers_what_before_answers(stand: Stand) -> None:
         asked_before = before.route(openai, "I was charged twice.")
     with SyncClient(stand.bus.bootstrap, topic_prefix=stand.bus.prefix) as client:
         asked_after = after.route(client, "17", "I was charged twice.")
+        corrected = after.route(client, "18", "Who sold me this?")
 
     assert asked_after.model_dump() == asked_before.model_dump() == ROUTE
+    assert corrected.team == "billing"  # the model was shown what the validator says
 
 
 class chat_completions:  # noqa: N801 - used as a function

@@ -22,9 +22,9 @@ from answerbus.schema_name import schema_name
 from answerbus.wire import clip
 
 AnswerT = TypeVar("AnswerT")
-TypedTerminal = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
+TypedOutcome = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
 
-TYPE_DISAGREES = "the answer satisfies its schema, but not the type that this client reads it with"
+TYPE_DISAGREES = "the answer fits its schema, but breaks a rule of the type that reads it"
 _IDENTITY = {"kind", "name", "version", "wrapped"}
 
 
@@ -74,8 +74,8 @@ class AnswerType(Generic[AnswerT]):
             return _unvalidated(result, error)
         return result.model_copy(update={"answer": answer})
 
-    def read(self, terminal: Terminal) -> "TypedTerminal[AnswerT]":
-        """A terminal with its answer, if it has one, as `typed` gives it."""
+    def read(self, terminal: Terminal) -> "TypedOutcome[AnswerT]":
+        """An outcome with its answer, if it has one, as `typed` gives it."""
         return self.typed(terminal) if isinstance(terminal, Result) else terminal
 
 

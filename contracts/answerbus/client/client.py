@@ -2,34 +2,42 @@
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar, overload
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, Self, cast, overload
 
 from pydantic import JsonValue
-from typing_extensions import TypeForm, Unpack
+from typing_extensions import TypeForm, TypeVar, Unpack
 
 from answerbus import plugins
-from answerbus.client.answer_type import AnswerType, TypedTerminal
+from answerbus.client.answer_type import AnswerType, TypedOutcome
 from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection
+from answerbus.client.controls import PublishedControl
 from answerbus.client.diagnosis import OptionNames
-from answerbus.client.open_requests import OpenRequests
+from answerbus.client.follow import Followed
+from answerbus.client.follow_up import valid_answer
 from answerbus.client.progress import Published, Tell
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
-from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout, timeout_s_of
+from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import Terminal
+from answerbus.limits import REASON_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.topics import DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, RESULTS, Topic
 from answerbus.trace import Trace
+from answerbus.wire import clip
 
-AnswerT = TypeVar("AnswerT")
+AnswerT = TypeVar("AnswerT", default=str)
+AnyAnswerT = TypeVar("AnyAnswerT", default=JsonValue)
+EFFECT_TIMEOUT_S_DEFAULT = 30.0
 
 
-class Client(OpenRequests):
+class Client:
     """A connection to the bus for any number of concurrent asks; use it with `async with`.
 
     `registry` says which types stand for contracts; by default those that are installed, plugins
@@ -61,43 +69,18 @@ class Client(OpenRequests):
     async def __aexit__(self, *raised: object) -> None:
         await self._connection.__aexit__(*raised)
 
-    @overload
     async def ask(
         self,
         instructions: str,
         *,
         workflow_id: str | None = None,
-        response_model: TypeForm[AnswerT],
+        response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
-    ) -> "TypedTerminal[AnswerT]": ...
-
-    @overload
-    async def ask(
-        self,
-        instructions: str,
-        *,
-        workflow_id: str | None = None,
-        timeout_s: Timeout = "default",
-        trace: Trace | None = None,
-        on_progress: Tell | None = None,
-        **asking: Unpack[AskOptions],
-    ) -> "TypedTerminal[str]": ...
-
-    async def ask(
-        self,
-        instructions: str,
-        *,
-        workflow_id: str | None = None,
-        response_model: TypeForm[Any] = str,
-        timeout_s: Timeout = "default",
-        trace: Trace | None = None,
-        on_progress: Tell | None = None,
-        **asking: Unpack[AskOptions],
-    ) -> "TypedTerminal[Any]":
-        """Publish a request and wait for its terminal, at most `timeout_s` (None: for ever).
+    ) -> "TypedOutcome[AnswerT]":
+        """Publish a request and wait for its outcome, at most `timeout_s` (None: for ever).
 
         A request that was asked before (the same `request_id` and `workflow_id`) gives the outcome
         that it had within the last 24 h. Without `timeout_s` it waits 120 s, and for a run until
@@ -105,6 +88,8 @@ class Client(OpenRequests):
         Without a `workflow_id` the request is a workflow of its own: see docs/budgets.md.
         The answer is a `response_model`: the published type of a registered contract, any other
         type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
+        An answer that a validator of your own type refuses is asked for again, with what the
+        validator says, on the budget of the workflow: see docs/own-rules.md.
         `trace` is the span that asks; see `answerbus.trace.read_trace`. `on_progress` is called
         with a Published, with the RetryRequest of each further attempt (where the client may read
         the retries topic), and with a Waiting every second; what it raises ends the wait.
@@ -112,10 +97,12 @@ class Client(OpenRequests):
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
-        terminal = await self.ask_request(
-            request, timeout_s=timeout_s, trace=trace, on_progress=on_progress
-        )
-        return self._read(answers, terminal)
+        left_s = TimeLeft(timeout_s_of(timeout_s, request), time.monotonic)
+
+        async def once(asked: Request) -> Terminal:
+            return await self._connection.ask(asked, left_s(), trace, on_progress)
+
+        return await valid_answer(request, answers, once)
 
     async def ask_request(
         self,
@@ -124,8 +111,8 @@ class Client(OpenRequests):
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
-    ) -> "TypedTerminal[JsonValue]":
-        """Publish a prepared request and wait for its terminal, whose answer stays JSON."""
+    ) -> "TypedOutcome[JsonValue]":
+        """Publish a prepared request and wait for its outcome, whose answer stays JSON."""
         seconds = timeout_s_of(timeout_s, request)
         return await self._connection.ask(request, seconds, trace, on_progress)
 
@@ -137,37 +124,22 @@ class Client(OpenRequests):
         """
         return await self._connection.publish(request, trace)
 
-    @overload
     async def outcome_of(
         self,
         request_id: str,
         workflow_id: str,
         *,
-        response_model: TypeForm[AnswerT],
+        response_model: TypeForm[AnyAnswerT] = JsonValue,  # type: ignore[assignment]
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
-    ) -> "TypedTerminal[AnswerT]": ...
-
-    @overload
-    async def outcome_of(
-        self, request_id: str, workflow_id: str, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
-    ) -> "TypedTerminal[JsonValue]": ...
-
-    async def outcome_of(
-        self,
-        request_id: str,
-        workflow_id: str,
-        *,
-        response_model: TypeForm[Any] | None = None,
-        timeout_s: float | None = TIMEOUT_S_DEFAULT,
-    ) -> "TypedTerminal[Any]":
-        """The terminal of a request that anyone published, from the start of retention on.
+    ) -> "TypedOutcome[AnyAnswerT]":
+        """The outcome of a request that anyone published, from the start of retention on.
 
         Waits for one that is still to come; raises NoAnswerYet when the time is over.
         """
         terminal = await self._connection.find(request_id, workflow_id, timeout_s)
-        if response_model is None:
-            return terminal
-        return self._read(AnswerType.of(response_model, self._registry), terminal)
+        if cast("object", response_model) is JsonValue:
+            return cast("TypedOutcome[AnyAnswerT]", terminal)
+        return AnswerType.of(response_model, self._registry).read(terminal)
 
     @overload
     def subscribe(
@@ -216,12 +188,91 @@ class Client(OpenRequests):
         topics = [topic for topic, is_wanted in wanted.items() if is_wanted]
         return self._subscription(answers, group_id, topics, consumer, children=children)
 
-    # What a FakeClient does in its own way.
+    def follow(
+        self,
+        request_id: str,
+        workflow_id: str,
+        *,
+        after: str | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[Followed]:
+        """What a run does, as it comes: steps, ends of calls, approvals asked for, controls.
 
-    def _read(self, answers: AnswerType[AnswerT], terminal: Terminal) -> "TypedTerminal[AnswerT]":
-        return answers.read(terminal)
+        Its outcome comes last, and ends the iteration. Without more it begins at the start of
+        retention, `since` at a moment by Kafka's clock, and `after` behind an item that was given
+        before, also by another process: a `position` is a text that can be kept. It waits for ever
+        for what is still to come, and through an absence of Kafka.
+        """
+        return self._connection.follow(request_id, workflow_id, after, since)
 
-    def _subscription(
+    async def position(self, workflow_id: str) -> str:
+        """Where `follow` begins, as its `after`, to give nothing that is there by now."""
+        return await self._connection.position(workflow_id)
+
+    async def cancel(
+        self, request_id: str, workflow_id: str, *, by: str, reason: str
+    ) -> PublishedControl:
+        """End an open request, a run or not, with its calls: a dead letter `cancelled`.
+
+        A request that no worker has read yet is cancelled when it is read; one that has had its
+        outcome stays as it is. `effect_of` says which.
+        """
+        return await self._connection.control(
+            Cancel(
+                scope="request",
+                request_id=request_id,
+                workflow_id=workflow_id,
+                by=by,
+                reason=reason,
+                at=_now(),
+            )
+        )
+
+    async def cancel_workflow(self, workflow_id: str, *, by: str, reason: str) -> PublishedControl:
+        """End all requests of a workflow that are open by now."""
+        return await self._connection.control(
+            Cancel(scope="workflow", workflow_id=workflow_id, by=by, reason=reason, at=_now())
+        )
+
+    async def approve(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
+        """Let a call run that awaits it, once, and with the arguments that `asked` shows.
+
+        Needs the right to write `approvals`, which operators have and applications do not. The
+        event says the user of Kafka as its `by`, and this `by` as `said_by`.
+        """
+        return await self._decide(asked, "approved", by, reason)
+
+    async def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
+        """Refuse a call that awaits approval; the run goes on, and its model is shown it."""
+        return await self._decide(asked, "denied", by, reason)
+
+    async def effect_of(
+        self, published: PublishedControl, *, timeout_s: float | None = EFFECT_TIMEOUT_S_DEFAULT
+    ) -> ControlApplied | None:
+        """What a control came to, once its lane has read it; None if not within `timeout_s`."""
+        return await self._connection.effect_of(published, timeout_s)
+
+    async def _decide(
+        self,
+        asked: ApprovalRequested,
+        decision: Literal["approved", "denied"],
+        by: str,
+        reason: str,
+    ) -> PublishedControl:
+        return await self._connection.control(
+            Approval(
+                call_id=asked.call_id,
+                args_digest=asked.args_digest,
+                decision=decision,
+                by=clip(self._connection.principal, REASON_BYTES_MAX),
+                said_by=by,
+                reason=reason,
+                workflow_id=asked.workflow_id,
+                at=_now(),
+            )
+        )
+
+    def _subscription(  # what a FakeClient does in its own way
         self,
         answers: AnswerType[AnswerT],
         group_id: str,
@@ -231,6 +282,10 @@ class Client(OpenRequests):
         children: bool,
     ) -> Subscription[AnswerT, Any]:
         return Subscription(self._bus, answers, group_id, options, topics, children=children)
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 def _new_id() -> str:

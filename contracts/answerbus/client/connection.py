@@ -1,6 +1,7 @@
 """A client's operations on events: publish a request, wait for its terminal, find it."""
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
@@ -14,6 +15,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.controls import PublishedControl, find_effect, publish_control
 from answerbus.client.errors import BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
+from answerbus.client.follow_up import is_follow_up
 from answerbus.client.history import find_past_terminal, find_terminal
 from answerbus.client.progress import Published, Tell, retries_of, with_retries
 from answerbus.client.request_id import is_new
@@ -80,14 +82,17 @@ class Connection:
         trace: Trace | None = None,
         tell: Tell | None = None,
     ) -> Terminal:
-        """Publish, and wait for the first terminal; raises NoAnswerYet.
+        """Publish, and wait for the outcome; raises NoAnswerYet.
 
-        A request that was asked before may have had its terminal: it is looked for meanwhile.
+        A request that was asked before may have had its outcome: it is looked for meanwhile. A
+        follow-up that was published before with other words of its validator goes on.
         """
         terminals = await self._reader()
         partition = self._layout.owner(request.workflow_id)
+        value = request_record(request, trace).value
+        digest = None if is_follow_up(request.request_id) else _digest(value)
         async with (
-            terminals.awaiting(RequestKey.of(request), partition) as terminal,
+            terminals.awaiting(RequestKey.of(request), partition, digest) as terminal,
             self._looking_back(request, terminal),
         ):
             if tell is None:
@@ -192,6 +197,11 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
             f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
         )
     return record
+
+
+def _digest(value: bytes) -> str:
+    """As a dead letter names a record."""
+    return "sha256:" + hashlib.sha256(value).hexdigest()
 
 
 async def _in_time(

@@ -16,10 +16,9 @@ from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, pos
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
-from answerbus.client.terminals import is_of_others, terminal_of
+from answerbus.client.terminals import end_of, is_of_others
 from answerbus.client.turns import in_turns
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
-from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import decode
 from answerbus.event import Terminal
 from answerbus.request_key import RequestKey
@@ -153,14 +152,6 @@ class _Run:
 
 def _after(record: Record) -> int:
     return int(record.end if isinstance(record, Unreadable) else record.offset + 1)
-
-
-def end_of(record: Record, request: RequestKey) -> Terminal | None:
-    """The terminal of the request. A letter about another record under its id ends nothing."""
-    terminal = terminal_of(record, {request})
-    if isinstance(terminal, DeadLetter) and isinstance(terminal.cause, ConflictingId):
-        return None
-    return terminal
 
 
 def step_event_of(record: Record, request: RequestKey) -> StepEvent | None:

@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.terminals import TOPICS, terminal_of
+from answerbus.client.terminals import TOPICS, end_of
 from answerbus.client.turns import in_turns
 from answerbus.event import Terminal
 from answerbus.request_key import RequestKey
@@ -79,7 +79,7 @@ async def _between(
 
 async def _first(records: Collection[Record], request: RequestKey) -> Terminal | None:
     async for record in in_turns(records):
-        if (terminal := terminal_of(record, {request})) is not None:
+        if (terminal := end_of(record, request)) is not None:
             return terminal
     return None
 

@@ -1,6 +1,7 @@
 """The client for scripts and notebooks: the same calls as Client, without `await`."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from datetime import datetime
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
@@ -8,25 +9,26 @@ from typing import Any, Literal, Self, TypeVar, overload
 from pydantic import JsonValue
 from typing_extensions import TypeForm, Unpack
 
-from answerbus.client.answer_type import TypedTerminal
+from answerbus.client.answer_type import TypedOutcome
 from answerbus.client.ask_options import AskOptions
-from answerbus.client.client import Client
+from answerbus.client.client import EFFECT_TIMEOUT_S_DEFAULT, AnswerT, AnyAnswerT, Client
+from answerbus.client.controls import PublishedControl
+from answerbus.client.follow import Followed
 from answerbus.client.loop_thread import LoopThread
 from answerbus.client.progress import Progress, Published, Tell
-from answerbus.client.sync_open_requests import SyncOpenRequests
 from answerbus.client.sync_subscription import SyncSubscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout
+from answerbus.control import ApprovalRequested, ControlApplied
 from answerbus.dead_letter import DeadLetter
 from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.topics import PREFIX_DEFAULT
 from answerbus.trace import Trace
 
-AnswerT = TypeVar("AnswerT")
 T = TypeVar("T")
 
 
-class SyncClient(SyncOpenRequests):
+class SyncClient:
     """A connection to the bus for code without `async`; parameters and errors are Client's.
 
         with SyncClient("localhost:9092") as client:
@@ -83,39 +85,30 @@ class SyncClient(SyncOpenRequests):
     ) -> None:
         self.close()
 
-    @overload
     def ask(
         self,
         instructions: str,
         *,
         workflow_id: str | None = None,
-        response_model: TypeForm[AnswerT],
+        response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
         **asking: Unpack[AskOptions],
-    ) -> "TypedTerminal[AnswerT]": ...
-
-    @overload
-    def ask(
-        self,
-        instructions: str,
-        *,
-        workflow_id: str | None = None,
-        timeout_s: Timeout = "default",
-        trace: Trace | None = None,
-        on_progress: Tell | None = None,
-        **asking: Unpack[AskOptions],
-    ) -> "TypedTerminal[str]": ...
-
-    def ask(
-        self, instructions: str, *, on_progress: Tell | None = None, **asking: Any
-    ) -> "TypedTerminal[Any]":
+    ) -> "TypedOutcome[AnswerT]":
         """See `Client.ask`."""
-        outcome: TypedTerminal[Any] = self._with_progress(
-            lambda tell: self._client.ask(instructions, on_progress=tell, **asking), on_progress
+        return self._with_progress(
+            lambda tell: self._client.ask(
+                instructions,
+                workflow_id=workflow_id,
+                response_model=response_model,
+                timeout_s=timeout_s,
+                trace=trace,
+                on_progress=tell,
+                **asking,
+            ),
+            on_progress,
         )
-        return outcome
 
     def ask_request(
         self,
@@ -124,7 +117,7 @@ class SyncClient(SyncOpenRequests):
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
         on_progress: Tell | None = None,
-    ) -> "TypedTerminal[JsonValue]":
+    ) -> "TypedOutcome[JsonValue]":
         """See `Client.ask_request`."""
         return self._with_progress(
             lambda tell: self._client.ask_request(
@@ -137,26 +130,20 @@ class SyncClient(SyncOpenRequests):
         """See `Client.publish`."""
         return self._thread.call(self._client.publish(request, trace=trace))
 
-    @overload
     def outcome_of(
         self,
         request_id: str,
         workflow_id: str,
         *,
-        response_model: TypeForm[AnswerT],
+        response_model: TypeForm[AnyAnswerT] = JsonValue,  # type: ignore[assignment]
         timeout_s: float | None = TIMEOUT_S_DEFAULT,
-    ) -> "TypedTerminal[AnswerT]": ...
-
-    @overload
-    def outcome_of(
-        self, request_id: str, workflow_id: str, *, timeout_s: float | None = TIMEOUT_S_DEFAULT
-    ) -> "TypedTerminal[JsonValue]": ...
-
-    def outcome_of(self, request_id: str, workflow_id: str, **more: Any) -> "TypedTerminal[Any]":
+    ) -> "TypedOutcome[AnyAnswerT]":
         """See `Client.outcome_of`."""
-        finding = self._client.outcome_of(request_id, workflow_id, **more)
-        outcome: TypedTerminal[Any] = self._thread.call(finding)
-        return outcome
+        return self._thread.call(
+            self._client.outcome_of(
+                request_id, workflow_id, response_model=response_model, timeout_s=timeout_s
+            )
+        )
 
     @overload
     def subscribe(
@@ -191,6 +178,47 @@ class SyncClient(SyncOpenRequests):
             self._thread,
         )
 
+    def follow(
+        self,
+        request_id: str,
+        workflow_id: str,
+        *,
+        after: str | None = None,
+        since: datetime | None = None,
+    ) -> Iterator[Followed]:
+        """See `Client.follow`."""
+        events = self._client.follow(request_id, workflow_id, after=after, since=since)
+        while (followed := self._thread.call(_next(events))) is not None:
+            yield followed
+
+    def position(self, workflow_id: str) -> str:
+        """See `Client.position`."""
+        return self._thread.call(self._client.position(workflow_id))
+
+    def cancel(
+        self, request_id: str, workflow_id: str, *, by: str, reason: str
+    ) -> PublishedControl:
+        """See `Client.cancel`."""
+        return self._thread.call(self._client.cancel(request_id, workflow_id, by=by, reason=reason))
+
+    def cancel_workflow(self, workflow_id: str, *, by: str, reason: str) -> PublishedControl:
+        """See `Client.cancel_workflow`."""
+        return self._thread.call(self._client.cancel_workflow(workflow_id, by=by, reason=reason))
+
+    def approve(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
+        """See `Client.approve`."""
+        return self._thread.call(self._client.approve(asked, by=by, reason=reason))
+
+    def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
+        """See `Client.deny`."""
+        return self._thread.call(self._client.deny(asked, by=by, reason=reason))
+
+    def effect_of(
+        self, published: PublishedControl, *, timeout_s: float | None = EFFECT_TIMEOUT_S_DEFAULT
+    ) -> ControlApplied | None:
+        """See `Client.effect_of`."""
+        return self._thread.call(self._client.effect_of(published, timeout_s=timeout_s))
+
     def _with_progress(
         self, work: Callable[[Tell | None], Coroutine[Any, Any, T]], on_progress: Tell | None
     ) -> T:
@@ -207,3 +235,7 @@ class SyncClient(SyncOpenRequests):
         except BaseException:
             future.cancel()
             raise
+
+
+async def _next(events: AsyncIterator[Followed]) -> Followed | None:
+    return await anext(events, None)

@@ -5,6 +5,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from aiokafka import ConsumerRecord, TopicPartition
 
@@ -14,7 +15,7 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
-from answerbus.dead_letter import DeadLetter
+from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Terminal
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -35,7 +36,7 @@ class Terminals:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._waiting: defaultdict[RequestKey, list[asyncio.Future[Terminal]]] = defaultdict(list)
+        self._waiting: defaultdict[RequestKey, list[_Waiter]] = defaultdict(list)
         self._waiters: Counter[int] = Counter()
         self._open: set[int] = set()
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -63,11 +64,16 @@ class Terminals:
 
     @asynccontextmanager
     async def awaiting(
-        self, request: RequestKey, partition: int
+        self, request: RequestKey, partition: int, digest: str | None
     ) -> AsyncIterator[asyncio.Future[Terminal]]:
-        """A future for the first terminal of the request from this moment on."""
+        """A future for the outcome of the request from this moment on.
+
+        That its id is known with another body concerns the record with this digest alone; the
+        request of that id goes on.
+        """
         future: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
-        self._waiting[request].append(future)
+        waiter = _Waiter(future, digest)
+        self._waiting[request].append(waiter)
         self._waiters[partition] += 1
         try:
             await self._follow(partition)
@@ -75,7 +81,7 @@ class Terminals:
         finally:
             if not future.cancel() and not future.cancelled():
                 future.exception()  # looked at, so that asyncio does not report it as forgotten
-            self._waiting[request].remove(future)
+            self._waiting[request].remove(waiter)
             if not self._waiting[request]:
                 del self._waiting[request]
             self._waiters[partition] -= 1
@@ -119,16 +125,32 @@ class Terminals:
         terminal = terminal_of(record, self._waiting)
         request = request_of(terminal) if terminal is not None else None
         if terminal is not None and request is not None:
-            for future in self._waiting[request]:
-                if not future.done():
-                    future.set_result(terminal)
+            for waiter in self._waiting[request]:
+                if not waiter.outcome.done() and ends(terminal, waiter.digest):
+                    waiter.outcome.set_result(terminal)
 
     def _end(self, error: Exception) -> None:
         self._ended = self._ended or error
-        for futures in self._waiting.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(self._ended)
+        for waiters in self._waiting.values():
+            for waiter in waiters:
+                if not waiter.outcome.done():
+                    waiter.outcome.set_exception(self._ended)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiter:
+    outcome: asyncio.Future[Terminal]
+    digest: str | None  # of the record that it published
+
+
+def ends(terminal: Terminal, digest: str | None = None) -> bool:
+    """Whether it is the outcome of its request, or of the record with this digest.
+
+    That an id is known with another body does not end the request of that id.
+    """
+    if not (isinstance(terminal, DeadLetter) and isinstance(terminal.cause, ConflictingId)):
+        return True
+    return terminal.raw is not None and terminal.raw.digest == digest
 
 
 def terminal_of(record: Record, requests: Container[RequestKey]) -> Terminal | None:
@@ -149,6 +171,12 @@ def terminal_of(record: Record, requests: Container[RequestKey]) -> Terminal | N
             return None
         case _:
             return None
+
+
+def end_of(record: Record, request: RequestKey) -> Terminal | None:
+    """The outcome of the request. A letter about another record under its id ends nothing."""
+    terminal = terminal_of(record, {request})
+    return terminal if terminal is not None and ends(terminal) else None
 
 
 def request_of(terminal: Terminal) -> RequestKey | None:

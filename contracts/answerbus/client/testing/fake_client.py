@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import TypeForm, Unpack
 
-from answerbus.client.answer_type import AnswerT, AnswerType, TypedTerminal
+from answerbus.client.answer_type import AnswerT, AnswerType
 from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.client import Client
 from answerbus.client.connection import request_record
@@ -19,7 +19,6 @@ from answerbus.client.testing.fake_subscription import FakeSubscription
 from answerbus.client.testing.replies import Reply
 from answerbus.control import Approval, Cancel
 from answerbus.envelope import encode
-from answerbus.event import Terminal
 from answerbus.outcome import Result
 from answerbus.registry import Registry
 from answerbus.request import Request
@@ -91,8 +90,12 @@ class FakeClient(Client):
         message = "As another service asks."
         request = make_request(message, workflow_id, answers.ref, new_id, asking)
         terminal = self._fake.take(request_record(request, None), reply).terminal
-        if terminal is not None:
-            self._read(answers, terminal)
+        if isinstance(terminal, Result) and not isinstance(answers.read(terminal), Result):
+            raise FakeClientError(
+                "The delivered answer does not fit the type that was asked for: "
+                f"{answers.read(terminal)} Where a subscriber's way with such an answer is what "
+                "you test, deliver it as `unvalidated`."
+            )
 
     def deliver_step(self, event: StepEvent) -> None:
         """What a run does before its outcome, for `follow` and `effect_of`."""
@@ -102,15 +105,6 @@ class FakeClient(Client):
     def deliver_bytes(self, value: bytes | None, topic: Topic = RESULTS) -> None:
         """A record that may be anything, for what a subscriber does with an Undecodable."""
         self._fake.put(topic.full_name(PREFIX_DEFAULT), value, [])
-
-    def _read(self, answers: AnswerType[AnswerT], terminal: Terminal) -> "TypedTerminal[AnswerT]":
-        outcome = super()._read(answers, terminal)
-        if isinstance(terminal, Result) and not isinstance(outcome, Result):
-            raise FakeClientError(
-                f"The prepared answer does not fit the type that was asked for: {outcome} Where "
-                "such an answer is what you test, prepare it as `unvalidated`."
-            )
-        return outcome
 
     def _subscription(
         self,

@@ -9,15 +9,17 @@ from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection, request_record
 from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import NoAnswerYet
-from answerbus.client.follow import Followed, end_of, step_event_of
+from answerbus.client.follow import Followed, step_event_of
+from answerbus.client.follow_up import is_follow_up
 from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
 from answerbus.client.progress import Published, Tell
-from answerbus.client.terminals import terminal_of
+from answerbus.client.terminals import end_of, ends
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
 from answerbus.control import UNPROVED, Approval, Cancel, ControlApplied
 from answerbus.envelope import decode
 from answerbus.event import Terminal
+from answerbus.explain import failure_text
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import STEPS
@@ -58,27 +60,23 @@ class FakeConnection(Connection):
         taken = self._fake.take(request_record(request, trace))
         if tell is not None:
             tell(taken.published)
-        if taken.terminal is not None:
+        is_copy = is_follow_up(request.request_id)  # maybe in other words of its validator
+        if taken.terminal is not None and (ends(taken.terminal) or not is_copy):
             return taken.terminal
-        for record in self._fake.outcomes:  # of the same request, asked before
-            if (terminal := terminal_of(record, {RequestKey.of(request)})) is not None:
-                return terminal
+        if (terminal := self._outcome_of(RequestKey.of(request))) is not None:
+            return terminal  # it was asked before
         if not taken.is_prepared:
-            raise FakeClientError(
-                "The test has prepared no outcome for a request with the instructions "
-                f"{request.context.instructions!r}: call `prepare(answered(…))` before."
-            )
+            raise FakeClientError(_unprepared(request))
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
         """See Connection."""
         self._check_open()
         await asyncio.sleep(0)
-        request = RequestKey(workflow_id, request_id)
-        for record in self._fake.outcomes:
-            if (terminal := terminal_of(record, {request})) is not None:
-                return terminal
-        raise NoAnswerYet(request_id, workflow_id, timeout_s)
+        terminal = self._outcome_of(RequestKey(workflow_id, request_id))
+        if terminal is None:
+            raise NoAnswerYet(request_id, workflow_id, timeout_s)
+        return terminal
 
     async def follow(
         self,
@@ -95,8 +93,7 @@ class FakeConnection(Connection):
         for record in records[begin:]:
             if (event := step_event_of(record, request)) is not None:
                 yield Followed(event, _position(record.offset + 1))
-        ends = (end_of(record, request) for record in records)
-        terminal = next((end for end in ends if end is not None), None)
+        terminal = self._outcome_of(request)
         if terminal is None:
             raise NoAnswerYet(request_id, workflow_id, None)
         yield Followed(terminal, _position(len(records)))
@@ -133,6 +130,10 @@ class FakeConnection(Connection):
                 return event
         return None
 
+    def _outcome_of(self, request: RequestKey) -> Terminal | None:
+        found = (end_of(record, request) for record in self._fake.outcomes)
+        return next((terminal for terminal in found if terminal is not None), None)
+
     def _check_open(self) -> None:
         if not self._is_open:
             raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
@@ -140,3 +141,16 @@ class FakeConnection(Connection):
 
 def _position(offset: int) -> str:
     return position_of({(topic.name, PARTITION): offset for topic in FOLLOWED_TOPICS})
+
+
+def _unprepared(request: Request) -> str:
+    if is_follow_up(request.request_id) and request.prior:
+        broken = failure_text(request.prior[-1].failure)
+        return (
+            f"The prepared answer breaks a rule of its type ({broken}), so that the model "
+            "is asked again: prepare an outcome for that, too, or the answer as `unvalidated`."
+        )
+    return (
+        "The test has prepared no outcome for a request with the instructions "
+        f"{request.context.instructions!r}: call `prepare(answered(…))` before."
+    )

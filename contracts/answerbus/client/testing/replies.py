@@ -94,6 +94,7 @@ def dead_letter(cause: Cause) -> Reply:
         request=asked.request,
         raw=None,
         origin=asked.origin,
+        prior=asked.request.prior,
         account=asked.account,
         at=asked.now,
         labels=asked.request.labels,

@@ -105,7 +105,8 @@ def _in_words(problem: failure.Problem) -> str:
     found = problem.found + (f" ({problem.excerpt})" if problem.excerpt else "")
     wrong = f"found {found} at " if found else ""
     expected = problem.expected.removeprefix("Input should be ")  # as pydantic says it
-    return f"{wrong}{problem.path or '/'}: expected {expected}"
+    verb = "" if problem.says_itself else "expected "
+    return f"{wrong}{problem.path or '/'}: {verb}{expected}"
 
 
 def _faults(failed: failure.Failure) -> object:

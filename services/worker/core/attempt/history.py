@@ -20,10 +20,13 @@ def with_failure(
     answer: JsonValue,
     answer_digest: str | None = None,
 ) -> tuple[Prior, ...]:
-    """The earlier attempts and this one, with how often its answer has come."""
+    """The earlier attempts and this one, with how often its answer has come.
+
+    A request may come with attempts of those before it: numbers grow over all of them.
+    """
     equal = (e.times for e in prior if answer_digest and e.answer_digest == answer_digest)
     entry = Prior(
-        attempt=attempt,
+        attempt=max(attempt, prior[-1].attempt + 1 if prior else 0),
         failure=failed,
         answer=answer,
         answer_digest=answer_digest,
