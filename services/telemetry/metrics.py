@@ -145,7 +145,7 @@ LANE_HELD_BACK = Metric(
     "answerbus_lane_held_back_seconds",
     "gauge",
     ("partition",),
-    "How long an open transaction of somebody else has kept a lane from reading its requests.",
+    "How long an open transaction of somebody else has kept a lane from reading on.",
 )
 OLDEST = Metric(
     "answerbus_lane_oldest_request_age_seconds",

@@ -43,7 +43,7 @@ from services.worker.adapters.kafka.prompt_secret import prompt_secret
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.resumption_check import ResumptionCheck
 from services.worker.adapters.kafka.rights_check import check_rights
-from services.worker.adapters.kafka.run_consumers import reading_for_runs
+from services.worker.adapters.kafka.run_consumers import SignalConsumer, reading_for_runs
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
 from services.worker.adapters.kafka.transaction_monitor import watching_transactions
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
@@ -153,7 +153,8 @@ async def _serve(
     probe = Probe(ends, partial(broker_check.refused, kafka, options))
     watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
     coordinator, brokers, state = Coordinator(kafka), BrokerMonitor(kafka), monitor.settings_state
-    transactions = watching_transactions(consumer.current, kafka)
+    signals = SignalConsumer()
+    transactions = watching_transactions((consumer.current, signals.current), kafka)
     watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
     watched = replace(watched, transactions=transactions, tools=tools)
     health = _health(watched, live, counts, clock)
@@ -174,7 +175,7 @@ async def _serve(
     own = (profiles, coordinator.run(lambda: membership.is_outside), looks, settling)
     watches = (others.run(), transactions.run(), watch_clock(kafka, clock), monitor.run(), *own)
     watching = [asyncio.create_task(watch) for watch in watches]
-    watching += await _reading_for_runs(settings, context, tools, membership)
+    watching += await _reading_for_runs(settings, context, tools, membership, signals)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
@@ -197,7 +198,11 @@ def _health(
 
 
 async def _reading_for_runs(
-    settings: Settings, context: Context, tools: KnownTools, membership: Membership
+    settings: Settings,
+    context: Context,
+    tools: KnownTools,
+    membership: Membership,
+    signals: SignalConsumer,
 ) -> list["asyncio.Task[None]"]:
     """Without agents too: people cancel plain requests, and runs may be open from before."""
     if not context.runs.is_on:
@@ -209,6 +214,7 @@ async def _reading_for_runs(
         tools,
         lambda: membership.lifecycles,
         context.planner if context.runs.has_agents else None,
+        signals,
         shared_cards=settings.worker.shared_cards,
     )
 

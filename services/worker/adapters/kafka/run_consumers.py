@@ -21,12 +21,29 @@ FETCH_WAIT_MS = 250
 RARE_FETCH_WAIT_MS = 500  # of cards; and of cancellations, where there are no agents
 
 
+class SignalConsumer:
+    """The consumer of signals of this moment; None before the first, and where none is read."""
+
+    def __init__(self) -> None:
+        self._current: RecordConsumer | None = None
+
+    def current(self) -> RecordConsumer | None:
+        """It may be about to start, or closed."""
+        return self._current
+
+    def made(self, make: Callable[[], RecordConsumer]) -> RecordConsumer:
+        """Another one."""
+        self._current = make()
+        return self._current
+
+
 async def reading_for_runs(
     settings: KafkaSettings,
     options: Mapping[str, Any],
     known_tools: KnownTools,
     lifecycles: Callable[[], Mapping[int, Lifecycle]],
     planner: Planner | None,
+    signals: SignalConsumer,
     *,
     shared_cards: bool = False,
 ) -> list["asyncio.Task[None]"]:
@@ -48,7 +65,8 @@ async def reading_for_runs(
         return topic_name(settings, topic)
 
     wait_ms = FETCH_WAIT_MS if planner else RARE_FETCH_WAIT_MS
-    reader = RunReader(partial(consumer, wait_ms), name_of, lifecycles, poll_ms=wait_ms)
+    new_consumer = partial(signals.made, partial(consumer, wait_ms))
+    reader = RunReader(new_consumer, name_of, lifecycles, poll_ms=wait_ms)
     if planner is None:
         return [asyncio.create_task(reader.run())]
     rarely = partial(consumer, RARE_FETCH_WAIT_MS)

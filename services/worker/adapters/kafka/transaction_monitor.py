@@ -1,9 +1,9 @@
-"""Watches for open transactions that keep requests from being read, and names whose they are."""
+"""Watches for open transactions that keep records from being read, and names whose they are."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
@@ -27,10 +27,10 @@ Asks = Callable[[TopicPartition], Coroutine[Any, Any, object | None]]
 
 
 class Consumer(Protocol):
-    """The part of the group's consumer that knows where partitions end."""
+    """The part of a consumer that knows where partitions end."""
 
     def assignment(self) -> Collection[TopicPartition]:
-        """Those that we have."""
+        """Those that it reads."""
         ...
 
     def leader_of(self, place: TopicPartition) -> int | None:
@@ -52,8 +52,9 @@ class Consumer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Requests between two offsets cannot be read, `since` so long in loop time; `who` is known."""
+    """Records between two offsets cannot be read, `since` so long in loop time; `who` is known."""
 
+    place: TopicPartition
     stable: int
     end: int
     since: float
@@ -62,87 +63,98 @@ class HeldBack:
     def describe(self, lasts_s: float) -> str:
         """For an operator."""
         return (
-            f"an open transaction holds its requests from offset {self.stable} to {self.end} back "
-            f"for {lasts_s:.0f} s ({self.who or 'its producer is not known yet'}): end its "
+            f"an open transaction holds {self.place.topic} from offset {self.stable} to {self.end} "
+            f"back for {lasts_s:.0f} s ({self.who or 'its producer is not known yet'}): end its "
             "producer, or abort it with `kafka-transactions.sh`"
         )
 
 
 class TransactionMonitor:
-    """By partition of the requests topic; `ask` finds out whose transaction it is."""
+    """Of all that some consumers read; `ask` finds out whose transaction it is."""
 
-    def __init__(self, current: Callable[[], Consumer], ask: Asks) -> None:
-        self._current, self._ask = current, ask
-        self._held: Mapping[int, HeldBack] = {}
+    def __init__(self, consumers: Sequence[Callable[[], Consumer | None]], ask: Asks) -> None:
+        """A consumer is None while there is none."""
+        self._consumers, self._ask = consumers, ask
+        self._held: list[Mapping[TopicPartition, HeldBack]] = [{} for _ in consumers]
 
     async def run(self) -> None:
         """Look for ever."""
         await rounds("the question for open transactions", self.look, LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Compare where each of our partitions ends with where it can be read to."""
-        try:
-            await self._look()
-        except Exception as error:  # what is wrong with Kafka is named elsewhere
-            _log.debug("open transactions were not looked for: %s", describe_error(error))
+        """Compare where each partition ends with where it can be read to."""
+        for number, current in enumerate(self._consumers):
+            try:
+                self._held[number] = await self._look(current(), self._held[number])
+            except Exception as error:  # what is wrong with Kafka is named elsewhere
+                _log.debug("open transactions were not looked for: %s", describe_error(error))
 
-    async def _look(self) -> None:
-        consumer = self._current()
+    async def _look(
+        self, consumer: Consumer | None, before: Mapping[TopicPartition, HeldBack]
+    ) -> Mapping[TopicPartition, HeldBack]:
+        if consumer is None:
+            return {}
         places = [at for at in consumer.assignment() if consumer.leader_of(at) not in _NO_LEADER]
         ends = await bounded(consumer.high_watermarks(places), ASK_TIMEOUT_S)
         stable = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
-        self._held = {
-            place.partition: self._known(place, stable[place], ends[place])
+        held = [
+            _known(HeldBack(place, stable[place], ends[place], _now()), before.get(place))
             for place in places
             if stable[place] < ends[place]
-        }
-        await asyncio.gather(*map(self._name, places))
+        ]
+        named = await asyncio.gather(*map(self._named, held))
+        return {found.place: found for found in named}
 
     def problem_of(self, partition: int) -> str | None:
         """Why its lane waits, once it has for HELD_S."""
+        held = self._longest(partition)
         lasts_s = self.held_s(partition)
-        return self._held[partition].describe(lasts_s) if lasts_s >= HELD_S else None
+        return held.describe(lasts_s) if held and lasts_s >= HELD_S else None
 
     def held_s(self, partition: int) -> float:
-        """How long its requests have been held back."""
-        held = self._held.get(partition)
+        """How long something of its lane has been held back."""
+        held = self._longest(partition)
         return _now() - held.since if held else 0.0
 
-    def _known(self, place: TopicPartition, stable: int, end: int) -> HeldBack:
-        """Since it was first seen there: what is decided has not come any further."""
-        before = self._held.get(place.partition)
-        if before is None or before.stable != stable:
-            return HeldBack(stable, end, _now())
-        return HeldBack(stable, end, before.since, before.who)
+    def _longest(self, partition: int) -> HeldBack | None:
+        held = [found for each in self._held for found in each.values()]
+        mine = (found for found in held if found.place.partition == partition)
+        return min(mine, key=lambda found: found.since, default=None)
 
-    async def _name(self, place: TopicPartition) -> None:
+    async def _named(self, held: HeldBack) -> HeldBack:
         """Asked once, when it has lasted too long; the log has it then."""
-        held = self._held.get(place.partition)
-        if held is None or held.who or self.held_s(place.partition) < HELD_S:
-            return
+        lasts_s = _now() - held.since
+        if held.who or lasts_s < HELD_S:
+            return held
         try:
-            found = await bounded(self._ask(place), ASK_TIMEOUT_S)
+            found = await bounded(self._ask(held.place), ASK_TIMEOUT_S)
         except Exception as error:
             who = f"its producer cannot be named: {describe_error(error)}"
         else:
             if found is None:
-                return  # it has ended meanwhile
+                return held  # it has ended meanwhile
             who = str(found)
-        named = HeldBack(held.stable, held.end, held.since, who)
-        self._held = {**self._held, place.partition: named}
-        lasts_s = self.held_s(place.partition)
-        _log.warning("lane %d waits: %s", place.partition, named.describe(lasts_s))
+        named = replace(held, who=who)
+        _log.warning("lane %d waits: %s", held.place.partition, named.describe(lasts_s))
+        return named
+
+
+def _known(held: HeldBack, before: HeldBack | None) -> HeldBack:
+    """Since it was first seen there: what is decided has not come any further."""
+    if before is None or before.stable != held.stable:
+        return held
+    return replace(held, since=before.since, who=before.who)
 
 
 def watching_transactions(
-    current: Callable[[], Consumer], settings: KafkaSettings
+    consumers: Sequence[Callable[[], Consumer | None]], settings: KafkaSettings
 ) -> TransactionMonitor:
     """One that asks brokers of the settings, with a client for each question."""
 
     def ask(place: TopicPartition) -> Coroutine[Any, Any, object | None]:
         return first_open_transaction(client_options(settings), place)
 
-    return TransactionMonitor(current, ask)
+    return TransactionMonitor(consumers, ask)
 
 
 def _now() -> float:

@@ -49,7 +49,7 @@ class Owners:
 def test_it_is_named_once_it_has_lasted_and_its_owner_is_asked_once() -> None:
     async def main() -> None:
         consumer, owners = FakeConsumer(), Owners(WHOSE)
-        monitor = TransactionMonitor(lambda: consumer, owners.ask)
+        monitor = TransactionMonitor([lambda: consumer], owners.ask)
         await monitor.look()
         assert (monitor.problem_of(3), owners.asked) == (None, 0)
         await asyncio.sleep(HELD_S)
@@ -59,7 +59,7 @@ def test_it_is_named_once_it_has_lasted_and_its_owner_is_asked_once() -> None:
 
         text = monitor.problem_of(3)
         assert text
-        assert text.startswith("an open transaction holds its requests from offset 7 to 10 back")
+        assert text.startswith("an open transaction holds requests from offset 7 to 10 back")
         assert "transactional id a-stranger, producer id 4711, epoch 2, from offset 7" in text
         assert owners.asked == 1
         assert (monitor.problem_of(4), monitor.held_s(4)) == (None, 0.0)
@@ -74,7 +74,7 @@ def test_it_is_named_once_it_has_lasted_and_its_owner_is_asked_once() -> None:
 def test_each_transaction_that_ends_in_time_counts_anew() -> None:
     async def main() -> None:
         consumer, owners = FakeConsumer(), Owners()
-        monitor = TransactionMonitor(lambda: consumer, owners.ask)
+        monitor = TransactionMonitor([lambda: consumer], owners.ask)
         for stable in range(7, 20):
             consumer.stable, consumer.end = stable, stable + 1
             await monitor.look()
@@ -88,7 +88,7 @@ def test_each_transaction_that_ends_in_time_counts_anew() -> None:
 def test_an_owner_that_cannot_be_named_hides_no_transaction() -> None:
     async def main() -> None:
         consumer, owners = FakeConsumer(), Owners(None, ConnectionError("away"))
-        monitor = TransactionMonitor(lambda: consumer, owners.ask)
+        monitor = TransactionMonitor([lambda: consumer], owners.ask)
         await monitor.look()
         await asyncio.sleep(HELD_S)
         await monitor.look()
@@ -104,13 +104,32 @@ def test_while_kafka_does_not_answer_what_was_known_holds() -> None:
     async def main() -> None:
         consumer = FakeConsumer()
         reached: list[FakeConsumer] = [consumer]
-        monitor = TransactionMonitor(lambda: reached[0], Owners(WHOSE).ask)
+        monitor = TransactionMonitor([lambda: reached[0]], Owners(WHOSE).ask)
         await monitor.look()
         await asyncio.sleep(HELD_S)
         reached.clear()
         await monitor.look()
 
         assert monitor.problem_of(3)
+
+    run(main())
+
+
+def test_each_consumer_is_looked_at_also_while_another_fails_or_is_not_there() -> None:
+    async def main() -> None:
+        consumer = FakeConsumer()
+
+        def fails() -> FakeConsumer:
+            raise ConnectionError
+
+        consumers = [fails, lambda: None, lambda: consumer]
+        monitor = TransactionMonitor(consumers, Owners(WHOSE).ask)
+        await monitor.look()
+        await asyncio.sleep(HELD_S)
+        await monitor.look()
+
+        assert "producer id 4711" in (monitor.problem_of(3) or "")
+        assert monitor.held_s(3) >= HELD_S
 
     run(main())
 
