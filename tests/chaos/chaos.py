@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ TICK_S = 0.05
 START_LIMIT_S = 180.0  # on a busy machine a program needs a minute before its first line
 ASK_S = 1.0  # between two looks at the group's offsets
 TELL_S = 5.0
-AFTERMATH_S = 18.0  # from the last fault's beginning: it lasts 10 s, then a session ends
+AFTERMATH_S = 18.0  # from the end of the last fault: a session ends, and lanes catch up
+RUNS_MIN = 20
+RUN_SEEDS = 1_000_000  # above those of other requests: no id and no workflow is of both
 GARBAGE_SHARE = 0.15  # of the requests of a hostile run: as many batches of garbage
 
 
@@ -53,7 +56,28 @@ class Size:
     brokers: int = 1
     hostile: bool = False
     calm_s: float = 0.0  # after the faults: then good requests are timed, and costly ones go on
-    tool_servers: int = 0  # with any, all requests are runs of an agent
+    tool_servers: int = 0
+    runs: float = 0.0  # of an agent: 1 for all requests, or a share beside them
+
+    @property
+    def lasting_s(self) -> float:
+        """How long there is traffic."""
+        return self.window_s + self.calm_s - SESSION_S
+
+
+def asked(seed: int, size: Size) -> Workload:
+    """What good publishers ask for. Runs beside the rest come before the calm: they take long."""
+    of = partial(workload, partitions=size.partitions)
+    count = size.requests, size.workflows
+    if size.runs == 1:
+        return of(seed, *count, lasting_s=size.lasting_s, with_agents=True)
+    calm_from_s = size.window_s if size.calm_s else math.inf
+    load = of(seed, *count, lasting_s=size.lasting_s, calm_from_s=calm_from_s)
+    if not size.runs:
+        return load
+    runs = max(RUNS_MIN, round(size.requests * size.runs))
+    lasting_s = size.window_s - SESSION_S
+    return load.beside(of(seed + RUN_SEEDS, runs, runs, lasting_s=lasting_s, with_agents=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +128,17 @@ class Chaos:
         self._seed, self._size, self._folder, self._console = seed, size, folder, console
         self._agents: Agents | None = None
         self._began, self._began_at = time.monotonic(), _now()
+        self._calm_at_s: float | None = None  # when the last fault was over
 
     def run(self) -> Outcome:
         """Raises SetupError if there can be no broker."""
         size = self._size
-        load = workload(
-            self._seed,
-            size.requests,
-            size.workflows,
-            size.partitions,
-            self._lasting_s,
-            with_agents=size.tool_servers > 0,
-            calm_from_s=size.window_s if size.calm_s else math.inf,
-        )
+        load = asked(self._seed, size)
         if size.hostile:
-            load = load.beside(costly(self._seed, size.requests, size.partitions, self._lasting_s))
-            load = load.beside(namesakes.namesakes(self._seed, size.partitions, self._lasting_s))
+            load = load.beside(costly(self._seed, size.requests, size.partitions, size.lasting_s))
+            load = load.beside(namesakes.namesakes(self._seed, size.partitions, size.lasting_s))
         if size.tool_servers:
-            load = load.beside(strangers.resumed(self._seed, size.partitions, self._lasting_s))
+            load = load.beside(strangers.resumed(self._seed, size.partitions, size.lasting_s))
         around = self._conditions()
         cluster, config = around.cluster, self._config(around.kafka())
         fleet = Fleet(config, self._folder, around.environment)
@@ -132,9 +149,9 @@ class Chaos:
             cluster.start()
             bus = Bus(cluster.bootstrap_servers, PREFIX, size.partitions, self._folder)
             asyncio.run(create_topics(bus, size.brokers))
+            stage.grips = around.prepare()
             if self._agents:
                 self._agents.begin(bus, size.brokers)
-            stage.grips = around.prepare()
             self._start(fleet)
             stage.schedule(
                 faults(
@@ -144,7 +161,7 @@ class Chaos:
                     size.window_s,
                     size.brokers,
                     hostile=size.hostile,
-                    tools=size.tool_servers,
+                    tools=size.tool_servers if size.runs == 1 else 0,
                 )
             )
             return self._judge(load, stage, around, self._play(load, stage, around))
@@ -156,17 +173,12 @@ class Chaos:
             around.close()
             stage.close()
 
-    @property
-    def _lasting_s(self) -> float:
-        """How long there is traffic."""
-        return self._size.window_s + self._size.calm_s - SESSION_S
-
     def _conditions(self) -> Ordinary:
         size = self._size
         if not size.hostile:
             return Ordinary(Cluster(self._folder, size.brokers))
         count = round(size.requests * GARBAGE_SHARE)
-        planned = garbage(self._seed, count, size.partitions, self._lasting_s)
+        planned = garbage(self._seed, count, size.partitions, size.lasting_s)
         return Hostile(self._seed, self._folder, size.brokers, PREFIX, size.partitions, planned)
 
     def _start(self, fleet: Fleet) -> None:
@@ -185,14 +197,13 @@ class Chaos:
         began = self._began = time.monotonic()
         self._began_at = _now()
         asked = reported = 0.0
-        is_calm = False
         while (now := time.monotonic() - began) < self._size.limit_s:
             stage.play(now)
-            if now >= self._size.window_s and not is_calm:
-                is_calm = True
+            if self._calm_at_s is None and self._is_calm(now, stage):
+                self._calm_at_s = now
                 around.calm()
-            publisher.publish_due(now)
-            around.produce_due(now)
+            publisher.publish_due(self._planned_s(now))
+            around.produce_due(self._planned_s(now))
             watcher.look(TICK_S)
             if self._agents:
                 self._agents.look(now)
@@ -209,6 +220,16 @@ class Chaos:
                 self._say(f"all ended; not read to their ends: partitions {unread}")
         watcher.close()
         return watcher
+
+    def _is_calm(self, now_s: float, stage: Stage) -> bool:
+        """On a busy machine brokers need long to come back: good requests are timed after that."""
+        return now_s >= self._size.window_s and (stage.is_over or not self._size.calm_s)
+
+    def _planned_s(self, now_s: float) -> float:
+        """The time by which traffic is planned: it stands still until the calm begins."""
+        if self._calm_at_s is None:
+            return min(now_s, self._size.window_s)
+        return now_s - self._calm_at_s + self._size.window_s
 
     def _judge(self, load: Workload, stage: Stage, around: Ordinary, watcher: Watcher) -> Outcome:
         missing = watcher.missing(load.request_ids)
@@ -253,8 +274,11 @@ class Chaos:
         """The good requests of the calm, once the last fault is over and its lanes are back."""
         if not self._size.calm_s:
             return [], None
-        since = self._began_at + timedelta(seconds=self._size.window_s + AFTERMATH_S)
-        until = self._began_at + timedelta(seconds=self._lasting_s)
+        if self._calm_at_s is None:
+            return ["the faults did not end"], None
+        calm_at = self._began_at + timedelta(seconds=self._calm_at_s)
+        since = calm_at + timedelta(seconds=AFTERMATH_S)
+        until = calm_at + timedelta(seconds=self._size.calm_s - SESSION_S)
         times = latency.took(history, since, until, script.is_good)
         if not times:
             return ["no good request was published in the calm"], None

@@ -22,6 +22,7 @@ from tests.chaos.audit.reading import UnreadableError
 from tests.chaos.chaos import Chaos, Outcome, Size
 
 TOOL_SERVERS = 2
+RUNS_BESIDE = 0.02  # of the requests of a hostile run: for strangers to speak for their tools
 CALM_S = 50.0  # of a hostile run
 
 app = typer.Typer(add_completion=False)
@@ -63,7 +64,8 @@ def main(
         brokers=count,
         hostile=hostile,
         calm_s=CALM_S if hostile and not runs else 0.0,
-        tool_servers=TOOL_SERVERS if runs else 0,
+        tool_servers=TOOL_SERVERS if runs or hostile else 0,
+        runs=1.0 if runs else RUNS_BESIDE if hostile else 0.0,
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         try:

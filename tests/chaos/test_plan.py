@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -12,11 +12,12 @@ from tests.chaos.audit.canonical import owner
 from tests.chaos.audit.history import History
 from tests.chaos.audit.record import Record
 from tests.chaos.by_hand.history_builder import START
+from tests.chaos.chaos import Size, asked
 from tests.chaos.clocks import SHIFTS
 from tests.chaos.faults import HOSTILE, OF_TOOLS, ORDINARY, Kind, faults
 from tests.chaos.garbage import Garbage, Placed, check, garbage
 from tests.chaos.rights import TAKEN
-from tests.chaos.workload import Publication, Workload, workload
+from tests.chaos.workload import LATER_S, Publication, Workload, workload
 from tests.fuzz.batches import Codec, batch_of
 
 PARTITIONS = 12
@@ -71,6 +72,19 @@ def test_a_hostile_run_is_drawn_from_its_seed_as_well() -> None:
     assert {fault.kind for fault in plan} == {*ORDINARY, *HOSTILE}
     assert garbage(1, 20, PARTITIONS, 60.0) == garbage(1, 20, PARTITIONS, 60.0)
     assert garbage(1, 20, PARTITIONS, 60.0) != garbage(2, 20, PARTITIONS, 60.0)
+
+
+def test_a_hostile_run_has_runs_of_an_agent_beside_the_rest_and_before_the_calm() -> None:
+    size = Size(600, 60, 3, 75.0, 300.0, hostile=True, calm_s=50.0, tool_servers=2, runs=0.05)
+    at_s = defaultdict(list)
+    for one in asked(1, size).publications:
+        if one.topic == "requests" and one.key != b"garbage":
+            id_ = json.loads(one.value or b"")["request_id"]
+            at_s[id_.split(".")[1] == script.RUN].append(one.at_s)
+
+    assert len({id_ for id_ in asked(1, size).request_ids if f".{script.RUN}." in id_}) == 30
+    assert len(asked(1, size).request_ids) == 630
+    assert max(at_s[True]) < 75.0 + max(LATER_S) < max(at_s[False])
 
 
 def test_all_rights_and_all_shifts_have_their_turn() -> None:
