@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from services.telemetry.metric import Metric
+from services.telemetry.counts import Metric
 from services.telemetry.metrics import METRICS
 
 PAGE = Path("docs/metrics.md")

@@ -15,8 +15,7 @@ from answerbus.event import Terminal
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from services.operators.runs.fold import RunFold
-from services.operators.runs.lines import RunLine, lines_of
-from services.operators.runs.rendering import tree_of
+from services.operators.runs.rendering import RunLine, lines_of, tree_of
 from services.text.escaping import json_line
 
 Show = Callable[[Followed], None]

@@ -14,6 +14,7 @@ from services.console.pages import (
     dead_letters,
     figures,
     find,
+    frame,
     job,
     login,
     overview,
@@ -22,7 +23,6 @@ from services.console.pages import (
     sign_in,
     static_file,
     tail,
-    theme,
     workflow,
 )
 from services.console.pages.render import page
@@ -53,7 +53,7 @@ def application(context: ConsoleContext) -> web.Application:
             web.get(sign_in.BACK, sign_in.come_back),
             web.get("/login/logout", sign_in.log_out_there),
             web.post("/logout", login.leave),
-            web.post("/theme", theme.choose),
+            web.post("/theme", frame.choose_theme),
             web.get("/find", find.find),
             web.get("/", overview.overview),
             web.get("/profiles", figures.profiles),

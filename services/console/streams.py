@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +14,6 @@ from services.console.access.sessions import Holder
 from services.console.context import CONTEXT
 from services.console.guard import COOKIE, session_of
 from services.console.strict_headers import strict_headers
-from services.console.views.live_parts import live_parts
 
 PERIOD_S = 2.0
 KEEPALIVE_S = 15.0  # after which a comment shows proxies and browsers that the stream is alive
@@ -24,6 +24,8 @@ _MEDIA_TYPE = "text/event-stream"
 _UNBUFFERED = {"X-Accel-Buffering": "no"}  # a proxy that collects answers would hold the events
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# Our templates escape all values, so that a tag in the text of a page is one of ours.
+_LIVE = re.compile(r"<(?P<tag>[a-z]+)(?=[^>]*\sdata-live\b)[^>]*\sid=\"(?P<id>[\w-]+)\"[^>]*>")
 
 
 @dataclass(eq=False, slots=True)
@@ -146,3 +148,23 @@ def _event(parts: Mapping[str, str]) -> bytes:
 def _has_session(request: web.Request) -> bool:
     sessions = request.app[CONTEXT].guard.sessions
     return sessions.find(request.cookies.get(COOKIE), time.time()) is not None
+
+
+def live_parts(html: str) -> Mapping[str, str]:
+    """What stands within each element that has `data-live` and an id, by that id."""
+    found, at = dict[str, str](), 0
+    while opened := _LIVE.search(html, at):
+        end = _end(html, opened["tag"], opened.end())
+        found[opened["id"]] = html[opened.end() : end]
+        at = end
+    return found
+
+
+def _end(html: str, tag: str, start: int) -> int:
+    """Where the element ends whose content begins at `start`."""
+    depth = 1
+    for match in re.finditer(rf"<(?P<slash>/?){tag}\b", html[start:]):
+        depth += -1 if match["slash"] else 1
+        if depth == 0:
+            return start + match.start()
+    return len(html)

@@ -4,8 +4,21 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
-from services.telemetry.metric import Metric
+REQUEST_BUCKETS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """One name; buckets are the upper bounds of a histogram's, in the unit of its name."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    meaning: str
+    buckets: tuple[float, ...] = ()
+
 
 Labels = tuple[str, ...]
 Sample = tuple[Metric, Labels, float]

@@ -16,8 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from services.telemetry.counts import Labels, Sample, Spread
-from services.telemetry.metric import Metric
+from services.telemetry.counts import Labels, Metric, Sample, Spread
 from services.telemetry.metrics import METRICS
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

@@ -1,13 +1,13 @@
 """One call by hand, from its record to its result."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from answerbus.client.bus import Bus
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.tools.caller import calling
-from services.tools.check.cases import Sample
-from services.tools.session import hand_caller
+from services.tools.check.cases import Ruling, Sample
+from services.tools.session import Checked, check, hand_caller
 from services.worker.adapters.clock import SystemClock
 
 
@@ -47,3 +47,18 @@ async def call_once(
                     case _:
                         pass
     return None
+
+
+async def check_now(
+    bus: Bus,
+    toolset: str,
+    sample: Sample | None,
+    name: str,
+    token: str,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> Sequence[Ruling]:
+    """Every ruling. Raises BusUnavailable, SetUpError."""
+    at = SystemClock().now()
+    checked = Checked(toolset, hand_caller(bus, name, token), at, timeout_s, sample)
+    return await check(bus, checked, say)

@@ -155,7 +155,7 @@ def check(
 
     Nothing is run but what `--call` names. Exit code 1: it breaks a rule.
     """
-    from services.tools.checking import check_now  # noqa: PLC0415 - Kafka's client
+    from services.tools.calling import check_now  # noqa: PLC0415 - Kafka's client
 
     bus = bus_of(from_environment(config).kafka)
     approved_by = (by or _operator()) if approve else None

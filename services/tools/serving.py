@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from answerbus.client.errors import BusUnavailable
 from answerbus.tools.kafka import SESSION_MS
 from answerbus.tools.server import (
     CONCURRENCY_DEFAULT,
@@ -16,11 +17,13 @@ from answerbus.tools.serving import serve_on
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.command_line import bus_of
+from services.kafka.held_rights import held_rights, resource_names
+from services.kafka.planning.rights import rights_of
 from services.settings.settings import KafkaSettings, SetUpError, secret
-from services.tools.rights_check import check_rights
 from services.worker.adapters.costly_work.child_process import ChildProcess
 
 _LINE = "%(asctime)s %(levelname)s %(message)s"
+_log = logging.getLogger(__name__)
 
 
 def serve_toolset(
@@ -117,3 +120,23 @@ def _set(variable: str) -> str:
 
 def _session_ms(settings: KafkaSettings) -> int:
     return min(settings.session_timeout_ms, SESSION_MS)
+
+
+async def check_rights(settings: KafkaSettings, toolset: str) -> None:
+    """Raises SetUpError that names every right without which calls would have no answer.
+
+    A broker that does not say what we may do keeps no tool server from its start.
+    """
+    rights = rights_of("tools", resource_names(settings, app_group="", toolset=toolset))
+    try:
+        held = await held_rights(bus_of(settings), rights)
+    except BusUnavailable as error:
+        _log.warning("the rights of the tool server are not known: %s", error)
+        return
+    missing = [str(right) for right in rights if right.needed and held[right] is False]
+    if missing:
+        raise SetUpError(
+            f"The user of the tool server has no right at {settings.bootstrap_servers} to "
+            f"{'; '.join(missing)}: grant it, `answerbus topics acls --role tools --toolset "
+            f"{toolset}` prints all that a tool server needs."
+        )

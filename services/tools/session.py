@@ -15,10 +15,8 @@ from answerbus.toolset_card import ToolCard, ToolsetCard
 from answerbus.topics import TOOL_RESULTS
 from services.tools.caller import Caller, Reply, calling, cards
 from services.tools.check.call_by_hand import HandCaller
-from services.tools.check.cards import card_rulings
-from services.tools.check.cases import OTHER_MEMBER, UNAPPROVED, Case, CaseBuilder, Sample
-from services.tools.check.judge import fault_of, form_ruling, rulings, unreadable
-from services.tools.check.rule import Ruling
+from services.tools.check.cases import OTHER_MEMBER, UNAPPROVED, Case, CaseBuilder, Ruling, Sample
+from services.tools.check.judge import card_rulings, fault_of, form_ruling, rulings, unreadable
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
 QUIET_S = 1.0  # after the last answer: for answers that should not come

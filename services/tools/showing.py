@@ -10,7 +10,7 @@ from answerbus.tool_result import NOT_APPROVED, ToolFailure, ToolOk, ToolProgres
 from answerbus.toolset_card import ToolsetCard
 from services.command_line import json_shown, stderr, stdout
 from services.text.escaping import plain_line
-from services.tools.check.rule import Ruling
+from services.tools.check.cases import Ruling
 
 _STYLES = {"ok": "green", "wrong": "bold red", "skipped": "dim"}
 

@@ -14,7 +14,7 @@ from answerbus.attempt import AttemptOutcome
 from answerbus.call_outcome import CallOutcome
 from answerbus.dead_letter import Cause
 from answerbus.failure import Failure
-from services.telemetry.metric import Metric
+from services.telemetry.counts import Metric
 from services.telemetry.metrics import METRICS
 from services.worker.core.attempt.reply import ReplyKind
 from services.worker.core.run.run import RunStage

@@ -19,10 +19,9 @@ from answerbus.client.bus import Bus
 from answerbus.tool_result import ToolResult
 from answerbus.tools.topic_set_up import create_missing
 from answerbus.topics import TOOL_RESULTS, tool_calls, toolset_cards
-from services.tools.calling import call_once
+from services.tools.calling import call_once, check_now
 from services.tools.check.call_by_hand import HandCaller
 from services.tools.check.cases import Sample
-from services.tools.checking import check_now
 from services.worker.adapters.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]

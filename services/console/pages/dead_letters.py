@@ -14,7 +14,7 @@ from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
 from services.console.state.letter_cache import Order, part_of
 from services.console.views.chips import chips_of
-from services.console.views.seen_ends import seen_ends
+from services.console.views.filters import seen_ends
 from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, ORDERS, Key, key_of
 from services.operators.dead_letters.row import STATUSES
 

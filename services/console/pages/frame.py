@@ -1,5 +1,6 @@
 """The common parts of every page: the status, the theme, and times in two zones."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,12 +11,15 @@ from markupsafe import Markup
 
 from services.console.access.tokens import Role
 from services.console.context import ConsoleContext
+from services.console.form import form_of
 from services.console.guard import SESSION
 from services.console.tasks.status_now import status_now
 from services.operators.records.within_limits import local_time
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE, ZONE_COOKIE = "answerbus_theme", "answerbus_zone"
+YEAR_S = 365 * 86_400
+_OWN_PATH = re.compile(r"/(?!/)[!-\[\]-~]*")  # of this server: `//x` and `/\x` are elsewhere
 
 
 def frame_values(request: web.Request, context: ConsoleContext, now_ms: int) -> Mapping[str, Any]:
@@ -58,3 +62,15 @@ def _zone(name: str) -> ZoneInfo | None:
         return ZoneInfo(name) if name else None
     except (ValueError, OSError, KeyError):
         return None
+
+
+async def choose_theme(request: web.Request) -> web.Response:
+    """Keep the choice, and go back to where it was made."""
+    form = await form_of(request)
+    theme, back = form.get("theme", ""), form.get("back", "")
+    if theme not in THEMES:
+        raise web.HTTPBadRequest(text=f"theme={theme!r} is none of {', '.join(THEMES)}.")
+    location = back if _OWN_PATH.fullmatch(back) else "/"
+    response = web.Response(status=303, headers={"Location": location})
+    response.set_cookie(THEME_COOKIE, theme, max_age=YEAR_S, httponly=True, samesite="Strict")
+    return response

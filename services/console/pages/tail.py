@@ -8,9 +8,8 @@ from services.console.context import CONTEXT
 from services.console.form import known_names, page_number
 from services.console.pages.render import page
 from services.console.views.chips import FilterChip
-from services.console.views.filters import ANY
+from services.console.views.filters import ANY, TailFilter
 from services.console.views.record_line import what_of
-from services.console.views.tail_filter import TailFilter
 from services.operators.dead_letters.moment import EXAMPLES, moment_ms
 from services.operators.records.record_filter import RecordFilter
 

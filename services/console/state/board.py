@@ -3,9 +3,9 @@
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never, cast
 
-from services.console.state.last_steps import STEP, LastSteps
+from answerbus.request_key import RequestKey
 from services.console.state.minute import (
     OUTCOMES,
     ContractCounts,
@@ -14,9 +14,7 @@ from services.console.state.minute import (
     SpendCounts,
     added,
 )
-from services.console.state.name_limit import NONE, NameLimit
 from services.console.state.schema_labels import SchemaLabels
-from services.console.state.waiting import Waiting
 from services.operators.records.event_parts import AccountStateSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -42,8 +40,100 @@ ACCOUNTS_MAX = 20_000  # whose spend so far is remembered, to know what one outc
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
 AWAY = frozenset({"unavailable", "timed_out"})
+STEP = "step"  # the outcome of a call that ended a step of a run
 _ANSWERED = {"result", "unvalidated_result", "refusal", STEP}
 _READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
+RUNS_MAX = 20_000  # whose last call is remembered
+OTHERS = "(others)"
+NONE = "–"
+
+NameT = TypeVar("NameT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    profile: str
+    failure: str
+    partition: int
+    since_ms: int
+
+
+class Waiting:
+    """As the retries topic lists them; `since_ms` is when a request was put there first."""
+
+    def __init__(self) -> None:
+        self._waits: dict[RequestKey, _Wait] = {}
+
+    def take(self, event: RetrySummary, partition: int, at_ms: int) -> None:
+        """A request is to be tried again."""
+        key = RequestKey.of(event)
+        before = self._waits.get(key)
+        since_ms = before.since_ms if before else at_ms
+        failure = event.failure.kind
+        wait = _Wait(event.request.profile, failure, partition, since_ms)
+        self._waits[key] = wait
+
+    def end(self, event: RetryEnded, partition: int) -> None:
+        """It is no longer tried; a version before had one request of an id in a partition."""
+        if event.workflow_id is not None:
+            self._waits.pop(RequestKey(event.workflow_id, event.request_id), None)
+            return
+        for key, wait in list(self._waits.items()):
+            if key.request_id == event.request_id and wait.partition == partition:
+                del self._waits[key]
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    @property
+    def by_profile(self) -> Counter[tuple[str, str]]:
+        """How many, by profile and failure."""
+        return Counter((wait.profile, wait.failure) for wait in self._waits.values())
+
+    @property
+    def oldest_ms(self) -> Mapping[int, int]:
+        """Since when the one waits that has waited longest, by partition."""
+        oldest: dict[int, int] = {}
+        for wait in self._waits.values():
+            known = oldest.get(wait.partition)
+            if known is None or wait.since_ms < known:
+                oldest[wait.partition] = wait.since_ms
+        return oldest
+
+
+class NameLimit(Generic[NameT]):
+    """Names are strings, or pairs of strings."""
+
+    def __init__(self, names_max: int) -> None:
+        self._names_max = names_max
+        self._names: set[NameT] = set()
+
+    def admitted(self, name: NameT) -> NameT:
+        """The name itself, or that of the others."""
+        if name in self._names:
+            return name
+        if len(self._names) >= self._names_max:
+            return cast("NameT", (OTHERS, OTHERS) if isinstance(name, tuple) else OTHERS)
+        self._names.add(name)
+        return name
+
+
+class LastSteps:
+    """Runs whose last call ended a step: the call after it is no repair."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[RequestKey, None] = OrderedDict()
+
+    def is_repair(self, event: AttemptSummary) -> bool:
+        """Whether the call follows one of its request that gave nothing to go on with."""
+        key = RequestKey.of(event)
+        follows_step = key in self._runs
+        self._runs.pop(key, None)
+        if event.outcome == STEP:
+            self._runs[key] = None
+            if len(self._runs) > RUNS_MAX:
+                self._runs.popitem(last=False)
+        return event.attempt > 1 and not follows_step
 
 
 @dataclass(frozen=True, slots=True)

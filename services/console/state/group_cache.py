@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from itertools import islice
 
 from services.console.views.filters import DeadLetterFilters
-from services.operators.dead_letters.group_fold import GroupFold
-from services.operators.dead_letters.groups import BY_DEFAULT, Group, Key, first_groups, members
+from services.operators.dead_letters.groups import (
+    BY_DEFAULT,
+    Group,
+    GroupFold,
+    Key,
+    first_groups,
+    members,
+)
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.event_summary import DeadLetterSummary
 from services.operators.records.summary import RecordSummary

@@ -14,7 +14,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
 from services.console.state.health_history import HealthHistory
-from services.console.views.profile_status import ProfileStatus, merged, profile_status
+from services.console.views.status import ProfileStatus, merged, profile_status
 
 EVERY_S = 5.0
 WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away

@@ -1,16 +1,19 @@
 """Filters of dead letters, to and from an address or a form; pure."""
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Literal
 from urllib.parse import urlencode
 
-from services.console.views.seen_ends import SeenEnds, seen_ends_of
 from services.operators.dead_letters.groups import KEYS, LABEL, Key, key_of
 from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
 from services.operators.dead_letters.row import STATUSES, Status
 from services.operators.dead_letters.selection import TEXT_CHARS_MAX, Selection
+from services.operators.records.event_summary import DeadLetterSummary
+from services.operators.records.record_filter import RecordFilter
+from services.operators.records.summary import RecordSummary
 
 NONE = "none"  # the parameter that names a key which dead letters must not have
 ANY = "any"  # the status, or the time, that leaves it open
@@ -21,6 +24,10 @@ TIMES: tuple[TimeName, ...] = ("since", "until")
 TYPED_TIMES: dict[str, TimeName] = {"from": "since", "to": "until"}
 NAMES = (*KEYS, NONE, "id", *TIMES, *TYPED_TIMES, TEXT, SEEN)
 Pairs = Iterable[tuple[str, str]]
+SeenEnds = tuple[tuple[int, int], ...]
+"""By partition, the offset after the last dead letter that was read."""
+
+_ONE = re.compile(r"(\d{1,9}):(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +201,41 @@ def _unknown(name: str, known: Collection[str]) -> str:
 
 def _none_of(name: str, value: str, known: Collection[str]) -> str:
     return f"{name}={value!r} is none of {', '.join(known)}."
+
+
+@dataclass(frozen=True, slots=True)
+class TailFilter:
+    """`text` is looked for in ids, labels and codes, in upper or lower case; empty is any."""
+
+    records: RecordFilter
+    text: str = ""
+    since_ms: int | None = None
+
+    def admits(self, record: RecordSummary) -> bool:
+        """Whether a record is shown."""
+        if self.since_ms is not None and record.at_ms < self.since_ms:
+            return False
+        if not self.records.admits(record):
+            return False
+        needle = self.text.lower()
+        return not needle or any(needle in text.lower() for text in _searchable(record))
+
+
+def _searchable(record: RecordSummary) -> Iterator[str]:
+    yield from filter(None, (record.workflow_id, record.request_id, record.dead_letter_id))
+    if isinstance(record.event, DeadLetterSummary):
+        for name, value in record.event.labels.items():
+            yield from (name, value)
+        yield from (problem.code for problem in record.event.problems)
+
+
+def seen_ends(ends: Mapping[int, int]) -> SeenEnds:
+    """Of the state that a page shows."""
+    return tuple(sorted(ends.items()))
+
+
+def seen_ends_of(texts: Iterable[str]) -> SeenEnds | None:
+    """As a form sends them, `3:4711`; None if one is no such text."""
+    found = [_ONE.fullmatch(text) for text in texts]
+    pairs = [(int(match[1]), int(match[2])) for match in found if match]
+    return tuple(sorted(pairs)) if len(pairs) == len(found) else None

@@ -1,21 +1,59 @@
 """The time of a workflow: waiting, calls and back-off of each request on one axis; pure."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from answerbus.dead_letter import Dismissed, Replayed
+from answerbus.budget import AccountState
+from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
+from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
-from services.console.views.budget_gauge import Gauge, gauges
+from answerbus.step import Step
 from services.console.views.scale import Tick
 from services.console.views.stretches import MS, TERMINALS, BarKind, Stretch, attempts_of, stretches
 from services.console.views.time_axis import PLACES, TimeAxis
-from services.console.views.units import duration
+from services.console.views.units import duration, usd
 from services.operators.timeline.entry import TimelineEntry
 
 REQUESTS_MAX = 60  # rows of one picture: the newest
 ROWS_SHOWN = 10  # on a page as it opens; those before them are folded away
+_WITH_ACCOUNT = (Result, UnvalidatedResult, Refusal, DeadLetter, RetryRequest, Step)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """How much of an account's limit is spent; no limit, no `percent`."""
+
+    name: str
+    text: str
+    percent: float | None
+
+
+def gauges(entries: Iterable[TimelineEntry]) -> tuple[Gauge, ...]:
+    """Of the account that the newest event with one shows."""
+    state: AccountState | None = None
+    for entry in entries:
+        event = entry.seen.event
+        if isinstance(event, _WITH_ACCOUNT):
+            state = event.account or state
+    if state is None:
+        return ()
+    return tuple(_budget(state))
+
+
+def _budget(state: AccountState) -> Iterable[Gauge]:
+    spent, limit = state.spent, state.limit
+    rows: Mapping[str, tuple[int, int | None]] = {
+        "attempts": (spent.attempts, limit.attempts),
+        "tokens": (spent.tokens, limit.tokens),
+        "money": (spent.micro_usd, limit.micro_usd),
+    }
+    for name, (used, most) in rows.items():
+        show = usd if name == "money" else "{:,}".format
+        text = f"{show(used)} of {show(most)}" if most is not None else f"{show(used)}, no limit"
+        percent = None if most is None else 100.0 if used >= most else 100 * used / most
+        yield Gauge(name, text, percent)
 
 
 @dataclass(frozen=True, slots=True)

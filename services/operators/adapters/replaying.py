@@ -1,14 +1,33 @@
 """Dead letters replayed, a transaction at a time."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.client.bus import Bus
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import decode
+from answerbus.request_key import RequestKey
+from answerbus.resumed_run import RunResumed
+from answerbus.toolset_card import Delivery, ToolsetCard
+from answerbus.topics import APPROVALS, STEPS, card_owner
 from services.operators.adapters.bodies import bodies
-from services.operators.adapters.past_runs import past_runs
+from services.operators.adapters.picker import Picker, picking
+from services.operators.adapters.reader import reading
 from services.operators.adapters.writer import CHANGES_MAX, Change, Writer
+from services.operators.dead_letters.effects import OF_A_CALL
 from services.operators.dead_letters.forecast import KnownNames, checked_replay
+from services.operators.dead_letters.past_run import PastRun, past_run
 from services.operators.dead_letters.prepare_replay import (
     PreparedReplay,
     Rejection,
@@ -17,6 +36,8 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.records.stored import Place, Stored
+from services.operators.records.summary import summarize
 
 BATCH_BYTES_MAX = 4 * 1024 * 1024  # of requests in a transaction
 
@@ -98,3 +119,96 @@ async def _commit(writer: Writer, step: Step) -> None:
         await writer.commit(
             [Change(found, letter.place.partition, letter.trace) for letter, found in step.sent]
         )
+
+
+@dataclass(slots=True)
+class PastRuns:
+    """Where the steps of each run stand, and how the tools are called that are announced now.
+
+    `resumptions` are those of the runs, by operators; `below` are the steps of the runs that they
+    asked, by the id that theirs begin with.
+    """
+
+    picker: Picker | None = None
+    places: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    below: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    deliveries: dict[str, Delivery] = field(default_factory=dict)
+    resumptions: list[RunResumed] = field(default_factory=list)
+
+    async def of(self, letter: DeadLetter) -> PastRun:
+        """What the run of a dead letter had done. Raises BusUnavailable."""
+        name = RequestKey(letter.workflow_id or "", letter.request_id or "")
+        records = await self._picked(self.places.get(name, []))
+        places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
+        below = await self._picked(places)
+        return past_run(letter, records, self.deliveries, below, self.resumptions)
+
+    async def _picked(self, places: Sequence[Place]) -> list[Stored]:
+        return await self.picker.pick_all(places) if self.picker and places else []
+
+    def take(self, batch: Sequence[Stored], runs: Collection[RequestKey]) -> None:
+        """Records of steps and of cards."""
+        for stored in batch:
+            if toolset := card_owner(stored.topic):
+                self._take_card(stored, toolset)
+            elif stored.topic is APPROVALS:
+                self._take_resumption(stored, runs)
+            elif (summary := summarize(stored)).request_id and summary.workflow_id:
+                name = RequestKey(summary.workflow_id, summary.request_id)
+                self._take_step(stored, name, runs)
+
+    def _take_resumption(self, stored: Stored, runs: Collection[RequestKey]) -> None:
+        event = decode(stored.value, stored.headers)
+        if (
+            isinstance(event, RunResumed)
+            and RequestKey(event.workflow_id, event.request_id) in runs
+        ):
+            self.resumptions.append(event)
+
+    def _take_step(self, stored: Stored, name: RequestKey, runs: Collection[RequestKey]) -> None:
+        if name in runs:
+            self.places[name].append(stored.place)
+        first, of_a_call, _ = name.request_id.partition(OF_A_CALL)
+        above = name._replace(request_id=first)
+        if of_a_call and above in runs:
+            self.below[above].append(stored.place)
+
+    def _take_card(self, stored: Stored, toolset: str) -> None:
+        for name in [name for name in self.deliveries if name.partition(".")[0] == toolset]:
+            del self.deliveries[name]
+        card = decode(stored.value, stored.headers) if stored.value is not None else None
+        if isinstance(card, ToolsetCard) and card.toolset == toolset:
+            for tool in card.tools:
+                self.deliveries[f"{card.toolset}.{tool.name}"] = tool.delivery
+
+
+@asynccontextmanager
+async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
+    """The runs of these dead letters; reads nothing if none is of a run. Raises BusUnavailable."""
+    runs = runs_to_read(
+        RequestKey(letter.workflow_id, letter.request_id)
+        for letter in letters
+        if letter.agent and letter.request_id and letter.workflow_id
+    )
+    found = PastRuns()
+    present = (*await bus.present(STEPS, APPROVALS), *await bus.of_cards()) if runs else ()
+    if not present:
+        yield found
+        return
+    async with reading(bus, present) as reader:
+        async for batch in reader.to_end():
+            found.take(batch, runs)
+    async with picking(bus) as found.picker:
+        yield found
+
+
+def runs_to_read(died: Iterable[RequestKey]) -> frozenset[RequestKey]:
+    """Whose steps are read: of these runs, and of those that they go on from."""
+    return frozenset(first for name in died for first in _prefixes(name))
+
+
+def _prefixes(name: RequestKey) -> tuple[RequestKey, ...]:
+    """A run, that which a replay goes on from, and that which ids of a child's children name."""
+    own = name.request_id
+    above = (own, own.partition(".replay.")[0], own.partition(OF_A_CALL)[0])
+    return tuple(name._replace(request_id=one) for one in dict.fromkeys(above))

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
-from services.operators.dead_letters.row import NOTHING, DeadLetterRow, Dismissal, Funds, ReplayInfo
-from services.operators.dead_letters.row_builder import RowBuilder
+from services.operators.dead_letters.row import (
+    NOTHING,
+    DeadLetterRow,
+    Dismissal,
+    Funds,
+    ReplayInfo,
+    RowBuilder,
+)
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,

@@ -1,5 +1,6 @@
 """Makes a request from a dead letter: a new id, a new account, and a link to the dead letter."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,17 +10,24 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from answerbus.account_id import replay_account, short_digest
+from answerbus.call_outcome import CallOk, ResultTooLarge
 from answerbus.dead_letter import ConflictingId, DeadLetter, PatchOperation, Replayed
 from answerbus.envelope import Undecodable, decode_request
-from answerbus.limits import KIB, REASON_BYTES_MAX, REQUEST_BYTES_MAX, REQUEST_ID_CHARS_MAX
+from answerbus.limits import (
+    KIB,
+    REASON_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_ID_CHARS_MAX,
+    TOOL_EXCERPT_BYTES_MAX,
+)
 from answerbus.request import Prior, Replay, Request
-from answerbus.resumed_run import ResumedRun
+from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
 from answerbus.wire import clip
 from services.operators.dead_letters.edit import Edits, edited, replacing
 from services.operators.dead_letters.past_run import NO_PAST, PastRun
 from services.operators.dead_letters.patch import EditFault, same
-from services.operators.dead_letters.shortening import shortened
 from services.operators.explain import problem_text
+from services.text.digest import text_digest
 
 ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
 
@@ -226,3 +234,36 @@ def _id(request: Request, suffix: str) -> str:
         digest = "-" + short_digest(first)
         first = first[: REQUEST_ID_CHARS_MAX - len(suffix) - len(digest)] + digest
     return first + suffix
+
+
+def shortened(resumed: ResumedRun, bytes_max: int) -> ResumedRun:
+    """The oldest results by their size and beginning, until the steps fit or all are cut.
+
+    The newest are the ones that the model has worked least with.
+    """
+    excess = len(resumed.model_dump_json().encode()) - bytes_max
+    steps = list[ResumedStep]()
+    for step in resumed.steps:
+        calls = list[ResumedCall]()
+        for call in step.calls:
+            shorter = _cut(call) if excess > 0 else call
+            excess -= _size(call) - _size(shorter)
+            calls.append(shorter)
+        steps.append(step.model_copy(update={"calls": tuple(calls)}))
+    return resumed.model_copy(update={"steps": tuple(steps)})
+
+
+def _cut(call: ResumedCall) -> ResumedCall:
+    if not isinstance(call.outcome, CallOk):
+        return call
+    text = json.dumps(call.outcome.value, ensure_ascii=False)
+    size = len(text.encode(errors="replace"))
+    if size <= TOOL_EXCERPT_BYTES_MAX:
+        return call
+    excerpt = clip(text, TOOL_EXCERPT_BYTES_MAX)
+    too_large = ResultTooLarge(bytes=size, excerpt=excerpt, digest=text_digest(text))
+    return call.model_copy(update={"outcome": too_large})
+
+
+def _size(call: ResumedCall) -> int:
+    return len(call.outcome.model_dump_json().encode())

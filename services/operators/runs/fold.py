@@ -7,7 +7,7 @@ from datetime import datetime
 
 from answerbus.agent import ParentId
 from answerbus.attempt import Attempt
-from answerbus.budget import AccountState, Spent
+from answerbus.budget import AccountState, Spent, Usage
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import Undecodable
@@ -17,10 +17,48 @@ from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.step import Step, StepCall, ToolEnded
 from services.operators.records.stored import RetryEnded
-from services.operators.runs.spending import spent_by_attempt, spent_since, total
+from services.operators.records.within_limits import amount
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, RunState, StepNode
 
 NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: any may claim it
+
+
+def spent_by_attempt(
+    attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: Terminal | None
+) -> Mapping[int, Spent]:
+    """By the number of the attempt. Where its own event is not kept, a step or the end tells."""
+    called = (step for step in steps if step.composed != "propose")  # which has no attempt
+    by_attempt = {step.attempt: _spent(step.usage) for step in called}
+    match terminal:
+        case Result() | UnvalidatedResult() | Refusal():
+            by_attempt[terminal.attempt] = _spent(terminal.usage)
+        case _:
+            pass
+    known = {
+        attempt.attempt: _spent(attempt.usage, counted=attempt.counted)
+        for attempt in attempts.values()
+    }
+    return {**by_attempt, **known}
+
+
+def spent_since(spent: Mapping[int, Spent], before: int, attempt: int) -> Spent:
+    """By a step: its attempt, and those that failed since the step `before`."""
+    return total(one for number, one in spent.items() if before < number <= attempt)
+
+
+def total(parts: Iterable[Spent]) -> Spent:
+    """All of it together."""
+    attempts = tokens = micro_usd = 0
+    for part in parts:
+        attempts += part.attempts
+        tokens += part.tokens
+        micro_usd += part.micro_usd
+    return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
+
+
+def _spent(usage: Usage, *, counted: bool = True) -> Spent:
+    tokens = amount(usage.input_tokens or 0) + amount(usage.output_tokens or 0)
+    return Spent(attempts=int(counted), tokens=tokens, micro_usd=amount(usage.micro_usd or 0))
 
 
 @dataclass(slots=True)

@@ -17,6 +17,16 @@ UNAPPROVED = "a call without approval does not run"
 OTHER_MEMBER = "answerbus-check"  # a member of no tool's arguments
 
 Expected = Literal["ok", "error", "nothing", "same"]
+Verdict = Literal["ok", "wrong", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What was found of one rule; `said` is what was seen, and where it is wrong, what is right."""
+
+    rule: str
+    verdict: Verdict
+    said: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,16 @@ from answerbus.tools.core.failing import ToolError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
-from services.tools.mcp.mapping.answered import MCP_ERROR, failure_of, progress_text, value_of
-from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, checked
+from services.tools.mcp.mapping.listed import (
+    MCP_ERROR,
+    CheckedTool,
+    ListedTool,
+    Unfit,
+    checked,
+    failure_of,
+    progress_text,
+    value_of,
+)
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.costly_work import CostlyWork, EndedAtLimit
 

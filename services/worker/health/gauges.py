@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
-from services.telemetry import metrics, run_metrics
+from services.telemetry import metrics
 from services.telemetry.counts import Sample
 from services.worker.core.run.run import RunStage
 from services.worker.health.reasons import not_read
@@ -22,9 +22,9 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.FORWARDED, (), counters.forwarded
     yield metrics.UNREADABLE, (), counters.unreadable
     yield metrics.UNREAD, (), counters.unread
-    yield run_metrics.UNHEARD, (), counters.ignored_signals
+    yield metrics.UNHEARD, (), counters.ignored_signals
     for toolset, count in inputs.tools.refusals.items():
-        yield run_metrics.CARDS_REFUSED, (toolset,), count
+        yield metrics.CARDS_REFUSED, (toolset,), count
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s
@@ -71,7 +71,7 @@ def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
     ]
     stages = Counter(run.stage for _, run in runs)
     for stage in get_args(RunStage):
-        yield run_metrics.RUNS_OPEN, (stage,), stages[stage]
+        yield metrics.RUNS_OPEN, (stage,), stages[stage]
     # Steps of earlier versions do not say when they were taken; their requests do.
     waiting = [
         run.steps[-1].at or lane_request.origin.timestamp
@@ -79,10 +79,10 @@ def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
         for call in run.open
         if call.awaits_approval
     ]
-    yield run_metrics.APPROVALS_WAITING, (), len(waiting)
+    yield metrics.APPROVALS_WAITING, (), len(waiting)
     now = inputs.context.clock.now()
     age_s = (now - min(waiting, default=now)).total_seconds()
-    yield run_metrics.APPROVAL_AGE, (), max(age_s, 0.0)
+    yield metrics.APPROVAL_AGE, (), max(age_s, 0.0)
 
 
 def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:

@@ -20,8 +20,7 @@ from services.commands.terminal.top_board import (
 from services.console.figures.outcome_charts import ENDINGS
 from services.console.state.board import Board
 from services.console.views.lane_grid import LaneCell
-from services.console.views.profile_status import ProfileStatus
-from services.console.views.status import BusStatus, StatusFacts, bus_status
+from services.console.views.status import BusStatus, ProfileStatus, StatusFacts, bus_status
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import NOON_MS, stored
 

@@ -17,7 +17,7 @@ from jwt.algorithms import RSAAlgorithm
 from services.console.guard import COOKIE
 from services.console.oidc import issuer, signing_in
 from services.console.oidc.fetching import BYTES_MAX
-from services.console.oidc.issuer_metadata import PATH
+from services.console.oidc.issuer import PATH
 from tests.unit.console.issuer import FakeIssuer, public_key, signed
 from tests.unit.console.test_sign_in import door, query_of, refusal
 

@@ -14,7 +14,7 @@ from aiohttp import ClientResponse
 
 from services.console.access.sign_in import SIGN_IN_S, SignIns
 from services.console.guard import COOKIE
-from services.console.oidc.issuer_metadata import PATH
+from services.console.oidc.issuer import PATH
 from services.console.pages.sign_in import COOKIE as SIGN_IN_COOKIE
 from services.settings.console import ConsoleSettings, OidcSettings
 from services.settings.settings import Settings

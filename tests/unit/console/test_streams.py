@@ -11,8 +11,7 @@ from aiohttp import ClientResponse
 
 from services.console import streams
 from services.console.guard import COOKIE
-from services.console.streams import Streams
-from services.console.views.live_parts import live_parts
+from services.console.streams import Streams, live_parts
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
 

@@ -10,8 +10,14 @@ from contextvars import copy_context
 from typing import Any
 
 from services.telemetry.log_context import set_log_context
-from services.telemetry.logs import JsonLines, RepeatLimitingHandler, in_a_thread
-from services.telemetry.repeat_limit import TEXTS_MAX, WINDOW_S, RepeatLimit
+from services.telemetry.logs import (
+    TEXTS_MAX,
+    WINDOW_S,
+    JsonLines,
+    RepeatLimit,
+    RepeatLimitingHandler,
+    in_a_thread,
+)
 
 
 def record(

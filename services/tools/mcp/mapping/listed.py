@@ -1,17 +1,23 @@
 """A tool as an MCP server lists it, as a card; or why it is left out; pure."""
 
 import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from answerbus.limits import TOOL_DESCRIPTION_BYTES_MAX
 from answerbus.tool_call import ToolName
+from answerbus.tools.core.failing import ToolError
 from answerbus.toolset_card import ApprovalRule, Delivery, ToolCard
 from answerbus.wire import clip
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
 _NAME: TypeAdapter[str] = TypeAdapter(ToolName)
+TOOL_ERROR = "tool_error"  # the server's tool says itself that it failed
+MCP_ERROR = "mcp_error"  # the server did not take the call
+
+Part = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +75,25 @@ def delivery_of(listed: ListedTool) -> Delivery:
     """At least once only for what says of itself that to run it again does no harm."""
     harmless = listed.read_only and listed.idempotent
     return "at_least_once" if harmless else "at_most_once"
+
+
+def value_of(structured: JsonValue, parts: Sequence[Part]) -> JsonValue:
+    """The structured content if there is some, else one text as a text, else the parts."""
+    if structured is not None:
+        return structured
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    if len(texts) == len(parts) == 1:
+        return texts[0]
+    return [dict(part) for part in parts]
+
+
+def failure_of(parts: Sequence[Part]) -> ToolError:
+    """What a tool says went wrong, as one text."""
+    texts = (part.get("text") for part in parts if part.get("type") == "text")
+    return ToolError(TOOL_ERROR, "\n".join(text for text in texts if isinstance(text, str)))
+
+
+def progress_text(done: float, total: float | None, message: str | None) -> str:
+    """How far a call is, such as `3 of 10: reading`."""
+    far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{far}: {message}" if message else far

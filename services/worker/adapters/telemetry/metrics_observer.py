@@ -12,7 +12,7 @@ from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
 from answerbus.step import ToolEnded
-from services.telemetry import metrics, run_metrics
+from services.telemetry import metrics
 from services.telemetry.counts import Counts
 from services.worker.core.attempt.reply import kind_of
 from services.worker.core.budget.account import Spend
@@ -81,9 +81,9 @@ class MetricsObserver:
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
         """See Observer."""
-        self.counts.add(run_metrics.TOOL_CALLS, tool, end.outcome.kind)
+        self.counts.add(metrics.TOOL_CALLS, tool, end.outcome.kind)
         if end.took_ms is not None:
-            self.counts.observe(run_metrics.TOOL_CALL_DURATION, tool, value=end.took_ms / 1000)
+            self.counts.observe(metrics.TOOL_CALL_DURATION, tool, value=end.took_ms / 1000)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """See Observer."""
@@ -107,9 +107,9 @@ class MetricsObserver:
         if lane_request.run is None:
             return
         agent = lane_request.run.definition.name
-        self.counts.add(run_metrics.RUN_STEPS, agent)
+        self.counts.add(metrics.RUN_STEPS, agent)
         if repeats_at(lane_request.run.steps) >= REPEATS_COUNTED:
-            self.counts.add(run_metrics.RUN_REPEATS, agent)
+            self.counts.add(metrics.RUN_REPEATS, agent)
 
     def _count_dead_letter(self, letter: DeadLetter, profile: str) -> None:
         failure = letter.prior[-1].failure.kind if letter.prior else "none"
@@ -122,8 +122,8 @@ class MetricsObserver:
         if lane_request.request.agent is not None:
             agent = lane_request.run.definition.name if lane_request.run else UNKNOWN
             cause = terminal.cause.kind if isinstance(terminal, DeadLetter) else "none"
-            self.counts.add(run_metrics.RUNS_ENDED, agent, terminal.kind, cause)
-            self.counts.observe(run_metrics.RUN_DURATION, agent, value=took_s)
+            self.counts.add(metrics.RUNS_ENDED, agent, terminal.kind, cause)
+            self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
 
     def _kind(self, request: Request) -> tuple[str, str]:
         """Contract and profile, as labels."""

@@ -16,8 +16,7 @@ from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary
 from services.console.state.request_times import RequestTimes
 from services.console.views.lane_grid import longest_waiting
-from services.console.views.profile_status import ProfileStatus
-from services.console.views.status import unhealthy_profiles
+from services.console.views.status import ProfileStatus, unhealthy_profiles
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored

@@ -12,7 +12,7 @@ from answerbus.event import Event
 from answerbus.topics import ATTEMPTS as ATTEMPTS_TOPIC
 from answerbus.topics import STEPS, TOPIC_OF_KIND
 from services.console.pages.runs import APPROVALS_OPEN, APPROVALS_SHOWN_MAX, PAGE_RUNS
-from services.console.views.live_parts import live_parts
+from services.console.streams import live_parts
 from services.operators.records.stored import Stored
 from services.operators.runs.shown_args import ARGS_CHARS_MAX
 from services.text.digest import canonical_digest

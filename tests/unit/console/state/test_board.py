@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from answerbus.topics import RETRIES
-from services.console.state.board import KEPT_MINUTES, Board
-from services.console.state.name_limit import NONE, OTHERS
+from services.console.state.board import KEPT_MINUTES, NONE, OTHERS, Board
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored

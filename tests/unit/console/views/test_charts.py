@@ -2,13 +2,13 @@
 
 import pytest
 
+from services.console.figures.answer_flow import NODE_MIN_PX, FlowCount, flow
+from services.console.figures.profile_strips import LEVELS, ROW_PX, ROW_PX_MAX, heat_map
+from services.console.figures.tiles import change_text, level_of
 from services.console.views.chart import Axis, Part, columns, lines
-from services.console.views.flow import NODE_MIN_PX, FlowCount, flow
-from services.console.views.heat_map import LEVELS, ROW_PX, ROW_PX_MAX, heat_map
 from services.console.views.lane_grid import LaneCell, longest_waiting
 from services.console.views.scale import time_ticks, top_of, value_ticks
 from services.console.views.shares import shares, sparks
-from services.console.views.tile import change_text, level_of
 from services.console.views.units import Unit, duration, share, short, tick_text
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS
 

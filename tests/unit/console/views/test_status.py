@@ -4,8 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from services.console.views.profile_status import ProfileStatus, merged, profile_status
-from services.console.views.status import DEAD_MIN, STANDING_S, StatusFacts, bus_status
+from services.console.views.status import (
+    DEAD_MIN,
+    STANDING_S,
+    ProfileStatus,
+    StatusFacts,
+    bus_status,
+    merged,
+    profile_status,
+)
 from tests.unit.operators.stored_examples import NOON_MS
 
 FIVE = ("claude", "default", "gemini", "openai", "small")

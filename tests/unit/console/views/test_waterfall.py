@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from answerbus.broker_time import moment
-from services.console.views.budget_gauge import gauges
 from services.console.views.stretches import Stretch, stretches
-from services.console.views.waterfall import REQUESTS_MAX, Waterfall, waterfall
+from services.console.views.waterfall import REQUESTS_MAX, Waterfall, gauges, waterfall
 from services.operators.dead_letters.moment import as_text
 from services.operators.records.decoded import decoded
 from services.operators.timeline.entry import entry_of

@@ -7,7 +7,7 @@ from answerbus.envelope import encode
 from answerbus.request_key import RequestKey
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import toolset_cards
-from services.operators.adapters.past_runs import PastRuns, runs_to_read
+from services.operators.adapters.replaying import PastRuns, runs_to_read
 from services.operators.records.stored import Stored
 from tests.unit.console.context import Shelf
 from tests.unit.operators.audit.test_step_verification import AT_MS, chained

@@ -11,9 +11,8 @@ from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolFailure, ToolOk, ToolResult
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services.tools.check.call_by_hand import HandCaller
-from services.tools.check.cards import card_rulings
 from services.tools.check.cases import Case, CaseBuilder, Sample
-from services.tools.check.judge import fault_of, rulings
+from services.tools.check.judge import card_rulings, fault_of, rulings
 from services.tools.session import unproved_approval, wrong_args
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

@@ -21,8 +21,14 @@ from answerbus.tools.toolset import Toolset
 from services.settings.settings import SetUpError
 from services.tools.mcp.bridge import tool_of, toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
-from services.tools.mcp.mapping.answered import progress_text, value_of
-from services.tools.mcp.mapping.listed import CheckedTool, ListedTool, Unfit, checked
+from services.tools.mcp.mapping.listed import (
+    CheckedTool,
+    ListedTool,
+    Unfit,
+    checked,
+    progress_text,
+    value_of,
+)
 from services.tools.mcp.session import McpSession, ServerPlace
 from services.worker.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body

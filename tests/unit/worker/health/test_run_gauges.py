@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from answerbus.registry import Registry
-from services.telemetry import run_metrics
-from services.telemetry.counts import Counts, Spread
+from services.telemetry import metrics
+from services.telemetry.counts import Counts, Metric, Spread
 from services.telemetry.exposition import exposition
-from services.telemetry.metric import Metric
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.run.agents import Agent, Agents
@@ -57,7 +56,7 @@ async def observed(stage: RunStage) -> Counts:
 
 
 def spread_of(measures: Counts, tool: str) -> Spread | None:
-    return measures.spreads.get((run_metrics.TOOL_CALL_DURATION, (tool,)))
+    return measures.spreads.get((metrics.TOOL_CALL_DURATION, (tool,)))
 
 
 def test_open_runs_are_counted_by_what_they_wait_for() -> None:
@@ -68,24 +67,24 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
         await until(lambda: stage.steps("approval_requested") != [])
         await asyncio.sleep(1)
         now = gauged(stage)
-        assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 1
-        assert now[run_metrics.RUNS_OPEN, ("waiting",)] == 0
-        assert now[run_metrics.APPROVALS_WAITING, ()] == 1
-        assert 1 <= now[run_metrics.APPROVAL_AGE, ()] < 5
+        assert now[metrics.RUNS_OPEN, ("awaits_approval",)] == 1
+        assert now[metrics.RUNS_OPEN, ("waiting",)] == 0
+        assert now[metrics.APPROVALS_WAITING, ()] == 1
+        assert 1 <= now[metrics.APPROVAL_AGE, ()] < 5
         await stage.crash()  # the age is that of the step, and not of the worker
         measures = await observed(stage)
         await asyncio.sleep(60)
         now = gauged(stage)
-        assert now[run_metrics.APPROVALS_WAITING, ()] == 1
-        assert 61 <= now[run_metrics.APPROVAL_AGE, ()] < 90
+        assert now[metrics.APPROVALS_WAITING, ()] == 1
+        assert 61 <= now[metrics.APPROVAL_AGE, ()] < 90
         stage.cancel("r-1")
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
         now = gauged(stage)
-        assert now[run_metrics.RUNS_OPEN, ("awaits_approval",)] == 0
-        assert now[run_metrics.APPROVALS_WAITING, ()] == 0
-        assert now[run_metrics.APPROVAL_AGE, ()] == 0
-        assert measures.totals[run_metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
+        assert now[metrics.RUNS_OPEN, ("awaits_approval",)] == 0
+        assert now[metrics.APPROVALS_WAITING, ()] == 0
+        assert now[metrics.APPROVAL_AGE, ()] == 0
+        assert measures.totals[metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
         assert spread_of(measures, "orders.pay") is None  # it was never sent
         await finished(stage)
 
@@ -100,10 +99,10 @@ def test_steps_repeats_ends_of_calls_and_of_runs_are_counted() -> None:
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
         counted = {(metric, labels): n for metric, labels, n in measures.samples()}
-        assert counted[run_metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
-        assert counted[run_metrics.RUN_STEPS, ("support",)] == 3
-        assert counted[run_metrics.RUN_REPEATS, ("support",)] == 1
-        assert counted[run_metrics.RUNS_ENDED, ("support", "result", "none")] == 1
+        assert counted[metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
+        assert counted[metrics.RUN_STEPS, ("support",)] == 3
+        assert counted[metrics.RUN_REPEATS, ("support",)] == 1
+        assert counted[metrics.RUNS_ENDED, ("support", "result", "none")] == 1
         await finished(stage)
 
     run(main())
@@ -119,7 +118,7 @@ def test_the_seconds_of_a_tool_call_are_from_its_first_delivery_to_its_end() -> 
         spread = spread_of(measures, "orders.get")
         assert spread is not None
         assert 32 <= spread.total < 35  # the time-out of the first, and what the second took
-        place = run_metrics.TOOL_BUCKETS_S.index(60.0)
+        place = metrics.TOOL_BUCKETS_S.index(60.0)
         assert [n for n, count in enumerate(spread.buckets) if count] == [place]
         text = exposition(measures.samples(), measures.spreads).decode()
         assert 'answerbus_tool_call_duration_seconds_count{tool="orders.get"} 1.0' in text
@@ -134,9 +133,9 @@ def test_what_a_model_names_freely_is_no_label() -> None:
         measures = await observed(stage)
         stage.publish("r-1")
         await until(lambda: done(stage.broker, stage.names))
-        ended = {labels for metric, labels in measures.totals if metric is run_metrics.TOOL_CALLS}
+        ended = {labels for metric, labels in measures.totals if metric is metrics.TOOL_CALLS}
         assert ended == {("unknown", "unknown_tool")}
-        assert all(metric is not run_metrics.TOOL_CALL_DURATION for metric, _ in measures.spreads)
+        assert all(metric is not metrics.TOOL_CALL_DURATION for metric, _ in measures.spreads)
         await finished(stage)
 
     run(main())

@@ -8,7 +8,7 @@ import pytest
 
 from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS
-from services.telemetry import run_metrics
+from services.telemetry import metrics
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.reply import CallFacts, Refused, Unavailable
 from tests.unit.worker.builders import answered
@@ -60,7 +60,7 @@ def test_steps_without_an_attempt_are_counted_as_the_outcome_counts_them() -> No
         result = await told(stage)
 
         counted = {(metric, labels): n for metric, labels, n in observer.counts.samples()}
-        steps = counted[run_metrics.RUN_STEPS, ("support",)]
+        steps = counted[metrics.RUN_STEPS, ("support",)]
         assert steps == result["run"]["steps"] == len(stage.steps("step"))
 
     run(main())

@@ -10,8 +10,8 @@ from answerbus.budget import Usage
 from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
 from services.telemetry import metrics
+from services.telemetry.counts import Metric
 from services.telemetry.exposition import exposition
-from services.telemetry.metric import Metric
 from services.telemetry.span import Attributes, Span
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
