@@ -51,6 +51,11 @@ _PARTS = {
         "ask",
         "Ask one thing; exit code 0 if there is a result, 1 for any other outcome or none in time.",
     ),
+    "ask-many": _Part(
+        "services.commands.ask_many",
+        "ask_many",
+        "Ask the same of each row of a file; exit code 0 if each has a result.",
+    ),
     "chat": _Part(
         "services.commands.chat",
         "chat",

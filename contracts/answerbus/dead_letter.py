@@ -34,6 +34,7 @@ from answerbus.cause import UnsupportedSchema as UnsupportedSchema
 from answerbus.cause import UnverifiedSteps as UnverifiedSteps
 from answerbus.cause import WaitedTooOften as WaitedTooOften
 from answerbus.explain import died_text, remedy
+from answerbus.html_table import html_table
 from answerbus.one_line import one_line
 from answerbus.outcome import OF_RUNS, Origin
 from answerbus.outcome_error import OutcomeError
@@ -77,6 +78,15 @@ class DeadLetter(Wire):
         """Why there is no answer, on one line."""
         why = died_text(self.cause, [prior.failure for prior in self.prior])
         return one_line(f"{why} (dead letter {self.dead_letter_id})")
+
+    def _repr_html_(self) -> str:
+        """In a notebook: why, and what to do."""
+        shown = {
+            "why": died_text(self.cause, [prior.failure for prior in self.prior]),
+            "what to do": remedy(self.cause),
+            "dead letter": self.dead_letter_id,
+        }
+        return html_table("dead letter", shown.items())
 
     def unwrap(self) -> NoReturn:
         """Raises DeadLetterError."""

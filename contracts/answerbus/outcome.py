@@ -11,6 +11,7 @@ from answerbus.agent import ParentId, RunSummary
 from answerbus.budget import AccountState, Usage
 from answerbus.explain import problems_text
 from answerbus.failure import Failure, Problems
+from answerbus.html_table import html_table
 from answerbus.one_line import one_line
 from answerbus.outcome_error import OutcomeError
 from answerbus.request import ContractId, InlineId, Prior, Replay, Request, SchemaId, TextId
@@ -80,6 +81,19 @@ class _Answered(Wire):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """What readers look for comes first."""
         return sorted(super().__repr_args__(), key=lambda shown: shown[0] != self._shown_first)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what is looked for, then where it comes from."""
+        spent = self.account.spent
+        cost = f"{spent.attempts:,} attempts, {spent.tokens:,} tokens, {spent.micro_usd:,} µ$"
+        shown = {
+            self._shown_first.replace("_", " "): str(self).removesuffix(f" {self._about()}"),
+            "schema": f"{_label(self.answered_schema)}, attempt {self.attempt}",
+            "model": self.model.model,
+            "charged to the workflow": cost,
+            "request": self.request_id,
+        }
+        return html_table(self.kind.replace("_", " "), shown.items())
 
     def _about(self) -> str:
         kind = self.kind.replace("_", " ")

@@ -107,11 +107,16 @@ def _schema(arguments: AskArguments, registry: Registry, read: Read) -> SchemaRe
         return _contract(arguments.contract, registry)
     if arguments.schema is None:
         return TextRef()
-    parsed = json_text.parse(read(arguments.schema))
+    return inline_schema(arguments.schema, read(arguments.schema), wrapped=not arguments.bare)
+
+
+def inline_schema(file: str, content: bytes, *, wrapped: bool) -> InlineRef:
+    """The schema in a file, called like it; raises typer.BadParameter."""
+    parsed = json_text.parse(content)
     if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict | bool):
-        _refuse(f"{arguments.schema} holds no JSON Schema (a JSON object).")
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(arguments.schema).stem)
-    return InlineRef(name=name, json_schema=parsed.value, wrapped=not arguments.bare)
+        _refuse(f"{file} holds no JSON Schema (a JSON object).")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(file).stem)
+    return InlineRef(name=name, json_schema=parsed.value, wrapped=wrapped)
 
 
 def _agent(arguments: AskArguments) -> AgentRef | None:

@@ -9,10 +9,12 @@ if find_spec("aiokafka") is None:
         name="aiokafka",
     )
 
+from answerbus.client.ask_many import show_bar
 from answerbus.client.client import Client
 from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import BusRefused, BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, FollowedEvent
+from answerbus.client.job import JobOutcomes, JobProgress, RowOutcome
 from answerbus.client.progress import Progress, Published, Waiting
 from answerbus.client.request_id import uuid7
 from answerbus.client.subscription import Subscription
@@ -29,16 +31,20 @@ __all__ = [
     "DeadLetterError",
     "Followed",
     "FollowedEvent",
+    "JobOutcomes",
+    "JobProgress",
     "NoAnswerYet",
     "OutcomeError",
     "Progress",
     "Published",
     "PublishedControl",
     "RefusalError",
+    "RowOutcome",
     "Subscription",
     "SyncClient",
     "SyncSubscription",
     "UnvalidatedError",
     "Waiting",
+    "show_bar",
     "uuid7",
 ]

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 from typing_extensions import TypeForm
 
@@ -40,8 +40,11 @@ class AnswerType(Generic[AnswerT]):
         """What a contract's published type, `str` (plain text) or any other type stands for.
 
         Any other type is asked for by its JSON Schema, unwrapped; `Specialist[T]` by the schema of
-        T, wrapped. Raises pydantic's errors for a type that has none.
+        T, wrapped; a SchemaRef for itself, with JSON as its answers. Raises pydantic's errors for a
+        type that has none.
         """
+        if isinstance(form, ContractRef | InlineRef | TextRef):
+            return cls(form, JsonReader(TypeAdapter(JsonValue)))
         adapter: TypeAdapter[AnswerT] = TypeAdapter(form)
         for contract in registry:
             if form in (contract.answer, contract.result):

@@ -12,13 +12,9 @@ from answerbus.request import Context, Fact, Message, Policy, Request, SchemaRef
 _AS_THEY_ARE = {"profile", "budget", "ttl_s", "policy"}
 
 
-class AskOptions(TypedDict, total=False):
-    """Keyword arguments of `Client.ask`; what is absent has the default of a Request."""
+class JobOptions(TypedDict, total=False):
+    """Keyword arguments of `Client.ask_many`; what is absent has the default of a Request."""
 
-    facts: Mapping[str, object] | Sequence[Fact]
-    """Named data as JSON, pydantic models or dataclasses, untrusted; a `Fact` may say otherwise."""
-    messages: Sequence[Message]
-    """The conversation so far."""
     profile: str
     """The name of a profile in the workers' settings."""
     budget: Budget
@@ -29,6 +25,15 @@ class AskOptions(TypedDict, total=False):
     """What to do about invalid answers and refusals, and in which order to run."""
     labels: Mapping[str, str]
     """Repeated in each event about the request."""
+
+
+class AskOptions(JobOptions, total=False):
+    """Keyword arguments of `Client.ask`; what is absent has the default of a Request."""
+
+    facts: Mapping[str, object] | Sequence[Fact]
+    """Named data as JSON, pydantic models or dataclasses, untrusted; a `Fact` may say otherwise."""
+    messages: Sequence[Message]
+    """The conversation so far."""
     agent: str | AgentRef
     """The agent that works on it, in steps and with tools; an `AgentRef` says version and tools.
 

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, Self, cast, overload
 
@@ -11,13 +11,15 @@ from typing_extensions import TypeForm, TypeVar, Unpack
 
 from answerbus import plugins
 from answerbus.client.answer_type import AnswerType, TypedOutcome
-from answerbus.client.ask_options import AskOptions, make_request
+from answerbus.client.ask_many import JobTell, ask_many
+from answerbus.client.ask_options import AskOptions, JobOptions, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import Connection
 from answerbus.client.controls import PublishedControl
 from answerbus.client.diagnosis import OptionNames
 from answerbus.client.follow import Followed
 from answerbus.client.follow_up import valid_answer
+from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes, job_requests
 from answerbus.client.progress import Published, Tell
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
@@ -103,6 +105,41 @@ class Client:
             return await self._connection.ask(asked, left_s(), trace, on_progress)
 
         return await valid_answer(request, answers, once)
+
+    async def ask_many(
+        self,
+        rows: Iterable[Mapping[str, object]],
+        instructions: str,
+        *,
+        job_id: str | None = None,
+        response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
+        facts: Mapping[str, object] = {},
+        concurrency: int = CONCURRENCY_DEFAULT,
+        on_progress: JobTell | None = None,
+        **asking: Unpack[JobOptions],
+    ) -> JobOutcomes[AnswerT]:
+        """Ask the same of each row, and return all outcomes in the order of the rows.
+
+        The members of a row are facts beside the `facts` that all share. At most `concurrency`
+        requests wait at a time, in any order, in one workflow that is called like the job, so
+        that one `budget` is for all of them; without one, each row has three attempts.
+        To start a job again with the same `job_id` asks only what has had no outcome in the last
+        7 days, also after a crash; an id is a digest of what is asked, so that changed rows and
+        instructions are asked. `on_progress` is called with a JobProgress after each row;
+        `show_bar` draws a bar. Waits for as long as it takes; raises BusUnavailable.
+        """
+        answers = AnswerType.of(response_model, self._registry)
+        name = job_id or f"job-{_new_id()}"
+        requests = job_requests(rows, name, instructions, answers.ref, facts, asking)
+        return await ask_many(
+            self._connection,
+            name,
+            requests,
+            answers,
+            concurrency,
+            on_progress,
+            is_new=job_id is None,
+        )
 
     async def ask_request(
         self,

@@ -5,7 +5,12 @@ import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from datetime import datetime
 from typing import Self
 
@@ -20,6 +25,7 @@ from answerbus.client.history import find_past_terminal, find_terminal
 from answerbus.client.progress import Published, Tell, retries_of, with_retries
 from answerbus.client.request_id import is_new
 from answerbus.client.terminals import Terminals
+from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
 from answerbus.event import Terminal
@@ -142,6 +148,14 @@ class Connection:
                 return await find_terminal(self._bus, RequestKey(workflow_id, request_id), homes)
         except TimeoutError:
             raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
+
+    def outcomes_of(
+        self, wanted: Wanted, *, is_new: bool
+    ) -> AbstractAsyncContextManager[WorkflowOutcomes]:
+        """The outcomes of many requests of one workflow; see `workflow_outcomes`."""
+        self._open()
+        homes = self._layout.homes(wanted.workflow_id)
+        return workflow_outcomes(self._bus, wanted, homes, is_new=is_new)
 
     def follow(
         self, request_id: str, workflow_id: str, after: str | None, since: datetime | None

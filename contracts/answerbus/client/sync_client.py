@@ -1,6 +1,14 @@
 """The client for scripts and notebooks: the same calls as Client, without `await`."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from queue import SimpleQueue
 from types import TracebackType
@@ -10,12 +18,14 @@ from pydantic import JsonValue
 from typing_extensions import TypeForm, Unpack
 
 from answerbus.client.answer_type import TypedOutcome
-from answerbus.client.ask_options import AskOptions
+from answerbus.client.ask_many import JobTell
+from answerbus.client.ask_options import AskOptions, JobOptions
 from answerbus.client.client import EFFECT_TIMEOUT_S_DEFAULT, AnswerT, AnyAnswerT, Client
 from answerbus.client.controls import PublishedControl
 from answerbus.client.follow import Followed
+from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes
 from answerbus.client.loop_thread import LoopThread
-from answerbus.client.progress import Progress, Published, Tell
+from answerbus.client.progress import Published, Tell
 from answerbus.client.sync_subscription import SyncSubscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout
 from answerbus.control import ApprovalRequested, ControlApplied
@@ -104,6 +114,33 @@ class SyncClient:
                 response_model=response_model,
                 timeout_s=timeout_s,
                 trace=trace,
+                on_progress=tell,
+                **asking,
+            ),
+            on_progress,
+        )
+
+    def ask_many(
+        self,
+        rows: Iterable[Mapping[str, object]],
+        instructions: str,
+        *,
+        job_id: str | None = None,
+        response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
+        facts: Mapping[str, object] = {},
+        concurrency: int = CONCURRENCY_DEFAULT,
+        on_progress: JobTell | None = None,
+        **asking: Unpack[JobOptions],
+    ) -> JobOutcomes[AnswerT]:
+        """See `Client.ask_many`."""
+        return self._with_progress(
+            lambda tell: self._client.ask_many(
+                rows,
+                instructions,
+                job_id=job_id,
+                response_model=response_model,
+                facts=facts,
+                concurrency=concurrency,
                 on_progress=tell,
                 **asking,
             ),
@@ -220,12 +257,14 @@ class SyncClient:
         return self._thread.call(self._client.effect_of(published, timeout_s=timeout_s))
 
     def _with_progress(
-        self, work: Callable[[Tell | None], Coroutine[Any, Any, T]], on_progress: Tell | None
+        self,
+        work: Callable[[Callable[[Any], None] | None], Coroutine[Any, Any, T]],
+        on_progress: Callable[[Any], None] | None,
     ) -> T:
         """The result of the work, whose progress is reported in this thread."""
         if on_progress is None:
             return self._thread.call(work(None))
-        queue: SimpleQueue[Progress | None] = SimpleQueue()
+        queue: SimpleQueue[Any] = SimpleQueue()
         future = self._thread.begin(work(queue.put))
         future.add_done_callback(lambda _: queue.put(None))
         try:

@@ -1,7 +1,8 @@
 """A client's connection to a FakeBus."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Self
 
@@ -16,6 +17,7 @@ from answerbus.client.progress import Published, Tell
 from answerbus.client.terminals import end_of, ends
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
+from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.control import UNPROVED, Approval, Cancel, ControlApplied
 from answerbus.envelope import decode
 from answerbus.event import Terminal
@@ -98,6 +100,17 @@ class FakeConnection(Connection):
             raise NoAnswerYet(request_id, workflow_id, None)
         yield Followed(terminal, _position(len(records)))
 
+    @asynccontextmanager
+    async def outcomes_of(
+        self,
+        wanted: Wanted,
+        *,
+        is_new: bool,  # noqa: ARG002 - all that there is is looked through at once
+    ) -> AsyncIterator[WorkflowOutcomes]:
+        """See Connection."""
+        self._check_open()
+        yield FakeOutcomes(wanted.workflow_id, self._outcome_of)
+
     async def position(self, workflow_id: str) -> str:  # noqa: ARG002 - all stand in one partition
         """See Connection."""
         self._check_open()
@@ -137,6 +150,29 @@ class FakeConnection(Connection):
     def _check_open(self) -> None:
         if not self._is_open:
             raise RuntimeError("A Client is used inside of `async with Client(...) as client:`.")
+
+
+class FakeOutcomes(WorkflowOutcomes):
+    """Nothing waits: a published request has its outcome at once, or the test lacks one."""
+
+    def __init__(
+        self, workflow_id: str, outcome_of: Callable[[RequestKey], Terminal | None]
+    ) -> None:
+        super().__init__()
+        self._workflow_id, self._outcome_of = workflow_id, outcome_of
+
+    def known(self, request_id: str) -> Terminal | None:
+        """See WorkflowOutcomes."""
+        return self._outcome_of(RequestKey(self._workflow_id, request_id))
+
+    async def wait(self, request_id: str) -> Terminal:
+        """See WorkflowOutcomes."""
+        if (terminal := self.known(request_id)) is None:
+            raise FakeClientError(
+                "The test has prepared no outcome for a row, or for the follow-up of its answer: "
+                "see `prepare` and `prepare_by`."
+            )
+        return terminal
 
 
 def _position(offset: int) -> str:

@@ -1,0 +1,88 @@
+"""Runs a job: publishes what has no outcome yet, a bounded number of requests at a time."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic
+
+from answerbus.client.answer_type import AnswerT, AnswerType
+from answerbus.client.connection import Connection
+from answerbus.client.follow_up import valid_answer
+from answerbus.client.job import CONCURRENCY_MAX, JobOutcomes, JobProgress, Row, RowOutcome
+from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
+from answerbus.event import Terminal
+from answerbus.request import Request
+
+JobTell = Callable[[JobProgress[Any]], None]
+
+
+async def ask_many(
+    connection: Connection,
+    job_id: str,
+    requests: Sequence[tuple[Row, Request]],
+    answers: AnswerType[AnswerT],
+    concurrency: int,
+    on_progress: JobTell | None,
+    *,
+    is_new: bool,
+) -> JobOutcomes[AnswerT]:
+    """See `Client.ask_many`."""
+    if not 1 <= concurrency <= CONCURRENCY_MAX:
+        raise ValueError(f"concurrency is 1 to {CONCURRENCY_MAX:,}")
+    wanted = Wanted(job_id, frozenset(request.request_id for _, request in requests))
+    async with connection.outcomes_of(wanted, is_new=is_new) as outcomes:
+        job = _Job(connection, outcomes, answers, len(requests), on_progress)
+        rows = iter(enumerate(requests))
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(min(concurrency, len(requests))):
+                    tasks.create_task(job.work(rows))
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+    found = sorted(job.found, key=lambda one: one.number)
+    return JobOutcomes(job_id, job.progress, tuple(found))
+
+
+def show_bar(progress: JobProgress[Any]) -> None:
+    """An `on_progress` that draws a bar on stderr, in a terminal and in a notebook."""
+    end = "\n" if progress.done == progress.rows else ""
+    sys.stderr.write(f"\r{progress}{end}")
+    sys.stderr.flush()
+
+
+class _Job(Generic[AnswerT]):
+    def __init__(
+        self,
+        connection: Connection,
+        outcomes: WorkflowOutcomes,
+        answers: AnswerType[AnswerT],
+        rows: int,
+        on_progress: JobTell | None,
+    ) -> None:
+        self.progress: JobProgress[AnswerT] = JobProgress(rows)
+        self.found: list[RowOutcome[AnswerT]] = []
+        self._connection, self._outcomes, self._answers = connection, outcomes, answers
+        self._tell = on_progress
+
+    async def work(self, rows: Iterator[tuple[int, tuple[Row, Request]]]) -> None:
+        """One row after the other; others work on the same iterator."""
+        for number, (row, request) in rows:
+            outcome = await valid_answer(request, self._answers, self._ask)
+            newest = RowOutcome(number, row, outcome)
+            self.found.append(newest)
+            self.progress = self.progress.after(newest)
+            if self._tell is not None:
+                self._tell(self.progress)
+            await asyncio.sleep(0)  # what is known already must not keep the loop busy
+
+    async def _ask(self, request: Request) -> Terminal:
+        if (known := self._outcomes.known(request.request_id)) is not None:
+            return known
+        await self._connection.publish(request)
+        return await self._outcomes.wait(request.request_id)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error of one row stands for those of all: Kafka is away for each of them."""
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

@@ -1,0 +1,186 @@
+"""A job: one question about many rows, and what became of each; without I/O."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Generic, cast, overload
+
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json, to_jsonable_python
+
+from answerbus.budget import Budget, Spent
+from answerbus.client.answer_type import AnswerT, TypedOutcome
+from answerbus.client.ask_options import AskOptions, JobOptions, make_request
+from answerbus.dead_letter import DeadLetter
+from answerbus.html_table import html_table
+from answerbus.limits import ATTEMPTS_DEFAULT
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.request import Policy, Request, SchemaRef
+
+CONCURRENCY_DEFAULT = 200
+CONCURRENCY_MAX = 1_000  # of the 2,000 requests that one account may have under way
+SHOWN_MAX = 20  # rows, in a notebook
+_DIGEST_BYTES = 15
+_BAR_CHARS = 20
+_MICROS_PER_USD = 1_000_000
+
+NOTHING = Spent()
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class RowOutcome(Generic[AnswerT]):
+    """A row, by its place from 0 on, and the outcome of its request."""
+
+    number: int
+    row: Row
+    outcome: "TypedOutcome[AnswerT]"
+
+    def record(self) -> dict[str, Any]:
+        """As plain data: the row, `outcome` (its kind), the answer's members, or `why` not."""
+        found: dict[str, Any] = {**self.row, "outcome": self.outcome.kind}
+        if not isinstance(self.outcome, Result):
+            return {**found, "why": str(self.outcome)}
+        answer = self.outcome.answer
+        value = answer.model_dump() if isinstance(answer, BaseModel) else answer
+        if not isinstance(value, dict):
+            return {**found, "answer": value}
+        return {**found, **{f"answer.{name}": member for name, member in value.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress(Generic[AnswerT]):
+    """How far a job is. `spent` is what its account was charged, in earlier runs as well."""
+
+    rows: int
+    answered: int = 0
+    refused: int = 0
+    invalid: int = 0
+    dead: int = 0
+    spent: Spent = NOTHING
+    newest: RowOutcome[AnswerT] | None = None
+
+    @property
+    def done(self) -> int:
+        """How many rows have their outcome."""
+        return self.answered + self.refused + self.invalid + self.dead
+
+    @property
+    def micro_usd_at_end(self) -> int:
+        """The cost of all rows, if the rest costs as much as those that are done."""
+        return self.spent.micro_usd * self.rows // self.done if self.done else 0
+
+    def after(self, newest: RowOutcome[AnswerT]) -> "JobProgress[AnswerT]":
+        """The progress with one row more."""
+        outcome = newest.outcome
+        return JobProgress(
+            self.rows,
+            self.answered + isinstance(outcome, Result),
+            self.refused + isinstance(outcome, Refusal),
+            self.invalid + isinstance(outcome, UnvalidatedResult),
+            self.dead + isinstance(outcome, DeadLetter),
+            _most(self.spent, outcome.account.spent if outcome.account else NOTHING),
+            newest,
+        )
+
+    def __str__(self) -> str:
+        """One line with a bar."""
+        filled = _BAR_CHARS * self.done // self.rows if self.rows else _BAR_CHARS
+        bar = "#" * filled + "." * (_BAR_CHARS - filled)
+        counts = {"refused": self.refused, "invalid": self.invalid, "dead": self.dead}
+        other = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+        cost = f"${_usd(self.spent.micro_usd)} so far, about ${_usd(self.micro_usd_at_end)} in all"
+        if not self.spent.micro_usd:
+            cost = f"{self.spent.tokens:,} tokens so far"
+        return f"[{bar}] {self.done:,} of {self.rows:,}: {self.answered:,} answered{other}; {cost}"
+
+
+@dataclass(frozen=True)
+class JobOutcomes(Sequence[RowOutcome[AnswerT]]):
+    """The outcome of each row, in the order of the rows."""
+
+    job_id: str
+    progress: JobProgress[AnswerT]
+    _all: tuple[RowOutcome[AnswerT], ...] = field(repr=False)
+
+    @overload
+    def __getitem__(self, number: int) -> RowOutcome[AnswerT]: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[RowOutcome[AnswerT]]: ...
+
+    def __getitem__(self, number: int | slice) -> Any:
+        return self._all[number]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Each row as plain data: see RowOutcome.record."""
+        return [one.record() for one in self._all]
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame of `records`; pandas must be installed."""
+        pandas = import_module("pandas")  # of the caller, who may have none
+        return pandas.DataFrame(self.records())
+
+    def __str__(self) -> str:
+        """How the job went, on one line."""
+        return f"job {self.job_id} {self.progress}"
+
+    def _repr_html_(self) -> str:
+        shown = [(str(one.number), str(one.outcome)) for one in self._all[:SHOWN_MAX]]
+        more = len(self._all) - len(shown)
+        rest = [("", f"and {more:,} more: to_pandas() has all")] if more else []
+        return html_table(str(self), [*shown, *rest])
+
+
+def job_requests(
+    rows: Iterable[Row],
+    job_id: str,
+    instructions: str,
+    schema: SchemaRef,
+    facts: Row,
+    asking: JobOptions,
+) -> list[tuple[Row, Request]]:
+    """A request for each row, in one workflow, in no order; equal requests have equal ids.
+
+    An id is the digest of what is asked, whatever it may cost, and a number where the same is
+    asked again in the job.
+    Raises ValueError for what a request cannot say.
+    """
+    rows = [*rows]
+    budget = asking.get("budget") or Budget(attempts=max(1, len(rows)) * ATTEMPTS_DEFAULT)
+    policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
+    seen: dict[str, int] = {}
+    found: list[tuple[Row, Request]] = []
+    for row in rows:
+        named = {"budget": budget, "policy": policy, "facts": {**facts, **row}}
+        options = cast("AskOptions", {**asking, **named})
+        request = make_request(instructions, job_id, schema, "row", options)
+        name = _name(request.model_dump(mode="json", exclude={"request_id", "budget"}))
+        seen[name] = seen.get(name, 0) + 1
+        number = f".{seen[name]}" if seen[name] > 1 else ""
+        found.append((row, request.model_copy(update={"request_id": f"row-{name}{number}"})))
+    return found
+
+
+def _name(body: dict[str, JsonValue]) -> str:
+    digest = hashlib.sha256(to_json(to_jsonable_python(body))).digest()[:_DIGEST_BYTES]
+    return base64.b32encode(digest).decode().lower()
+
+
+def _most(one: Spent, other: Spent) -> Spent:
+    """Outcomes come in any order; what was charged only grows."""
+    return Spent(
+        attempts=max(one.attempts, other.attempts),
+        tokens=max(one.tokens, other.tokens),
+        micro_usd=max(one.micro_usd, other.micro_usd),
+    )
+
+
+def _usd(micro_usd: int) -> str:
+    return f"{micro_usd / _MICROS_PER_USD:,.4f}"

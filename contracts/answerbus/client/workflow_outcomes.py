@@ -1,0 +1,126 @@
+"""The outcomes of many requests of one workflow, by one reader: those that are there, then new."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiokafka import TopicPartition
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.client.follow_up import root_of
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.terminals import TOPICS, ends, request_of, terminal_of
+from answerbus.client.turns import in_turns
+from answerbus.event import Terminal
+from answerbus.request_key import RequestKey
+
+_POLL_MS = 1_000
+_FETCH_WAIT_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The requests of one workflow whose outcomes are kept, with their follow-ups."""
+
+    workflow_id: str
+    request_ids: frozenset[str]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the outcome of this request is kept."""
+        return (
+            isinstance(key, RequestKey)
+            and key.workflow_id == self.workflow_id
+            and root_of(key.request_id) in self.request_ids
+        )
+
+
+class WorkflowOutcomes:
+    """See the module; for one event loop."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Terminal] = {}
+        self._waiting: dict[str, asyncio.Future[Terminal]] = {}
+        self._error: BaseException | None = None
+
+    def known(self, request_id: str) -> Terminal | None:
+        """The outcome that the request has had."""
+        return self._known.get(request_id)
+
+    async def wait(self, request_id: str) -> Terminal:
+        """The outcome, once it is there; raises BusUnavailable when the reader ends."""
+        if self._error is not None:
+            raise self._error
+        if (terminal := self._known.get(request_id)) is not None:
+            return terminal
+        future: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        return await future
+
+    def add(self, terminal: Terminal) -> None:
+        """Take an outcome; the first of a request counts."""
+        key = request_of(terminal)
+        if key is None or not ends(terminal):
+            return
+        self._known.setdefault(key.request_id, terminal)
+        waiter = self._waiting.pop(key.request_id, None)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(terminal)
+
+    def end(self, error: BaseException) -> None:
+        """No further outcome comes."""
+        self._error = error
+        for waiter in self._waiting.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._waiting.clear()
+
+
+@asynccontextmanager
+async def workflow_outcomes(
+    bus: Bus, wanted: Wanted, partitions: Collection[int], *, is_new: bool
+) -> AsyncIterator[WorkflowOutcomes]:
+    """Entered once all that was there is known; nothing was, where the workflow `is_new`.
+
+    Raises BusUnavailable.
+    """
+    outcomes = WorkflowOutcomes()
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    async with bus.running(consumer):
+        places = [bus.place(topic, partition) for topic in TOPICS for partition in partitions]
+        consumer.assign(places)
+        with bus.explained():
+            ends_now: Mapping[TopicPartition, int] = await consumer.end_offsets(places)
+            for place in places if is_new else ():
+                consumer.seek(place, ends_now[place])
+
+            async def is_behind() -> bool:
+                return any([await consumer.position(place) < ends_now[place] for place in places])
+
+            while not is_new and await is_behind():
+                await _read(consumer, wanted, outcomes.add)
+        task = asyncio.create_task(_follow(bus, consumer, wanted, outcomes))
+        try:
+            yield outcomes
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def _follow(
+    bus: Bus, consumer: RecordConsumer, wanted: Wanted, outcomes: WorkflowOutcomes
+) -> None:
+    try:
+        with bus.explained():
+            while True:
+                await _read(consumer, wanted, outcomes.add)
+    except BusUnavailable as error:
+        outcomes.end(error)
+
+
+async def _read(consumer: RecordConsumer, wanted: Wanted, take: Callable[[Terminal], None]) -> None:
+    for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
+        async for record in in_turns(records):
+            if (terminal := terminal_of(record, wanted)) is not None:
+                take(terminal)

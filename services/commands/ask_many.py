@@ -1,0 +1,172 @@
+"""The command `answerbus ask-many`: one question about each row of a file."""
+
+import asyncio
+import csv
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import JsonValue
+
+from answerbus import json_text
+from answerbus.budget import Budget
+from answerbus.client import JobOutcomes, JobProgress
+from answerbus.client.ask_options import JobOptions
+from answerbus.client.job import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
+from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
+from answerbus.outcome import Result
+from services.command_line import Config, client_of, stderr
+from services.operators.dead_letters.money import micro_usd_of
+from services.settings import plugins
+from services.settings.settings import from_environment
+from services.text.escaping import plain
+
+Row = Mapping[str, JsonValue]
+EXIT_CTRL_C = 130
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or CSV with a header.")]
+Instructions = Annotated[str, typer.Argument(help="What the model shall do with each row.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="Where the outcomes go, as JSON Lines.")
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="A JSON Schema.", show_default="a text"),
+]
+JobId = Annotated[
+    str | None, typer.Option("--job", metavar="ID", help="Its name.", show_default="the file's")
+]
+ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
+Attempts = Annotated[int | None, typer.Option(min=1, help="The budget of the job in attempts.")]
+Money = Annotated[
+    str | None, typer.Option(metavar="USD", help="The budget of the job in US dollars, as 5.00.")
+]
+Concurrency = Annotated[
+    int, typer.Option(min=1, max=CONCURRENCY_MAX, help="How many requests wait at once.")
+]
+
+
+def ask_many(
+    file: File,
+    instructions: Instructions,
+    *,
+    out: Out,
+    schema: SchemaFile = None,
+    job: JobId = None,
+    profile: ProfileName = "default",
+    attempts: Attempts = None,
+    money: Money = None,
+    concurrency: Concurrency = CONCURRENCY_DEFAULT,
+    config: Config = None,
+) -> None:
+    """Ask the same of each row of a file; exit code 0 if each has a result."""
+    rows = _rows(file)
+    options: JobOptions = {"profile": profile}
+    if (budget := _budget(attempts, money)) is not None:
+        options["budget"] = budget
+    shape = _schema(schema)
+    partial = out.with_name(f"{out.name}.partial")
+    try:
+        partial.touch()
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
+    job_id = job or file.stem
+    try:
+        outcomes = asyncio.run(
+            _asked(rows, instructions, job_id, shape, concurrency, options, config)
+        )
+    except KeyboardInterrupt:
+        stderr().print(
+            f"\nNot waiting any more. Requests on their way go on and cost; run it again as "
+            f"--job {plain(job_id)} to go on.",
+            markup=False,
+        )
+        raise typer.Exit(EXIT_CTRL_C) from None
+    with partial.open("w", encoding="utf-8") as lines:
+        for one in outcomes:
+            lines.write(json.dumps(_line(one.number, one.outcome), ensure_ascii=False) + "\n")
+    os.replace(partial, out)
+    if outcomes.progress.answered < len(rows):
+        raise typer.Exit(1)
+
+
+async def _asked(
+    rows: list[Row],
+    instructions: str,
+    job_id: str,
+    shape: Any,
+    concurrency: int,
+    options: JobOptions,
+    config: Path | None,
+) -> JobOutcomes[Any]:
+    console = stderr()
+
+    def show(progress: JobProgress[Any]) -> None:
+        end = "\n" if progress.done == progress.rows else "\r"
+        if console.is_terminal or end == "\n":
+            console.print(str(progress), end=end, markup=False)
+
+    async with client_of(from_environment(config).kafka, plugins.registry()) as client:
+        return await client.ask_many(
+            rows,
+            instructions,
+            job_id=job_id,
+            response_model=shape,
+            concurrency=concurrency,
+            on_progress=show,
+            **options,
+        )
+
+
+def _line(number: int, outcome: Any) -> Mapping[str, JsonValue]:
+    found = {"row": number, "outcome": outcome.kind, "request_id": outcome.request_id}
+    if isinstance(outcome, Result):
+        return {**found, "answer": outcome.answer}
+    return {**found, "why": str(outcome)}
+
+
+def _schema(file: Path | None) -> Any:
+    if file is None:
+        return str
+    from services.commands.ask_request import inline_schema  # noqa: PLC0415 - loads slowly
+
+    return inline_schema(str(file), _read(file), wrapped=False)
+
+
+def _budget(attempts: int | None, money: str | None) -> Budget | None:
+    micro_usd = None if money is None else micro_usd_of(money)
+    if money is not None and micro_usd is None:
+        raise typer.BadParameter(f"--money takes US dollars such as 0.25, not {money!r}.")
+    if attempts is None and micro_usd is None:
+        return None
+    named = {} if attempts is None else {"attempts": attempts}
+    return Budget(**named, micro_usd=micro_usd)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _rows(file: Path) -> list[Row]:
+    text = _read(file).decode("utf-8-sig", errors="replace")
+    if file.suffix == ".csv":
+        return [dict(row) for row in csv.DictReader(text.splitlines())]
+    return [_row(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def _row(number: int, line: str) -> Row:
+    raw = line.encode()
+    if len(raw) > REQUEST_BYTES_MAX:
+        raise typer.BadParameter(f"line {number} has more than {REQUEST_BYTES_MAX:,} bytes")
+    parsed = json_text.parse(raw)
+    if not (isinstance(parsed, json_text.Parsed) and isinstance(parsed.value, dict)):
+        raise typer.BadParameter(f"line {number} is no JSON object")
+    if len(parsed.value) > FACTS_MAX:
+        raise typer.BadParameter(f"line {number} has more than {FACTS_MAX:,} members")
+    return parsed.value

@@ -1,0 +1,161 @@
+"""Jobs of many rows: each row is asked once, however often the job is started."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from answerbus.budget import Budget, Spent
+from answerbus.client import JobProgress, SyncClient
+from answerbus.client.job import SHOWN_MAX
+from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
+from answerbus.outcome import Refusal, Result
+from answerbus.request import Request
+
+pytest_plugins = ["answerbus.client.testing.pytest_plugin"]
+
+ROWS = [{"n": number} for number in range(5)]
+
+
+class Double(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def _even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("not even")
+        return n
+
+
+def number_of(request: Request) -> int:
+    return int(str(request.context.facts[-1].value))
+
+
+def doubled(request: Request) -> Reply:
+    if number_of(request) == 3:
+        return refused("Not this one.")
+    return answered({"n": 2 * number_of(request)})
+
+
+async def test_each_row_has_its_outcome_in_the_order_of_the_rows(fake_client: FakeClient) -> None:
+    fake_client.prepare_by(doubled)
+    seen: list[JobProgress[Any]] = []
+
+    outcomes = await fake_client.ask_many(
+        ROWS, "Double it.", response_model=Double, on_progress=seen.append, facts={"unit": "m"}
+    )
+
+    assert [one.row for one in outcomes] == ROWS
+    assert [one.number for one in outcomes] == [0, 1, 2, 3, 4]
+    assert isinstance(outcomes[3].outcome, Refusal)
+    assert outcomes[4].outcome.unwrap() == Double(n=8)
+    assert [progress.done for progress in seen] == [1, 2, 3, 4, 5]
+    assert (seen[-1].answered, seen[-1].refused) == (4, 1)
+    requests = fake_client.requests
+    assert {request.workflow_id for request in requests} == {outcomes.job_id}
+    assert {request.policy.ordering for request in requests} == {"none"}
+    assert [fact.name for fact in requests[0].context.facts] == ["unit", "n"]
+
+
+async def test_a_job_that_is_started_again_asks_what_has_no_outcome(
+    fake_client: FakeClient,
+) -> None:
+    fake_client.prepare_by(doubled)
+    first = await fake_client.ask_many(
+        ROWS[:3], "Double it.", job_id="j", response_model=Double, concurrency=1
+    )
+    asked = len(fake_client.requests)
+
+    again = await fake_client.ask_many(
+        [{"n": 7}, *ROWS[:3]], "Double it.", job_id="j", response_model=Double
+    )
+
+    assert (asked, len(fake_client.requests)) == (3, 4)
+    assert [one.outcome for one in again[1:]] == [one.outcome for one in first]
+
+
+async def test_equal_rows_are_rows_of_their_own(fake_client: FakeClient) -> None:
+    fake_client.prepare_by(doubled)
+
+    outcomes = await fake_client.ask_many([ROWS[1]] * 3, "Double it.", response_model=Double)
+
+    names = [request.request_id for request in fake_client.requests]
+    assert len(set(names)) == len(outcomes) == 3
+    assert [name.removeprefix(names[0]) for name in names] == ["", ".2", ".3"]
+
+
+async def test_a_row_whose_answer_breaks_a_rule_is_asked_again(fake_client: FakeClient) -> None:
+    fake_client.prepare_by(lambda request: answered({"n": 2 if request.prior else 1}))
+
+    outcomes = await fake_client.ask_many(
+        ROWS, "An even number.", job_id="j", response_model=Double
+    )
+    again = await fake_client.ask_many(ROWS, "An even number.", job_id="j", response_model=Double)
+
+    assert len(fake_client.requests) == 2 * len(ROWS)
+    assert {one.outcome.unwrap().n for one in outcomes} == {2}
+    assert [*again] == [*outcomes]
+
+
+async def test_one_budget_is_for_all_rows(fake_client: FakeClient) -> None:
+    fake_client.prepare_by(doubled)
+
+    outcomes = await fake_client.ask_many(
+        ROWS, "Double it.", response_model=Double, budget=Budget(attempts=2), concurrency=1
+    )
+
+    assert [isinstance(one.outcome, Result) for one in outcomes] == [True, True, *[False] * 3]
+    assert outcomes.progress.spent == Spent(attempts=2)
+
+
+async def test_rows_are_plain_data_for_a_table(fake_client: FakeClient) -> None:
+    fake_client.prepare_by(doubled)
+    texts = await fake_client.ask_many(ROWS[2:4], "Double it.", response_model=Double)
+
+    assert texts.records() == [
+        {"n": 2, "outcome": "result", "answer.n": 4},
+        {"n": 3, "outcome": "refusal", "why": str(texts[1].outcome)},
+    ]
+
+
+async def test_what_a_notebook_shows_is_escaped(fake_client: FakeClient) -> None:
+    hostile = "<script>alert(1)</script>"
+    fake_client.prepare_by(lambda _: answered(hostile))
+    job = await fake_client.ask_many([{"n": n} for n in range(SHOWN_MAX + 2)], "Say it.")
+
+    for shown in (job._repr_html_(), job[0].outcome._repr_html_()):
+        assert "&lt;script&gt;" in shown
+        assert "<script>" not in shown
+    assert "and 2 more" in job._repr_html_()
+
+
+def test_a_job_without_await_tells_of_its_progress_in_the_thread_that_asks() -> None:
+    fake, seen = FakeClient(), list[str]()
+    fake.prepare_by(doubled)
+
+    with SyncClient(over=fake) as client:
+        outcomes = client.ask_many(
+            ROWS,
+            "Double it.",
+            on_progress=lambda progress: seen.append(str(progress)),
+            response_model=Double,
+        )
+
+    assert len(outcomes) == 5
+    assert seen[-1] == "[####################] 5 of 5: 4 answered, 1 refused; 0 tokens so far"
+
+
+async def test_the_error_of_one_row_is_raised_as_it_is(fake_client: FakeClient) -> None:
+    with pytest.raises(FakeClientError, match="prepared no outcome"):
+        await fake_client.ask_many(ROWS, "Double it.")
+    with pytest.raises(ValueError, match="concurrency is 1 to"):
+        await fake_client.ask_many(ROWS, "Double it.", concurrency=0)
+
+
+def test_the_cost_to_the_end_is_that_of_the_rows_so_far() -> None:
+    progress: JobProgress[Any] = JobProgress(10, answered=4, spent=Spent(micro_usd=2_000_000))
+
+    assert progress.micro_usd_at_end == 5_000_000
+    assert str(progress).endswith("$2.0000 so far, about $5.0000 in all")
+    assert JobProgress(0).micro_usd_at_end == 0
