@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections.abc import Iterable
 
 from infra.setup_error import SetupError
 
@@ -26,13 +27,14 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
         return client.connect_ex((LOOPBACK, port)) != 0
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, other_than: Iterable[int] = ()) -> list[int]:
     """`count` different ports that are free right now; another process may still take one."""
     found: list[int] = []
+    left_out = {*other_than}
     for port in random.sample(_CHOICE, len(_CHOICE)):
         if len(found) == count:
             break
-        if is_free(port):
+        if port not in left_out and is_free(port):
             found.append(port)
     return found
 

@@ -96,7 +96,7 @@ def start_broker(
             raise SetupError(f"{data} is in use by the broker at {where}: stop that one first.")
         if port and not is_free(port):
             raise PortTakenError(port)
-        free, controller_port = free_ports(2)
+        free, controller_port = free_ports(2, other_than=(port, *listeners.values()))
         port = port or free
         say("Looking for Kafka's jars (the first time: a download of 45 MB)")
         java = java or java_command()

@@ -188,7 +188,14 @@ def test_typed_problems_reach_the_model_and_the_next_answer_counts(run: Run) -> 
     assert retry["event_id"] == "retried.retry.2"
     assert retry["request"]["request_id"] == "retried"
     assert (retry["next_attempt"], retry["counted"], retry["waits"]) == (2, True, 0)
-    assert retry["prior"] == [{"attempt": 1, "failure": retry["failure"], "answer": UNPUBLISHED}]
+    assert retry["prior"] == [
+        {
+            "attempt": 1,
+            "failure": retry["failure"],
+            "answer": UNPUBLISHED,
+            "answer_digest": run.evidence.attempts("retried")[0]["answer_digest"],
+        }
+    ]
     assert events_of(run, "retried") == [(1, True, "retry", "invalid"), (2, True, "result", None)]
     result = run.terminal("retried")
     assert (result["answer"], result["attempt"]) == (DEP_BUMP, 2)
