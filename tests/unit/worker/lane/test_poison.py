@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from answerbus.request import Request
 from services.worker.core.attempt.reply import Reply
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state import suspects
@@ -206,7 +207,11 @@ def test_what_ends_the_worker_before_its_call_is_found(others: int) -> None:
 
     async def main() -> None:
         rig = Supervised(3, 20.0)
-        with ends_in(Planner, "plan", lambda _, request: request.request_id == "poison", [rig]):
+
+        def is_poison(_: Planner, request: Request, *__: Any) -> bool:
+            return request.request_id == "poison"
+
+        with ends_in(Planner, "plan", is_poison, [rig]):
             good_requests(rig, others)
             rig.publish("poison", 1, 7, **ROOM)
             await rig.end()
