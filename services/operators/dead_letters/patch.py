@@ -1,19 +1,15 @@
-"""JSON Patch (RFC 6902) on one document: the six operations, bounded, without exceptions."""
+"""JSON Patch (RFC 6902) on one document, bounded, without exceptions."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
+from jsonpatch import JsonPatch, JsonPatchException
+from jsonpointer import JsonPointerException, resolve_pointer
 from pydantic import JsonValue
 
 from answerbus.dead_letter import PatchOperation
 from answerbus.limits import JSON_DEPTH_MAX, REQUEST_BYTES_MAX
-
-_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-_BAD_ESCAPE = re.compile(r"~(?![01])")
-
-_Change = Callable[[JsonValue, str], JsonValue]
-_Place = Callable[[JsonValue, str, JsonValue], JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +25,17 @@ class _PatchError(Exception):
 
 def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonValue | EditFault:
     """The document after all operations; it itself is left as it was."""
+    document = deepcopy(document)
     for number, operation in enumerate(operations, start=1):
         try:
             document = _applied(document, operation)
-        except _PatchError as error:
-            message = f"operation {number} ({operation.op} {operation.path!r})"
-            return EditFault(f"{message}: {error}")
+        except (_PatchError, JsonPatchException) as error:
+            reason = str(error)
+        except JsonPointerException:  # its text may quote the document
+            reason = "there is nothing there (a JSON pointer is one like /context/instructions)"
+        else:
+            continue
+        return EditFault(f"operation {number} ({operation.op} {operation.path!r}): {reason}")
     return document
 
 
@@ -52,114 +53,17 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 
 
 def _applied(document: JsonValue, operation: PatchOperation) -> JsonValue:
-    path = _tokens(operation.path)
-    match operation.op:
-        case "test":
-            if not same(_at(document, path), operation.value):
-                raise _PatchError("the value is another one")
-            return document
-        case "remove":
-            return _changed(document, path, _removed)
-        case "replace":
-            _at(document, path)
-            return _bounded(_put(document, path, operation.value, _set))
-        case "add":
-            return _bounded(_put(document, path, operation.value, _added))
-        case "copy":
-            value = _at(document, _source(operation))
-            return _bounded(_put(document, path, value, _added))
-        case "move":
-            source = _source(operation)
-            if path[: len(source)] == source and path != source:
-                raise _PatchError("nothing can be moved into itself")
-            value = _at(document, source)
-            if path == source:
-                return document
-            return _bounded(_put(_changed(document, source, _removed), path, value, _added))
-
-
-def _source(operation: PatchOperation) -> list[str]:
-    if operation.from_ is None:
-        raise _PatchError("`from` is missing")
-    return _tokens(operation.from_)
-
-
-def _tokens(pointer: str) -> list[str]:
-    if not pointer:
-        return []
-    if not pointer.startswith("/") or _BAD_ESCAPE.search(pointer):
-        raise _PatchError(f"{pointer!r} is no JSON pointer, such as /context/instructions")
-    if pointer.count("/") > JSON_DEPTH_MAX:
+    if max(operation.path.count("/"), (operation.from_ or "").count("/")) > JSON_DEPTH_MAX:
         raise _PatchError("the pointer is deeper than any request")
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
-
-
-def _at(document: JsonValue, tokens: Sequence[str]) -> JsonValue:
-    for token in tokens:
-        document = _member(document, token)
-    return document
-
-
-def _member(container: JsonValue, token: str) -> JsonValue:
-    match container:
-        case dict() if token in container:
-            return container[token]
-        case list():
-            return container[_index(container, token)]
-        case _:
-            raise _PatchError(f"there is no {token!r}")
-
-
-def _index(items: list[JsonValue], token: str, *, beyond: int = 0) -> int:
-    if not _INDEX.fullmatch(token) or int(token) >= len(items) + beyond:
-        raise _PatchError(f"there is no item {token!r} in a list of {len(items)}")
-    return int(token)
-
-
-def _put(document: JsonValue, tokens: Sequence[str], value: JsonValue, how: _Place) -> JsonValue:
-    if not tokens:
-        return value
-    return _changed(document, tokens, lambda container, token: how(container, token, value))
-
-
-def _changed(document: JsonValue, tokens: Sequence[str], change: _Change) -> JsonValue:
-    """The document with another container at the end of the path; what is not on it is shared."""
-    if not tokens:
-        raise _PatchError("a request cannot be removed")
-    if len(tokens) == 1:
-        return change(document, tokens[0])
-    inner = _changed(_member(document, tokens[0]), tokens[1:], change)
-    return _set(document, tokens[0], inner)
-
-
-def _set(container: JsonValue, token: str, value: JsonValue) -> JsonValue:
-    match container:
-        case dict():
-            return {**container, token: value}
-        case list():
-            index = _index(container, token)
-            return [*container[:index], value, *container[index + 1 :]]
-        case _:
-            raise _PatchError(f"there is no place for {token!r}")
-
-
-def _added(container: JsonValue, token: str, value: JsonValue) -> JsonValue:
-    if isinstance(container, list):
-        is_end = token == "-"  # noqa: S105 - no password
-        index = len(container) if is_end else _index(container, token, beyond=1)
-        return [*container[:index], value, *container[index:]]
-    return _set(container, token, value)
-
-
-def _removed(container: JsonValue, token: str) -> JsonValue:
-    match container:
-        case dict() if token in container:
-            return {name: value for name, value in container.items() if name != token}
-        case list():
-            index = _index(container, token)
-            return [*container[:index], *container[index + 1 :]]
-        case _:
-            raise _PatchError(f"there is no {token!r}")
+    if operation.op == "test":  # to the library 1 equals true
+        if not same(resolve_pointer(document, operation.path), operation.value):
+            raise _PatchError("the value is another one")
+        return document
+    if operation.from_ is not None:
+        resolve_pointer(document, operation.from_)
+    members = operation.model_dump(by_alias=True, exclude_unset=True)
+    changed: JsonValue = JsonPatch([members]).apply(document, in_place=True)
+    return _bounded(changed)
 
 
 def _bounded(document: JsonValue) -> JsonValue:

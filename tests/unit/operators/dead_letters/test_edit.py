@@ -18,6 +18,7 @@ from services.operators.dead_letters.edit import (
 from services.operators.dead_letters.patch import EditFault, patched
 from tests.unit.worker.builders import body, nested
 
+NOTHING = "there is nothing there (a JSON pointer is one like /context/instructions)"
 OPERATIONS = TypeAdapter(tuple[PatchOperation, ...])
 
 
@@ -105,25 +106,26 @@ def test_an_operation_does_what_the_rfc_says(
 @pytest.mark.parametrize(
     ("document", "operation", "reason"),
     [
-        ({"a": 1}, {"op": "remove", "path": "/b"}, "there is no 'b'"),
-        ({"a": 1}, {"op": "remove", "path": ""}, "a request cannot be removed"),
-        ({"a": 1}, {"op": "replace", "path": "/b", "value": 1}, "there is no 'b'"),
-        ({"a": [1]}, {"op": "replace", "path": "/a/-", "value": 1}, "there is no item '-'"),
-        ({"a": [1]}, {"op": "add", "path": "/a/2", "value": 1}, "there is no item '2'"),
-        ({"a": [1]}, {"op": "add", "path": "/a/01", "value": 1}, "there is no item '01'"),
-        ({"a": [1]}, {"op": "add", "path": "/a/-1", "value": 1}, "there is no item '-1'"),
-        ({"a": [1]}, {"op": "add", "path": "/a/1_0", "value": 1}, "there is no item '1_0'"),
-        ({"a": [1]}, {"op": "add", "path": "/a/٠", "value": 1}, "there is no item"),
-        ({"a": [1]}, {"op": "remove", "path": "/a/" + "9" * 5000}, "there is no item"),
-        ({"a": 1}, {"op": "add", "path": "/b/c", "value": 1}, "there is no 'b'"),
-        ({"a": 1}, {"op": "add", "path": "/a/c", "value": 1}, "there is no place for 'c'"),
-        ({"a": 1}, {"op": "add", "path": "a", "value": 1}, "'a' is no JSON pointer"),
-        ({"a": 1}, {"op": "add", "path": "/a~2", "value": 1}, "'/a~2' is no JSON pointer"),
-        ({"a": 1}, {"op": "add", "path": "/a~", "value": 1}, "'/a~' is no JSON pointer"),
+        ({"a": 1}, {"op": "remove", "path": "/b"}, "non-existent object 'b'"),
+        ({"a": 1}, {"op": "remove", "path": ""}, "can't remove the whole document"),
+        ({"a": 1}, {"op": "replace", "path": "/b", "value": 1}, "non-existent object 'b'"),
+        ({"a": [1]}, {"op": "replace", "path": "/a/-", "value": 1}, "'-'"),
+        ({"a": [1]}, {"op": "add", "path": "/a/2", "value": 1}, "outside of list"),
+        ({"a": [1]}, {"op": "add", "path": "/a/01", "value": 1}, NOTHING),
+        ({"a": [1]}, {"op": "add", "path": "/a/-1", "value": 1}, NOTHING),
+        ({"a": [1]}, {"op": "add", "path": "/a/1_0", "value": 1}, NOTHING),
+        ({"a": [1]}, {"op": "add", "path": "/a/٠", "value": 1}, NOTHING),
+        ({"a": [1]}, {"op": "remove", "path": "/a/" + "9" * 5000}, NOTHING),
+        ({"a": "secret"}, {"op": "add", "path": "/b/c", "value": 1}, NOTHING),
+        ({"a": 1}, {"op": "add", "path": "/a/c", "value": 1}, NOTHING),
+        ({"a": 1}, {"op": "add", "path": "a", "value": 1}, NOTHING),
+        ({"a": 1}, {"op": "add", "path": "/a~2", "value": 1}, NOTHING),
+        ({"a": 1}, {"op": "add", "path": "/a~", "value": 1}, NOTHING),
         ({"a": 1}, {"op": "add", "path": "/a" * 201, "value": 1}, "the pointer is deeper"),
-        ({"a": {"b": 1}}, {"op": "move", "from": "/a", "path": "/a/b"}, "into itself"),
-        ({"a": 1}, {"op": "move", "path": "/b"}, "`from` is missing"),
-        ({"a": 1}, {"op": "copy", "from": "/b", "path": "/a"}, "there is no 'b'"),
+        ({"a": 1}, {"op": "move", "from": "/a" * 201, "path": "/b"}, "the pointer is deeper"),
+        ({"a": {"b": 1}}, {"op": "move", "from": "/a", "path": "/a/b"}, "their own children"),
+        ({"a": 1}, {"op": "move", "path": "/b"}, "a 'from' member"),
+        ({"a": 1}, {"op": "copy", "from": "/b", "path": "/a"}, NOTHING),
         ({"a": 1}, {"op": "test", "path": "/a", "value": True}, "the value is another one"),
         ({"a": False}, {"op": "test", "path": "/a", "value": 0}, "the value is another one"),
         ({"a": "1"}, {"op": "test", "path": "/a", "value": 1}, "the value is another one"),
@@ -137,7 +139,7 @@ def test_what_does_not_fit_is_said_in_words(
 
     assert isinstance(fault, EditFault)
     assert fault.reason.startswith("operation 1 (")
-    assert reason in fault.reason
+    assert fault.reason.endswith(reason) if reason is NOTHING else reason in fault.reason
 
 
 def test_copies_of_copies_end_before_memory_does() -> None:

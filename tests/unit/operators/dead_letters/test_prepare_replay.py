@@ -160,7 +160,7 @@ def test_long_ids_stay_within_the_limit_and_apart() -> None:
     [
         ("/ttl_s", 0, "/ttl_s"),
         ("/profile", "no such name!", "/profile"),
-        ("/context/instruction", "x", "there is no 'instruction'"),
+        ("/context/instruction", "x", "non-existent object 'instruction'"),
         ("/workflow_id", "w-9", "`workflow_id` may not be edited"),
     ],
 )
