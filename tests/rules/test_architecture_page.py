@@ -3,16 +3,14 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`((?:contracts|services|tests|docs|infra)/[\w./]+)`", PAGE)))
 
 
-@pytest.mark.parametrize("path", NAMED)
-def test_a_path_on_the_page_exists(path: str) -> None:
-    assert (ROOT / path).exists()
+def test_a_path_on_the_page_exists() -> None:
+    assert len(NAMED) > 50
+    assert [path for path in NAMED if not (ROOT / path).exists()] == []
 
 
 def test_every_package_of_the_services_has_its_place_in_the_picture() -> None:
