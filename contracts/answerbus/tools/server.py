@@ -13,7 +13,7 @@ from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.channel import Channel, ClaimLost, Received, Unanswerable
 from answerbus.tools.claims import Claims, RecordPlace
-from answerbus.tools.core.intake import Cancel, Drop, DropReason, Offered, Refuse, Run, take
+from answerbus.tools.core.intake import Accept, Cancel, Drop, DropReason, Offered, Refuse, take
 from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions
 from answerbus.tools.replies import ProgressWriter, Replies
 from answerbus.tools.running import Outcome, RunEnded, TimeLimit, run
@@ -121,10 +121,10 @@ class ToolServer:
                 if error:
                     _log.error("the tool %s cannot read its arguments", record.tool, exc_info=error)
                 self._begin(_Taken(received, positions, record), failure)
-            case Run(record=record) as what:
+            case Accept(record=record) as what:
                 self._begin(_Taken(received, positions, record), what)
 
-    def _begin(self, taken: _Taken, what: "Run | Outcome") -> None:
+    def _begin(self, taken: _Taken, what: "Accept | Outcome") -> None:
         record = taken.record
         key = CallKey.of(record)
         running, found = self._running.get(key), self._replies.answered.find(record)
@@ -148,9 +148,9 @@ class ToolServer:
     def _places(self, taken: _Taken) -> list[RecordPlace]:
         return self._running[CallKey.of(taken.record)].places
 
-    async def _serve(self, taken: _Taken, what: "Run | Outcome") -> None:
+    async def _serve(self, taken: _Taken, what: "Accept | Outcome") -> None:
         try:
-            if isinstance(what, Run):
+            if isinstance(what, Accept):
                 await self._run_and_reply(taken, what)
             else:
                 await self._reply(taken, what)
@@ -163,7 +163,7 @@ class ToolServer:
             if not self._stopping.is_set():  # else it is left to the next server
                 self._drop("cancelled", *self._places(taken))
 
-    async def _run_and_reply(self, taken: _Taken, what: Run) -> None:
+    async def _run_and_reply(self, taken: _Taken, what: Accept) -> None:
         record, card = what.record, what.tool.card
         finished: RunEnded | None = None
         loop = asyncio.get_running_loop()

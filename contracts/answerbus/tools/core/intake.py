@@ -56,7 +56,7 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Accept:
     """The call is to be run; its arguments are read again then, as they may be kept for long."""
 
     record: ToolCallRecord
@@ -73,7 +73,7 @@ class Offered:
     results_topic: str
 
 
-Taken = Run | Refuse | Cancel | Drop
+Taken = Accept | Refuse | Cancel | Drop
 
 
 def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
@@ -112,7 +112,7 @@ def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
         return Refuse(record, crashed(error), error)
     if isinstance(found, InvalidArgs):
         return Refuse(record, invalid_args(found.problems))
-    return Run(record, tool, found.value)
+    return Accept(record, tool, found.value)
 
 
 def _too_large(record: ToolCallRecord) -> Problem | None:
