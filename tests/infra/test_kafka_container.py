@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from testcontainers.core.config import testcontainers_config
 
 from infra.kafka import probe
 from tests.integration import container
@@ -46,6 +47,8 @@ class _Answers(BaseHTTPRequestHandler):
             case "POST", "/containers/create":
                 self.server.created = json.loads(body)
                 self._send({"Id": ID, "Warnings": []}, status=201)
+            case "GET", found if found.startswith("/images/"):
+                self._send({"Id": ID, "RepoTags": []})
             case "GET", found if found.endswith("/logs"):
                 self._send(LOG, "application/vnd.docker.multiplexed-stream")
             case "GET", found if found.startswith("/containers/"):
@@ -70,6 +73,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         thread = threading.Thread(target=engine.serve_forever)
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{engine.server_port}")
+        # Else a second container would be started, which removes those whose test was killed.
+        monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
         yield engine
         engine.shutdown()
         thread.join()

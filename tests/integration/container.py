@@ -6,12 +6,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from infra.kafka.probe import answers
 from infra.ports import LOOPBACK, free_ports
+
+if TYPE_CHECKING:
+    from testcontainers.core.container import DockerContainer
 
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
 INSIDE_PORT = 29092  # where the container listens for clients of this machine
@@ -41,7 +44,8 @@ def settings() -> tuple[str, dict[str, str], str]:
 @contextmanager
 def kafka_container() -> Iterator[str]:
     """A broker in a container of its own; gives its bootstrap servers."""
-    import docker  # noqa: PLC0415 - only where there is an engine
+    # Only where there is an engine.
+    from testcontainers.core.container import DockerContainer  # noqa: PLC0415
 
     (port,) = free_ports(1)
     image, environment, host = settings()
@@ -49,27 +53,20 @@ def kafka_container() -> Iterator[str]:
     environment["KAFKA_ADVERTISED_LISTENERS"] = advertised.replace(
         "HOST://localhost:9092", f"HOST://{LOOPBACK}:{port}"
     )
-    client = docker.from_env()
-    container = client.containers.run(
-        image,
-        detach=True,
-        hostname=host,
-        environment=environment,
-        ports={f"{INSIDE_PORT}/tcp": (LOOPBACK, port)},
-    )
-    try:
+    container = DockerContainer(image, env=environment, hostname=host)
+    # On this machine alone; `with_bind_ports` knows no address.
+    container.ports[f"{INSIDE_PORT}/tcp"] = (LOOPBACK, port)  # type: ignore[assignment]
+    with container:
         _wait(container, port)
         yield f"{LOOPBACK}:{port}"
-    finally:
-        container.remove(force=True, v=True)
-        client.close()
 
 
-def _wait(container: Any, port: int) -> None:
+def _wait(container: "DockerContainer", port: int) -> None:
     limit = time.monotonic() + START_LIMIT_S
     while not answers(port):
         if time.monotonic() > limit:
-            message = container.logs(tail=LOG_LINES).decode(errors="replace")
+            log = container.get_wrapped_container().logs(tail=LOG_LINES)
+            message = log.decode(errors="replace")
             raise TimeoutError(
                 f"Kafka in Docker did not answer in {START_LIMIT_S:.0f} s:\n{message}"
             )
