@@ -24,6 +24,8 @@ from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.core.run.tool_report import read_report
 from tests.cost.budget import ANYBODY, MARGIN, WORKERS, Budget, peak_bytes, spent
 
+pytestmark = pytest.mark.wide  # each reads as much as a record may hold
+
 EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 
 

@@ -65,6 +65,7 @@ def test_a_terminal_that_lacks_a_character_shows_a_question_mark() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.wide
 def test_top_without_kafka_is_an_error_of_the_set_up() -> None:
     done = run("top", "--json", ANSWERBUS_KAFKA__BOOTSTRAP_SERVERS=NOWHERE)
 
@@ -281,6 +282,7 @@ def test_a_plugin_that_cannot_be_used_is_one_line_and_code_3(
     )
 
 
+@pytest.mark.wide
 def test_schemas_of_plugins_are_written_too(tickets_plugin: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([str(tickets_plugin), str(ROOT), *sys.path])
 

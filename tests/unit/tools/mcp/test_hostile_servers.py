@@ -27,6 +27,8 @@ from tests.contracts.tools.channel_in_memory import call_body
 from tests.cpu_time import cpu_time
 from tests.unit.tools.mcp.hostile_stdio import MIB
 
+pytestmark = pytest.mark.wide  # each starts a server and lets it send all it can
+
 CALL_S = 1.0
 CPU_S = 1.2  # of which reading 16 MiB at once is most; 4 MiB a second after that
 MEMORY_BYTES = 48 * MIB
