@@ -136,8 +136,7 @@ async def _serve(
     settings, kafka = live.current, live.current.kafka
     others = OtherGroups(kafka)
     context = replace(context, members_of=others.members_of, offset_of=others.offset_of)
-    topic = topic_name(kafka, REQUESTS)
-    read_monitor = ReadMonitor()
+    topic, read_monitor = topic_name(kafka, REQUESTS), ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
     new_lane_lifecycle = lane_factory(context, kafka, options, consumer, read_monitor, clock)
