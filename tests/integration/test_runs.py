@@ -11,7 +11,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from answerbus.call_id import call_id
 from answerbus.partition import partition_of
+from answerbus.request_key import RequestKey
 from answerbus.topics import (
     APPROVALS,
     CONTROLS,
@@ -160,6 +162,10 @@ async def prepared(bus: Bus, rules: list[Json] = RULES) -> Path:
     return bus.config(rules, profiles=AGENT)
 
 
+def call_of(request_id: str, workflow_id: str, attempt: int) -> str:
+    return call_id(RequestKey(workflow_id, request_id), attempt, 0)
+
+
 async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: Bus) -> None:
     config = await prepared(bus)
     ran: list[str] = []
@@ -167,13 +173,13 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
     async with tool_server(bus, ran, may_answer):
         first = bus.start_worker(config)
         await bus.publish([ask("r-1", "w-1"), ask("paid", "w-2")])
-        await until(lambda: ran == ["r-1.call.1.0"], "the first tool is called")
+        await until(lambda: ran == [call_of("r-1", "w-1", 1)], "the first tool is called")
         first.kill()
         may_answer.set()
         bus.start_worker(config)
         (result,) = await bus.terminals(1)
         assert (result["answer"], result["run"]["steps"]) == ("All is said.", 2)
-        assert ran == ["r-1.call.1.0", "r-1.call.2.0"]
+        assert ran == [call_of("r-1", "w-1", attempt) for attempt in (1, 2)]
         called = [call["request_id"] for call in bus.calls()]
         assert (called.count("r-1"), called.count("paid")) == (3, 1)
 
@@ -196,7 +202,7 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
     applied = [event for event in steps if event["kind"] == "control_applied"]
     effects = {(one["effect"], one.get("is_misplaced", False)) for one in applied}
     assert effects == {("nothing", False), ("nothing", True), ("cancelled", False)}
-    assert "paid.call.1.0" not in ran
+    assert call_of("paid", "w-2", 1) not in ran
     assert len(await bus.everything(RESULTS)) == 1
     open_records = {record.key: record.value for record in await bus.records(RUNS)}
     assert set(open_records.values()) == {None}
