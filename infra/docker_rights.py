@@ -38,7 +38,6 @@ _OPTIONS: Mapping[Resource, str] = {
 
 
 def script() -> str:
-    """All of it."""
     return _HEAD + "".join(f"\n# {role}\n{_of_role(role)}" for role in ROLES)
 
 

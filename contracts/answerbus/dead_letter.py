@@ -35,11 +35,10 @@ from answerbus.cause import UnverifiedSteps as UnverifiedSteps
 from answerbus.cause import WaitedTooOften as WaitedTooOften
 from answerbus.explain import died_text, remedy
 from answerbus.html_table import html_table
-from answerbus.one_line import one_line
 from answerbus.outcome import OF_RUNS, Origin
 from answerbus.outcome_error import OutcomeError
 from answerbus.request import Prior, Request
-from answerbus.wire import Count, Digest, Labels, Notes, Reason, Timestamp, Wire
+from answerbus.wire import Count, Digest, Labels, Notes, Reason, Timestamp, Wire, one_line
 
 
 class Raw(Wire):

@@ -1,10 +1,11 @@
 """The only codec: value and headers to an event or Undecodable, and an event to a record."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
+from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import from_json, to_json
@@ -15,7 +16,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of, workflow_of
 from answerbus.fail_fast import JsonReader
 from answerbus.failure import Problem
-from answerbus.json_values import has_more_values
+from answerbus.json_values import has_more_values, signs_of_values
 from answerbus.limits import (
     EVENT_VALUES_MAX,
     KIB,
@@ -29,7 +30,6 @@ from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.problems import place_of, pointer, problems_of
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
-from answerbus.whole_numbers import read_whole_numbers
 from answerbus.wire import format_timestamp
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -49,6 +49,46 @@ _STRUCTURED = {"specversion", "data"}
 _DERIVED_ACCOUNT = (
     f"`<workflow_id>~` and the first {DIGEST_CHARS} hex digits of the SHA-256 of `dead_letter_id`"
 )
+# Of all texts that are read for one with numbers as `3.0` or `3e0`, which JSON Schema takes for
+# integers and pydantic in strict mode does not: wrong ones may show one after the other.
+VALUES_MAX: Final = 40_000
+_VALUES_MIN: Final = 1_000  # what reading a text counts at least
+
+T = TypeVar("T")
+
+
+def read_whole_numbers(read: Callable[[bytes], T], text: bytes) -> T:
+    """What `read` makes of the text with integers where it wants them; raises its error."""
+    document: Any = None
+    left = VALUES_MAX
+    while True:
+        try:
+            return read(text)
+        except ValidationError as error:
+            left -= max(signs_of_values(text), _VALUES_MIN)
+            document = from_json(text) if document is None else document
+            if left < 0 or not _put_whole_numbers(error, document):
+                raise
+            text = to_json(document)
+
+
+def _put_whole_numbers(error: ValidationError, document: Any) -> bool:
+    """Put integers where `error` wants them; whether there were any."""
+    is_changed = False
+    for found in error.errors(include_url=False, include_context=False, include_input=False):
+        if found["type"] == "int_type":
+            place, number = place_of(found["loc"], document)
+            if isinstance(number, float) and number.is_integer():
+                _put(document, place, int(number))
+                is_changed = True
+    return is_changed
+
+
+def _put(document: Any, place: list[str | int], value: int) -> None:
+    *outer, last = place
+    for part in outer:
+        document = document[part]
+    document[last] = value
 
 
 @dataclass(frozen=True, slots=True)

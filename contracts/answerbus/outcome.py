@@ -12,7 +12,6 @@ from answerbus.budget import AccountState, Usage
 from answerbus.explain import problems_text
 from answerbus.failure import Failure, Problems
 from answerbus.html_table import html_table
-from answerbus.one_line import one_line
 from answerbus.outcome_error import OutcomeError
 from answerbus.request import ContractId, InlineId, Prior, Replay, Request, SchemaId, TextId
 from answerbus.wire import (
@@ -26,6 +25,7 @@ from answerbus.wire import (
     Timestamp,
     Wire,
     WorkflowId,
+    one_line,
 )
 
 AnswerT = TypeVar("AnswerT", default=JsonValue)

@@ -3,12 +3,13 @@
 Each reading knows where in the text each of its characters comes from, and what work it took.
 """
 
-from collections.abc import Iterator
+import base64
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from html.entities import html5
 
-from answerbus.codes import BETWEEN, RUN, decoded, text_bytes
-from answerbus.escapes import ESCAPE, UNSEEN, unescaped_once
 from answerbus.spans import Joined, Places, Rewritten, Span, through
 
 # A text that was escaped more often than this, or coded again within a code within a code, is
@@ -17,6 +18,124 @@ ESCAPED_TIMES_MAX = 5
 CODED_TIMES_MAX = 2
 # What a character costs that is unescaped and looked for codes, or decoded, and not only compared.
 _UNESCAPED_WORK, _DECODED_WORK = 4, 4
+# What was no code is decoded to bytes of which few, one after the other, are signs of a text:
+# these alone are read further, with some that are around them.
+_TEXT = b"\0\t\n\r" + bytes(range(0x20, 0x7F))
+_TEXT_RUN = 8 * b"\1"
+_AROUND_CHARS = 32
+BETWEEN = 8 * "\xa4"  # no sign of a code, an escape or a wrap
+# Where a line was wrapped, and signs that are not visible.
+_HIDDEN = r"\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u200b-\u200f\u2060-\u2064\ufeff"
+# One set of characters comes first, since this is searched for many times as fast.
+UNSEEN = re.compile(rf"([\r\n{_HIDDEN}](?:(?<=[\r\n])\s*|[{_HIDDEN}]*))")
+ESCAPE = re.compile(
+    r"(\\(?:u(?:[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|[\da-fA-F]{4})"
+    r"|x[\da-fA-F]{2}|[^ux%&])"
+    r"|%[\da-fA-F]{2}"
+    r"|&(?:#\d{1,9};?|#[xX][\da-fA-F]{1,8};?|[A-Za-z][A-Za-z\d]{1,31};))",
+    re.DOTALL | re.ASCII,
+)
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LAST = 0x10FFFF
+
+
+def unescaped_once(escape: str) -> str:
+    """One escape of JSON, of a URL (a byte, as Latin-1) or of HTML; itself if it means nothing."""
+    match escape[0], escape[1]:
+        case "%", _:
+            return chr(int(escape[1:], 16))
+        case "\\", "u" if len(escape) == 2 * len(r"\u0000"):  # two halves of one character
+            units = bytes.fromhex(escape[2:6] + escape[8:])
+            return units.decode("utf-16-be")
+        case "\\", "u" | "x":
+            return chr(int(escape[2:], 16))
+        case "\\", sign:
+            return _SHORT.get(sign, sign)
+        case "&", "#":
+            digits = escape[2:].rstrip(";")
+            code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
+            return chr(code) if code <= _LAST else escape
+        case _:
+            return html5.get(escape[1:], escape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """Bytes as characters of some bits each, beginning at any bit at which one may."""
+
+    bits: int
+    run: re.Pattern[str]  # as many characters as eight bytes take, or more
+    zero: str
+    number: Callable[[str], int]
+
+    def decoded(self, text: str) -> Iterator[tuple[bytes, Places]]:
+        """What all runs together say, for each place in a group of bytes where they may begin."""
+        spans = [found.span() for found in self.run.finditer(text)]
+        if not spans:
+            return
+        # More bits of nothing between them than two characters of a secret have side by side.
+        joined = Joined(text, spans, 3 * self.zero)
+        number, whole = self.number(joined.text), self.bits * len(joined.text)
+        for skipped in sorted({self.bits * at % 8 for at in range(8)}):
+            size = max(0, whole - skipped) // 8
+            rest = number >> (whole - skipped - 8 * size) & ((1 << 8 * size) - 1)
+            yield rest.to_bytes(size, "big"), partial(self._source, joined, skipped)
+
+    def _source(self, joined: Joined, skipped: int, start: int, end: int) -> Span:
+        return joined.source(
+            (skipped + 8 * start) // self.bits, -(-(skipped + 8 * end) // self.bits)
+        )
+
+
+_BASE64 = str.maketrans("-_", "+/")
+_BASE32 = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
+
+
+def _number64(joined: str) -> int:
+    missing = -len(joined) % 4
+    code = base64.b64decode(joined.translate(_BASE64) + missing * "A")
+    return int.from_bytes(code, "big") >> 6 * missing
+
+
+def _number32(joined: str) -> int:
+    return int(joined.upper().translate(_BASE32), 32)
+
+
+RUN = re.compile(r"[A-Za-z\d+/_-]{11,}", re.ASCII)
+_CODES = (
+    _Code(6, RUN, "A", _number64),
+    _Code(5, re.compile(r"[A-Za-z2-7]{13,}"), "A", _number32),
+    _Code(4, re.compile(r"[\da-fA-F]{16,}", re.ASCII), "0", partial(int, base=16)),
+)
+
+
+def text_bytes(signs: bytes) -> bytes:
+    """For each byte whether it is one of a text; all `signs` are."""
+    return bytes(byte in _TEXT or byte in signs for byte in range(256))
+
+
+def decoded(text: str, is_text: bytes) -> Iterator[tuple[str, Places]]:
+    """What says text out of each code."""
+    for code in _CODES:
+        for raw, places in code.decoded(text):
+            spans = _stretches(raw.translate(is_text))
+            if spans:
+                part = Joined(raw.decode("latin-1"), spans, BETWEEN)
+                yield part.text, partial(through, places, part.source)
+
+
+def _stretches(is_text: bytes) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    at = is_text.find(_TEXT_RUN)
+    while at >= 0:
+        end = is_text.find(0, at)
+        end = len(is_text) if end < 0 else end
+        start = max(0, at - _AROUND_CHARS)
+        if spans and start <= spans[-1][1]:
+            start, _ = spans.pop()
+        spans.append((start, min(len(is_text), end + _AROUND_CHARS)))
+        at = is_text.find(_TEXT_RUN, end)
+    return spans
 
 
 @dataclass(frozen=True, slots=True)

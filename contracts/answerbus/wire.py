@@ -110,3 +110,14 @@ Label = Annotated[str, Field(max_length=limits.LABEL_CHARS_MAX)]
 Labels = Annotated[dict[Label, Label], Field(max_length=limits.LABELS_MAX)]
 Count = Annotated[int, Field(ge=0)]
 Position = Annotated[int, Field(ge=0)]
+
+
+def one_line(text: str) -> str:
+    r"""The text, with `\n` and the like in the place of signs that cannot be printed."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else _written_out(sign) for sign in text)
+
+
+def _written_out(sign: str) -> str:
+    return sign.encode("unicode_escape").decode("ascii")

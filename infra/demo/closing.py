@@ -56,5 +56,4 @@ def sample(console: Console, rows: Sequence[Row]) -> None:
 
 
 def next_steps(console: Console) -> None:
-    """Commands to copy."""
     console.print(f"\n{NEXT}", markup=False)

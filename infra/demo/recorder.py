@@ -11,8 +11,7 @@ from rich.text import Text
 
 from infra.demo.board import Row
 from infra.demo.screen import Screen, table
-from infra.recording.frames import recorded
-from infra.recording.svg import svg
+from infra.recording.frames import recorded, svg
 
 COLUMNS = 100
 PICTURES_EVERY_S = 1.0  # while nothing happens

@@ -13,7 +13,6 @@ from typing import Self
 from infra.cache import file_lock
 from infra.kafka.java import KAFKA_VERSION, java_command
 from infra.kafka.probe import answers
-from infra.kafka.properties import server_properties
 from infra.ports import LOOPBACK, PortTakenError, free_ports, is_free
 from infra.server_process import ServerProcess, last_lines
 from infra.setup_error import SetupError
@@ -41,7 +40,6 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """Of the Java process."""
         return self.process.pid
 
     @property
@@ -158,3 +156,45 @@ def _launch(java: Sequence[str], settings: Path, port: int, limit_s: float) -> B
     fresh.replace(data / _STATE)
     broker.process.wait_until(broker.answers, limit_s)
     return broker
+
+
+def server_properties(
+    segments: Path,
+    ports: Mapping[str, int],
+    controller_port: int,
+    changes: Mapping[str, str],
+) -> bytes:
+    """The file's content; `changes` override and extend what a one-node broker needs.
+
+    `ports` are those of its listeners by security protocol; each protocol may have one.
+    """
+    places = [f"{protocol}://{LOOPBACK}:{port}" for protocol, port in ports.items()]
+    protocols = ["CONTROLLER:PLAINTEXT", *(f"{protocol}:{protocol}" for protocol in ports)]
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": ",".join([*places, f"CONTROLLER://{LOOPBACK}:{controller_port}"]),
+        "advertised.listeners": ",".join(places),
+        "listener.security.protocol.map": ",".join(protocols),
+        "log.dirs": str(segments),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        # A broker killed and started again is let in once its former session has run out: by
+        # default that takes 9 s. Heartbeats every 0.5 s keep a living one well inside of 3 s.
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "3000",
+        "group.initial.rebalance.delay.ms": "0",
+        # By default an abandoned transaction is looked for every 10 s only.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        **changes,
+    }
+    text = "".join(f"{key}={value}\n" for key, value in properties.items())
+    return text.encode("latin-1", "backslashreplace")  # as Java reads such a file

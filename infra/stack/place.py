@@ -70,7 +70,6 @@ class Place:
 
     @property
     def kafka(self) -> Path:
-        """The broker's data folder."""
         return self.folder / "kafka"
 
     def settings(

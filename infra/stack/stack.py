@@ -56,7 +56,6 @@ class Stack:
 
 
 def find_stack(place: Place) -> Stack:
-    """What runs there now."""
     found = (find(place.folder, name) for name in _names(place))
     return Stack(
         place,

@@ -71,7 +71,6 @@ class RunView:
         self._live.stop()
 
     def show(self, followed: Followed) -> None:
-        """One more event."""
         event = followed.event
         self._fold.take(event)
         if self._console.is_terminal:

@@ -66,7 +66,6 @@ class StaticFiles:
 
 
 def read_static_files(folder: Path = FOLDER) -> StaticFiles:
-    """Those of the package."""
     icons = {path.name: path.read_bytes() for path in sorted(folder.glob("*.svg"))}
     joined = {
         name: b"".join((folder / part).read_bytes() for part in parts)

@@ -44,7 +44,6 @@ class Streams:
         self._open: list[_Stream] = []  # the oldest first
 
     async def close(self, _: web.Application) -> None:
-        """End them all."""
         self._closing = True
         for stream in self._open:
             stream.is_over.set()

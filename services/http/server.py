@@ -75,7 +75,6 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - it may quote the request, and is not passed on
     ) -> web.StreamResponse:
-        """See RequestHandler."""
         if request.writer.output_size > 0:
             raise ConnectionError("an answer that has begun cannot become another one")
         is_bug = status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -1,4 +1,8 @@
-"""Finds which rights of a role our user has on a broker, without side effects."""
+"""Finds which rights of a role our user has on a broker, without side effects.
+
+Some are among the operations that Kafka shows in metadata (KIP-430). aiokafka lacks this version
+of the call; its structures are written down here.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

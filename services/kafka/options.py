@@ -57,11 +57,9 @@ class ConnectionOptions(Mapping[str, Any]):
         return self._fixed[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Their names."""
         return iter(self._fixed)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._fixed)
 
     def at(self, bootstrap_servers: str) -> "ConnectionOptions":

@@ -34,7 +34,6 @@ class TopicsOnBroker:
         self._names = {topic: topic.full_name(prefix) for topic in topics}
 
     async def look(self) -> Mapping[Topic, Found]:
-        """Those that are there."""
         # All of them: to ask for one by name may create it.
         described = await _answered(self._admin.describe_topics())
         there = {topic["topic"]: topic["partitions"] for topic in described}

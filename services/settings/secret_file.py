@@ -28,7 +28,6 @@ class SecretFile:
 
     @property
     def value(self) -> str:
-        """What it holds now."""
         if self._seen != file_state(self.path):
             self.read_anew()
         return self.values[-1]

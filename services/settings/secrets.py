@@ -92,7 +92,6 @@ class LiveMask(Mask):
         self._learn()
 
     def __call__(self, text: str) -> str:
-        """See Mask."""
         for file in self._files:
             _ = file.value  # looks at the file
         if self._known != tuple(file.values for file in self._files):

@@ -99,8 +99,6 @@ class TelemetrySettings(Section):
 
 
 class Settings(Section):
-    """The whole file."""
-
     kafka: KafkaSettings = KafkaSettings()
     worker: WorkerSettings = WorkerSettings()
     ids: IdSettings = IdSettings()

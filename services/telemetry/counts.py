@@ -53,6 +53,5 @@ class Counts:
         spread.total += value
 
     def samples(self) -> Iterable[Sample]:
-        """All counters."""
         for (metric, labels), total in self.totals.items():
             yield metric, labels, total

@@ -83,7 +83,6 @@ class Otlp:
             self._duration.record(duration_s, attributes)
 
     def tokens(self, kind: Literal["input", "output"], count: int, attributes: Attributes) -> None:
-        """Record what it used."""
         with _apart():
             self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
 

@@ -60,7 +60,6 @@ def ruling_line(ruling: Ruling) -> Text:
 
 
 def ruling_data(ruling: Ruling) -> dict[str, str]:
-    """A ruling for programs."""
     return {"rule": ruling.rule, "verdict": ruling.verdict, "said": ruling.said}
 
 

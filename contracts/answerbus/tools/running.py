@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from answerbus.limits import TOOL_TIMEOUT_S_MAX
 from answerbus.tool_result import ToolFailure, ToolOk
 from answerbus.tools.call import ToolCall
-from answerbus.tools.core.failing import ToolError, crashed, timed_out
-from answerbus.tools.core.returned import outcome_of
+from answerbus.tools.core.failing import ToolError, crashed, outcome_of, timed_out
 from answerbus.tools.core.tool import Tool
 
 CLEAN_UP_S = 1.0  # for a tool whose time is over, before it is left behind

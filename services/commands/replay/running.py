@@ -52,7 +52,6 @@ class Done:
     ended: HowEnded = "done"
 
     def take(self, step: Step) -> None:
-        """A transaction was committed."""
         for letter, outcome in step.outcomes:
             self.sums.take(letter.id, outcome)
         self.sent += [prepared.replayed for _, prepared in step.sent]

@@ -43,8 +43,6 @@ class Ribbon:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The whole picture."""
-
     height: float
     sources: tuple[FlowNode, ...]
     endings: tuple[FlowNode, ...]

@@ -54,7 +54,6 @@ class HeatMap:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was counted."""
         return not self.cells
 
 

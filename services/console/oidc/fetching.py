@@ -49,7 +49,6 @@ async def json_of(
 
 
 def refused(what: str) -> SignInRefused:
-    """In one sentence."""
     return SignInRefused(f"The issuer {what}: try again, or ask those who run it.")
 
 

@@ -87,7 +87,6 @@ class Issuer:
 
     @property
     def host(self) -> str:
-        """For people."""
         return urlsplit(self._settings.issuer).netloc
 
     async def sign_in_address(self, sign_in: SignIn, back: str) -> str | SignInRefused:

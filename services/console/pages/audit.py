@@ -16,7 +16,6 @@ BREAKS_MAX = 100
 
 
 async def audit(request: web.Request) -> web.Response:
-    """The last verification."""
     known_names(request)
     context = request.app[CONTEXT]
     return page(

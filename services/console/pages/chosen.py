@@ -52,7 +52,6 @@ def filters_in_form(context: ConsoleContext, form: Form, own: Collection[str]) -
 
 
 def letters_of(context: ConsoleContext, filters: DeadLetterFilters) -> list[DeadLetterRow]:
-    """As they are now."""
     return select(context.feed.state.dead_letters, filters.selection)
 
 

@@ -57,7 +57,6 @@ async def prepare(request: web.Request) -> web.Response:
 
 
 async def job(request: web.Request) -> web.Response:
-    """How it goes."""
     context = request.app[CONTEXT]
     operator_of(request)
     found = context.jobs.get(int(request.match_info["number"]))

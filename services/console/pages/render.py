@@ -102,7 +102,6 @@ def moment(at_ms: int) -> str:
 
 
 def iso(at_ms: int) -> str:
-    """For machines."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
@@ -112,7 +111,6 @@ def number(value: int | None) -> str:
 
 
 def pretty(value: object) -> str:
-    """JSON, to be read."""
     return json_lines(value)
 
 

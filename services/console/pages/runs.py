@@ -82,7 +82,6 @@ async def decide(request: web.Request) -> web.Response:
 
 
 async def cancel(request: web.Request) -> web.Response:
-    """End a run."""
     session = operator_of(request)
     context, form = request.app[CONTEXT], await form_of(request)
     reason = _reason(form)

@@ -157,7 +157,6 @@ class Window:
 
     @property
     def starts_ms(self) -> tuple[int, ...]:
-        """When each step begins."""
         step_ms = self.step_minutes * MINUTE_MS
         return tuple(self.first_ms + n * step_ms for n in range(len(self.steps)))
 
@@ -180,7 +179,6 @@ class Board:
         self._missed: dict[str, tuple[int, int]] = {}  # calls in a row without a word, and when
 
     def take(self, record: RecordSummary) -> None:
-        """Count one record."""
         minute = self._minute(record.at_ms)
         match record.event:
             case (AnswerSummary() | DeadLetterSummary()) as event:

@@ -25,8 +25,6 @@ TAIL_RECORDS = 300
 
 
 class ConsoleState:
-    """One fold of folds."""
-
     def __init__(self) -> None:
         self.board = Board()
         self.lanes = Lanes()

@@ -14,7 +14,6 @@ class HealthHistory:
         self._unhealthy: dict[int, set[str]] = {}
 
     def take(self, at_ms: int, unhealthy: Collection[str]) -> None:
-        """These are unhealthy now."""
         if not unhealthy:
             return
         minute = at_ms // MINUTE_MS

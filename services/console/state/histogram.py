@@ -19,11 +19,9 @@ class Histogram:
         self.packed = 0
 
     def add(self, ms: float) -> None:
-        """Count one."""
         self.packed += 1 << bisect_left(EDGES_MS, ms) * _COUNT_BITS
 
     def merge(self, other: "Histogram") -> None:
-        """Count those as well."""
         self.packed += other.packed
 
     @property
@@ -33,7 +31,6 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """How many there are."""
         return sum(self.counts)
 
     def quantile_ms(self, share: float) -> float | None:

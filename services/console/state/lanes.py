@@ -47,7 +47,6 @@ class Lanes:
 
     @property
     def lanes(self) -> tuple[LaneSummary, ...]:
-        """By partition."""
         return tuple(lane for _, lane in sorted(self._lanes.items()))
 
     @property

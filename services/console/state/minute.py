@@ -27,11 +27,9 @@ class ContractCounts:
 
     @property
     def ended(self) -> int:
-        """All outcomes."""
         return self.first_try + self.mended + self.unvalidated + self.refused + self.dead
 
     def add(self, other: "ContractCounts") -> None:
-        """Count these as well."""
         self.first_try += other.first_try
         self.mended += other.mended
         self.unvalidated += other.unvalidated
@@ -50,7 +48,6 @@ class ProfileCounts:
     took: Histogram = field(default_factory=Histogram)
 
     def add(self, other: "ProfileCounts") -> None:
-        """Count these as well."""
         self.made += other.made
         self.answered += other.answered
         self.failures.update(other.failures)
@@ -69,7 +66,6 @@ class SpendCounts:
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "SpendCounts") -> None:
-        """Count these as well."""
         self.calls += other.calls
         self.tokens += other.tokens
         self.micro_usd += other.micro_usd
@@ -108,7 +104,6 @@ class Minute:
         return sum(counts.micro_usd for counts in self.spend.values())
 
     def add(self, other: "Minute") -> None:
-        """Count these as well."""
         self.outcomes.update(other.outcomes)
         self.retries += other.retries
         self.causes.update(other.causes)

@@ -48,7 +48,6 @@ class OpenRuns:
         self._closed: dict[bytes, None] = {}
 
     def take(self, record: RecordSummary) -> None:
-        """Learn from one record."""
         match record.event:
             case RequestSummary(agent=AgentPart() as agent) as event:
                 self._note(RequestKey.of(event), record.at_ms, agent)

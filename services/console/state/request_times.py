@@ -19,7 +19,6 @@ class RequestTimes:
         self._old_step_ms = OLD_STEP_MS
 
     def take(self, offset: int, at_ms: int) -> None:
-        """Learn of one request."""
         if self._offsets and (offset <= self._offsets[-1] or at_ms < self._at_ms[-1] + STEP_MS):
             return
         self._offsets.append(offset)

@@ -26,7 +26,6 @@ class TopicCounts:
         self._minutes: defaultdict[str, dict[int, TopicCount]] = defaultdict(dict)
 
     def take(self, stored: Stored) -> None:
-        """Count one record."""
         size = len(stored.value or b"") + len(stored.key or b"")
         name, minute = stored.topic.name, stored.at_ms // MINUTE_MS
         minutes = self._minutes[name]

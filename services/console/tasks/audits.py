@@ -46,7 +46,6 @@ class Audits:
             _log.info("an audit was begun by %s", by)
 
     async def stop(self) -> None:
-        """Leave off."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

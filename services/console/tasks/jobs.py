@@ -129,7 +129,6 @@ class Jobs:
         return [letter for letter in self._letters(job) if letter.status == "open"]
 
     def _letters(self, job: Job) -> Iterator[DeadLetterRow]:
-        """As they are now."""
         found = map(self._feed.state.dead_letters.get, job.ids)
         return (letter for letter in found if letter is not None)
 

@@ -46,8 +46,6 @@ class TopicResults:
 
 
 class TopicPoller:
-    """Keeps `results` fresh."""
-
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self.results = TopicResults()

@@ -60,8 +60,6 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All that is drawn."""
-
     height: int
     columns: tuple[Column, ...]
     segments: tuple[Segment, ...]
@@ -84,7 +82,6 @@ class Axis:
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """Times of day."""
         if not self.starts_ms:
             return ()
         return time_ticks(self.starts_ms[0], self.starts_ms[-1] + self.step_ms)

@@ -173,7 +173,6 @@ class _Found:
         return None
 
     def filters(self) -> DeadLetterFilters | FilterFault:
-        """All of it."""
         seen = seen_ends_of(self.seen)
         if seen is None:
             return FilterFault(f"{SEEN}={self.seen!r} is not such as 0:4711.")

@@ -26,7 +26,6 @@ class LaneCell:
 
     @property
     def level(self) -> int:
-        """Of its colour."""
         if self.age_ms is None:
             return 1 if self.lag else 0
         return sum(self.age_ms >= step for step in AGE_STEPS_MS)
@@ -40,7 +39,6 @@ class LaneCell:
 
     @property
     def label(self) -> str:
-        """In words."""
         lag = "lag unknown" if self.lag is None else f"lag {self.lag:,}"
         oldest = "" if self.age_ms is None else f", the oldest request waits for {self.age}"
         return f"Lane {self.partition}: {lag}, {self.in_flight} in flight{oldest}"

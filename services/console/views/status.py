@@ -125,7 +125,6 @@ class StatusFinding:
 
     @property
     def text(self) -> str:
-        """All of the sentence."""
         return f"{self.headline}{self.rest}."
 
 

@@ -79,7 +79,6 @@ class TimeRange:
 
     @property
     def title(self) -> str:
-        """For people."""
         if self.name is not None:
             return _SPOKEN[self.name]
         begin, end = as_text(self.first_ms), as_text(self.charted_end_ms)

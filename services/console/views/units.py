@@ -27,7 +27,6 @@ def text_of(value: float, unit: Unit) -> str:
 
 
 def tick_text(value: float, unit: Unit) -> str:
-    """Short, for an axis."""
     match unit:
         case "count":
             return short(value)
@@ -40,7 +39,6 @@ def tick_text(value: float, unit: Unit) -> str:
 
 
 def usd(micro_usd: int | None) -> str:
-    """Money."""
     if micro_usd is None:
         return "no limit"
     if micro_usd == 0:

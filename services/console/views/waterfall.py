@@ -78,8 +78,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallRow:
-    """One request."""
-
     request_id: str
     ended: str
     took: str

@@ -24,8 +24,6 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The topic is missing."""
-
     topic: Topic
 
 

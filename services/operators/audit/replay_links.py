@@ -19,7 +19,6 @@ class ReplayLinks:
     claimed: dict[Link, AuditFinding] = field(default_factory=dict)
 
     def take(self, event: ReplayedSummary) -> None:
-        """What an operator did."""
         self.made.add((event.dead_letter_id, event.request_id))
 
     def claim(self, letter_id: str, request_id: str, account_id: str | None, place: Place) -> None:
@@ -35,7 +34,6 @@ class ReplayLinks:
         }
 
     def add(self, other: "ReplayLinks") -> None:
-        """Both together."""
         self.made |= other.made
         self.claimed = {**other.claimed, **self.claimed}
 

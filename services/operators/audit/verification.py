@@ -74,7 +74,6 @@ class Verification:
         return is_met and self._steps.is_settled()
 
     def end(self) -> Verified:
-        """The verdict."""
         balances = self._known_balances()
         for found in self._claims.foreign:
             self._fault(found.account_id, found.kind, None, found.place, found.expected)

@@ -25,7 +25,6 @@ class Verified:
     doubtful: dict[Place, str] = field(default_factory=dict)  # approvals, and why
 
     def add(self, other: "Verified") -> None:
-        """Both together."""
         self.attempts += other.attempts
         self.accounts += other.accounts
         self.steps += other.steps

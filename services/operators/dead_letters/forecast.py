@@ -95,7 +95,6 @@ class RunForecast:
         return self.next_step == 1
 
     def text(self) -> str:
-        """For people."""
         if self.starts_over:
             listed = "; ".join(f"{call.tool} ({call.outcome.kind})" for call in self.effects)
             known = f"its steps are not known: {self.fault}" if self.fault else "none"
@@ -114,7 +113,6 @@ class Forecast:
     runs: list[RunForecast] = field(default_factory=list)
 
     def take(self, letter_id: str, outcome: PreparedReplay | Rejection) -> None:
-        """Count one dead letter."""
         if isinstance(outcome, Rejection):
             held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, letter_id))
             held.count += 1

@@ -75,8 +75,6 @@ class CauseSummary(Part, frozen=True, gc=False):
 
 
 class PriorSummary(Part, frozen=True, gc=False):
-    """An earlier attempt."""
-
     failure: FailureDetailSummary
 
 
@@ -202,5 +200,4 @@ class EventPart(Part, frozen=True, gc=False, tag_field="kind"):
 
     @property
     def kind(self) -> str:
-        """The event's kind."""
         return str(self.__struct_config__.tag)

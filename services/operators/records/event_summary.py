@@ -39,8 +39,6 @@ from services.operators.records.run_summary import AnyRunSummary
 
 
 class RequestSummary(EventPart, frozen=True, gc=False, tag="request"):
-    """A request."""
-
     request_id: Text
     workflow_id: Text
     answer_schema: SchemaName
@@ -131,8 +129,6 @@ class RefusalSummary(AnswerSummary, frozen=True, gc=False, tag="refusal"):
 
 
 class DeadLetterSummary(EventPart, frozen=True, gc=False, tag="dead_letter"):
-    """A dead letter."""
-
     dead_letter_id: Text
     request_id: Text | None
     workflow_id: Text | None
@@ -162,7 +158,6 @@ class DeadLetterSummary(EventPart, frozen=True, gc=False, tag="dead_letter"):
 
     @property
     def failure(self) -> str | None:
-        """Its kind."""
         return self.last_failure.kind if self.last_failure else None
 
     @property

@@ -16,8 +16,6 @@ from answerbus.topics import RETRIES, Topic
 
 
 class Place(Struct, frozen=True, gc=False):
-    """Where a record stands."""
-
     topic: Topic
     partition: int
     offset: int
@@ -72,7 +70,6 @@ class Stored:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
         return Place(self.topic, self.partition, self.offset)
 
     @property

@@ -47,7 +47,6 @@ def spent_since(spent: Mapping[int, Spent], before: int, attempt: int) -> Spent:
 
 
 def total(parts: Iterable[Spent]) -> Spent:
-    """All of it together."""
     attempts = tokens = micro_usd = 0
     for part in parts:
         attempts += part.attempts

@@ -24,7 +24,6 @@ def tree_of(run: RunNode, *, show_content: bool) -> Tree:
 
 
 def as_data(run: RunNode, *, show_content: bool) -> Mapping[str, object]:
-    """For programs."""
     terminal, cancel = run.terminal, run.cancel
     return {
         "request_id": run.request_id,

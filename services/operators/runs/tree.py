@@ -80,7 +80,6 @@ class RunNode:
 
     @property
     def calls(self) -> Iterator[CallNode]:
-        """Those of all steps."""
         return (call for step in self.steps for call in step.calls)
 
     @property

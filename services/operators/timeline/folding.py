@@ -18,7 +18,6 @@ class Fold:
 
     @property
     def end(self) -> int:
-        """The line after it."""
         return self.start + self.period * self.count
 
 

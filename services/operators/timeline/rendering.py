@@ -16,7 +16,6 @@ _SINCE = 12  # characters
 
 
 def as_data(entry: TimelineEntry, *, show_content: bool) -> Mapping[str, object]:
-    """An entry for programs."""
     place = entry.place
     data: dict[str, object] = {
         "at": format_timestamp(entry.at),

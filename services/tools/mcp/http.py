@@ -28,8 +28,6 @@ class Unbounded(httpx2.SSEError, httpx2.StreamError):
 
 
 def bounded_client(bearer: str | None, pace: Pace) -> httpx2.AsyncClient:
-    """For one MCP server."""
-
     async def before(request: httpx2.Request) -> None:
         if request.method == "GET" and "last-event-id" not in request.headers:
             raise httpx2.RequestError("the bridge uses nothing that a server sends unasked")

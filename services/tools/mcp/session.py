@@ -28,7 +28,6 @@ class ServerPlace:
 
     @property
     def shown(self) -> str:
-        """For people."""
         return self.url or " ".join(self.command)
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from answerbus.envelope import decode, encode
 from answerbus.tools import ToolCall, Toolset
+from answerbus.tools.core.failing import outcome_of
 from answerbus.tools.core.function_tool import ToolSignatureError
-from answerbus.tools.core.returned import outcome_of
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.echo import echo
 from answerbus.toolset_card import ToolsetCard

@@ -1,22 +1,34 @@
-"""The failures of a tool: raised by the tool, or found by its server; pure."""
+"""How a tool ends: its value as JSON of bounded size, or a failure, its own or found; pure."""
 
 from collections.abc import Sequence
 
-from answerbus import limits
+from pydantic_core import to_json
+
+from answerbus import json_text, limits
 from answerbus.failure import Problem
+from answerbus.json_values import has_more_values
+from answerbus.limits import (
+    TOOL_EXCERPT_BYTES_MAX,
+    TOOL_RESULT_BYTES_MAX,
+    TOOL_RESULT_VALUES_MAX,
+)
 from answerbus.tool_result import (
     CRASHED,
     INVALID_ARGS,
     NOT_APPROVED,
     NOT_JSON,
     TIMED_OUT,
+    TOO_LARGE,
     UNKNOWN_TOOL,
     ToolFailure,
+    ToolOk,
 )
 from answerbus.wire import clip
 
 CODE_FALLBACK = "failed"
 _CODE_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+# Of the excerpt that a failure's message can hold, the first sentence takes some.
+_SENTENCE_BYTES = 128
 
 
 class ToolError(Exception):
@@ -76,3 +88,32 @@ def not_json(reason: str) -> ToolFailure:
     """The tool returned what JSON cannot say."""
     message = f"the tool returned no JSON value: {reason}"
     return ToolFailure(code=NOT_JSON, message=clip(message, limits.REASON_BYTES_MAX))
+
+
+def outcome_of(value: object) -> ToolOk | ToolFailure:
+    """The value as JSON; models, dataclasses, dates and the like become what pydantic makes."""
+    try:
+        text = to_json(value, by_alias=True, inf_nan_mode="constants")
+    except Exception as error:  # pydantic raises many kinds, and a model's own code may run here
+        return not_json(type(error).__name__)
+    is_long = len(text) > TOOL_RESULT_BYTES_MAX
+    if is_long or has_more_values(text, TOOL_RESULT_VALUES_MAX):
+        return too_large(text)
+    match json_text.parse(text):
+        case json_text.Parsed(value=found):
+            return ToolOk(value=found)
+        case json_text.NotJson(reason=reason):
+            return not_json(reason)
+
+
+def too_large(text: bytes) -> ToolFailure:
+    """The value is more than a result may be; the model is shown how it begins."""
+    excerpt = text[:TOOL_EXCERPT_BYTES_MAX].decode(errors="replace")
+    shown = clip(excerpt, TOOL_EXCERPT_BYTES_MAX - _SENTENCE_BYTES)
+    is_long = len(text) > TOOL_RESULT_BYTES_MAX
+    limit = (
+        f"of at most {TOOL_RESULT_BYTES_MAX}"
+        if is_long
+        else f"with more than {TOOL_RESULT_VALUES_MAX:,} JSON values"
+    )
+    return ToolFailure(code=TOO_LARGE, message=f"{len(text)} bytes, {limit}; it begins: {shown}")
