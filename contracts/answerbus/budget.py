@@ -9,7 +9,10 @@ from answerbus.wire import Count, Wire
 
 
 class Budget(Wire):
-    """What a workflow may spend in all; `None` is no limit, `0` is nothing at all."""
+    """What a workflow may spend in all; `None` is no limit, `0` is nothing at all.
+
+    The first request that names one settles it; where none does, each adds its own attempts.
+    """
 
     attempts: Annotated[int, Field(ge=0, le=limits.ATTEMPTS_MAX)] = limits.ATTEMPTS_DEFAULT
     tokens: Count | None = None

@@ -209,8 +209,8 @@ def encode(
 
 
 def _body(event: Event) -> bytes:
-    """A run without a budget has its agent's, so that no default may stand in for one."""
-    if isinstance(event, Request) and event.agent and "budget" not in event.model_fields_set:
+    """A request without a budget adds to its workflow's, and no default may stand in for one."""
+    if isinstance(event, Request) and not event.names_budget:
         return event.model_dump_json(exclude={"budget"}).encode()
     return event.model_dump_json().encode()
 

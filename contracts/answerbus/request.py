@@ -183,6 +183,11 @@ class Request(Wire):
         return ttl_s
 
     @property
+    def names_budget(self) -> bool:
+        """Whether it says what its workflow may spend; else it adds its own attempts to that."""
+        return "budget" in self.model_fields_set
+
+    @property
     def parent_id(self) -> ParentId | None:
         """The parent as outcomes name it."""
         asked = self.parent

@@ -13,6 +13,7 @@ from services.worker.adapters.kafka.intake import PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.attempt.reply import Reply, is_counted
+from services.worker.core.budget import shared_limit
 from services.worker.core.budget.account import Account
 from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
@@ -272,6 +273,10 @@ MUTATIONS = (
     Mutation("a record of the past is passed over when its reading begins", _read_anew_at_half),
     Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),
     Mutation("the committed offset is read before fencing", _offset_before_fence),
+    Mutation(
+        "a request that is read again adds its attempts again",
+        lambda: mock.patch.object(shared_limit, "is_later", return_value=True),
+    ),
     Mutation("sends are not awaited", _sends_not_awaited),
     Mutation("pause is not applied again after a rebalance", _no_pause_after_rebalance),
     Mutation("the watermark is one too far", _watermark_plus_one),

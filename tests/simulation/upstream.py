@@ -2,6 +2,7 @@
 
 import json
 import random
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,7 +105,9 @@ class Upstream:
             "budget": {"attempts": chance.choice((1, 8, 60, 60, 60))},
             "ttl_s": chance.choice((20, 60, 200, 300)),
         }
-        if chance.random() < 0.1:
+        if _adds_up(workflow) and chance.random() < 0.95:
+            del body["budget"]  # each request has three attempts of its own
+        elif chance.random() < 0.1:
             body["budget"]["tokens"] = chance.choice((100, 2_000))
         if chance.random() < 0.04:
             body["answer_schema"] = HOSTILE
@@ -133,3 +136,8 @@ class Upstream:
 
 def _bytes(body: Json) -> bytes:
     return json.dumps(body).encode()
+
+
+def _adds_up(workflow: str) -> bool:
+    """Whether requests of this workflow name no budget, but for a few."""
+    return zlib.crc32(workflow.encode()) % 3 == 0

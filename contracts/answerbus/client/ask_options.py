@@ -18,7 +18,10 @@ class JobOptions(TypedDict, total=False):
     profile: str
     """The name of a profile in the workers' settings."""
     budget: Budget
-    """What the workflow may spend in all; its first request settles that."""
+    """What the workflow may spend in all; the first request that names one settles that.
+
+    Without one, the request adds three attempts to what its workflow has.
+    """
     ttl_s: int
     """How long the answer is of use, in seconds from when the broker takes the request."""
     policy: Policy

@@ -10,12 +10,11 @@ from typing import Any, Generic, cast, overload
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
-from answerbus.budget import Budget, Spent
+from answerbus.budget import Spent
 from answerbus.client.answer_type import AnswerT, TypedOutcome
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request
 from answerbus.dead_letter import DeadLetter
 from answerbus.html_table import html_table
-from answerbus.limits import ATTEMPTS_DEFAULT
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Policy, Request, SchemaRef
 
@@ -152,13 +151,11 @@ def job_requests(
     asked again in the job.
     Raises ValueError for what a request cannot say.
     """
-    rows = [*rows]
-    budget = asking.get("budget") or Budget(attempts=max(1, len(rows)) * ATTEMPTS_DEFAULT)
     policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
     seen: dict[str, int] = {}
     found: list[tuple[Row, Request]] = []
     for row in rows:
-        named = {"budget": budget, "policy": policy, "facts": {**facts, **row}}
+        named = {"policy": policy, "facts": {**facts, **row}}
         options = cast("AskOptions", {**asking, **named})
         request = make_request(instructions, job_id, schema, "row", options)
         name = _name(request.model_dump(mode="json", exclude={"request_id", "budget"}))

@@ -60,14 +60,32 @@ class OpenRequest(Wire):
     keeps_floor: Annotated[bool, Field(exclude_if=_is_zero)] = False
 
 
+class AddedTo(Wire):
+    """The place of the last request that added its own attempts to the limit of an account."""
+
+    offset: Offset
+    at_ms: Count
+
+
+def _says_nothing(value: object) -> bool:
+    return value in (None, "")
+
+
 class AccountRecord(Wire):
-    """One account; the check is `spent + in_flight + this <= limit`."""
+    """One account; the check is `spent + in_flight + this <= limit`.
+
+    `settled_by` is the request that named its limit. Where none did, each new request adds its own
+    attempts, and `added_to` says which was the last. An account of a version before has neither,
+    and its limit stays.
+    """
 
     kind: Literal["account"] = "account"
     v: Literal[1] = 1
     account_id: str
     workflow_id: WorkflowId
     limit: Budget
+    settled_by: Annotated[str, Field(exclude_if=_says_nothing)] = ""
+    added_to: Annotated[AddedTo | None, Field(exclude_if=_says_nothing)] = None
     spent: Spent
     in_flight: tuple[InFlight, ...] = ()
     open: tuple[OpenRequest, ...] = ()

@@ -24,9 +24,9 @@ def check(history: History) -> Iterator[Violation]:
         requests[account_of(arrivals[0].body)].append(arrivals[0].body)
     for account_id, event in history.accounts.items():
         yield from _sums(account_id, event.body, chains.get(account_id, []))
-        yield from _limit(account_id, event.body, requests[account_id])
+        yield from _limit(history, account_id, event.body, requests[account_id])
         yield from _open(history, account_id, event.body)
-    yield from _shown(history)
+    yield from _shown(history, requests)
 
 
 def _chain(account_id: str, chain: list[Event]) -> Iterator[Violation]:
@@ -72,8 +72,18 @@ def _reported(counted: list[Json], unit: str) -> tuple[int, bool]:
     return sum(amount or 0 for amount in amounts), None not in amounts
 
 
-def _limit(account_id: str, account: Json, requests: list[Json]) -> Iterator[Violation]:
-    """The first request of a workflow sets it; of requests without an order any may be first."""
+def _limit(
+    history: History, account_id: str, account: Json, requests: list[Json]
+) -> Iterator[Violation]:
+    """The first request that names a budget sets it; where none does, each adds three attempts.
+
+    Of requests without an order any may be first.
+    """
+    unnamed = [request for request in requests if "budget" not in request]
+    if unnamed and not any("agent" in request or "parent" in request for request in requests):
+        yield from _sum(history, account_id, account["limit"], requests, unnamed)
+    if unnamed:
+        return
     candidates = requests[:1] if all(map(is_ordered, requests)) else requests
     budgets = [NO_LIMITS | request.get("budget", {}) for request in candidates]
     if account["limit"] not in budgets:
@@ -81,15 +91,38 @@ def _limit(account_id: str, account: Json, requests: list[Json]) -> Iterator[Vio
         yield Violation("G3", account_id, text)
 
 
-def _shown(history: History) -> Iterator[Violation]:
-    """What other events say of an account: its limit is frozen, and it is not given up too soon."""
+def _sum(
+    history: History, account_id: str, limit: Json, requests: list[Json], unnamed: list[Json]
+) -> Iterator[Violation]:
+    """A request adds once, however often it is read; one that was not tried yet may not have."""
+    own = NO_LIMITS["attempts"] or 0
+    adding = [request for request in unnamed if not request.get("prior")]
+    most = max(own, own * len(adding))
+    if len(unnamed) < len(requests):  # one of them has settled it: what was charged is the least
+        named = [
+            request["budget"].get("attempts", own) for request in requests if "budget" in request
+        ]
+        least, most = min(own, *named), max(most, *named)
+    else:
+        ended = [one for one in adding if one["request_id"] in history.terminals]
+        least = max(own, own * len(ended))
+    if not least <= limit["attempts"] <= most:
+        text = f"its limit is {limit['attempts']}, from {len(requests)} requests {least} to {most}"
+        yield Violation("G3", account_id, text)
+
+
+def _shown(history: History, requests: dict[str, list[Json]]) -> Iterator[Violation]:
+    """What other events say of an account: a limit that was named stays, another only grows.
+
+    And it is not given up too soon.
+    """
     for topic in ("results", "refusals", "retries", "dead-letters"):
         for event in history.events[topic]:
             shown = event.body.get("account")
             if shown is None:
                 continue
             account = history.accounts.get(shown["id"])
-            if account and shown["limit"] != account.body["limit"]:
+            if account and not _agrees(shown["limit"], account.body, requests[shown["id"]]):
                 text = f"{event.record.where} shows another limit than the ledger"
                 yield Violation("G3", shown["id"], text)
             # What is left to a child is less than what is left: see trees.py.
@@ -97,6 +130,14 @@ def _shown(history: History) -> Iterator[Violation]:
             if gave_up and shown["spent"]["attempts"] < shown["limit"]["attempts"]:
                 text = f"given up for its budget, of which there is left: {shown}"
                 yield Violation("G3", event.body["request_id"], text)
+
+
+def _agrees(shown: Json, account: Json, requests: list[Json]) -> bool:
+    """Whether the account may have had this limit before."""
+    final = account["limit"]
+    if all("budget" in request for request in requests):
+        return bool(shown == final)
+    return "settled_by" in account or bool(shown["attempts"] <= final["attempts"])
 
 
 def _open(history: History, account_id: str, account: Json) -> Iterator[Violation]:

@@ -65,6 +65,7 @@ class FakeBus:
     done: dict[str, int] = field(default_factory=dict)  # by group: outcomes that are done with
     _bodies: dict[RequestKey, JsonValue] = field(default_factory=dict)
     _accounts: dict[str, AccountState] = field(default_factory=dict)
+    _settled: set[str] = field(default_factory=set)  # accounts whose limit a request has named
 
     def take(self, record: Encoded, reply: Reply | None = None) -> AdmittedRequest:
         """Publish a record of a request, and let it end as `reply` or as the test has prepared."""
@@ -72,16 +73,14 @@ class FakeBus:
         if not isinstance(received, ReceivedRequest):
             raise FakeClientError(f"Workers cannot read this request: {received.problems}")
         request = received.request
-        account = self._accounts.get(request.account_id) or AccountState(
-            id=request.account_id, limit=_budget(request), spent=Spent()
-        )
+        account = self._account(request)
         published = Published(request.request_id, PARTITION, len(self.requests))
         chosen = self._known(received, record) or self._ended_early(request, account)
         chosen = chosen or reply or self._prepared_for(request)
         asked = Asked(request, self._origin(published), self._contract(request), account, self.now)
         terminal = chosen(asked) if chosen else None
         self.requests.append(request)
-        self._accounts.setdefault(account.id, account)  # the first request settles the limit
+        self._accounts[account.id] = account
         self._bodies.setdefault(RequestKey.of(request), received.body)
         if terminal is not None:
             terminal = self._end(terminal, RequestKey.of(request))
@@ -93,6 +92,23 @@ class FakeBus:
         at, offset = (topic, PARTITION), len(self.outcomes)
         record = ConsumerRecord(*at, offset, moment, 0, None, value, None, 0, size, tuple(headers))
         self.outcomes.append(record)
+
+    def _account(self, request: Request) -> AccountState:
+        """The first request that names a budget settles the limit; others add their attempts."""
+        name, own = request.account_id, _budget(request)
+        account = self._accounts.get(name)
+        if name in self._settled or (account and RequestKey.of(request) in self._bodies):
+            return self._accounts[name]
+        if request.names_budget:
+            self._settled.add(name)
+            most = max(own.attempts, account.spent.attempts if account else 0)
+            limit = own.model_copy(update={"attempts": most})
+        elif account is None:
+            limit = own
+        else:
+            added = 0 if request.prior or request.parent else own.attempts
+            limit = account.limit.model_copy(update={"attempts": account.limit.attempts + added})
+        return AccountState(id=name, limit=limit, spent=account.spent if account else Spent())
 
     def _known(self, received: ReceivedRequest, record: Encoded) -> Reply | None:
         """A copy of a request that is known is dropped; another body under its id is a conflict."""
@@ -144,7 +160,7 @@ class FakeBus:
 
 def _budget(request: Request) -> Budget:
     """That of the request; a run without one has its agent's, here the default of agents."""
-    if request.agent is None or "budget" in request.model_fields_set:
+    if request.agent is None or request.names_budget:
         return request.budget
     return Budget(attempts=RUN_ATTEMPTS_DEFAULT)
 

@@ -17,6 +17,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
+Place = tuple[int, int]  # the offset of a record, and since when it stands there in milliseconds
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})  # what most accounts have under way
 NO_RUNS: frozenset[str] = frozenset()  # each of its own would take 216 bytes
@@ -58,6 +59,8 @@ class Account:
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
     packed_hash: bytes | None = None  # of the last attempt: as text it would take twice as much
+    # The request that named its limit, or the last that added to it (shared_limit.py).
+    shared_by: str | Place = ""
     reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
 
     def __post_init__(self) -> None:
@@ -76,6 +79,17 @@ class Account:
     def spent(self) -> Spent:
         """What was charged so far."""
         return _spent(self.charged)
+
+    @property
+    def reserved(self) -> Charged:
+        """What was charged, and what those in flight may cost at worst."""
+        pending = self.in_flight.values()
+        attempts, tokens, micro_usd = self.charged
+        return (
+            attempts + len(pending),
+            tokens + sum(spend.tokens for spend in pending),
+            micro_usd + sum(spend.micro_usd for spend in pending),
+        )
 
     @property
     def state(self) -> AccountState:
@@ -137,6 +151,7 @@ class Account:
             self.open,
             self.uncounted,
             self.packed_hash,
+            self.shared_by,
             self.reserving,
         )
 
@@ -147,6 +162,11 @@ class Account:
         calls in flight, and each of its spends writes all of them.
         """
         attempts, tokens, micro_usd = self.charged
+        shared: dict[str, object] = {}
+        if isinstance(self.shared_by, tuple):
+            shared["added_to"] = dict(zip(("offset", "at_ms"), self.shared_by, strict=True))
+        elif self.shared_by:
+            shared["settled_by"] = self.shared_by
         return to_json(
             {
                 "kind": "account",
@@ -154,6 +174,7 @@ class Account:
                 "account_id": self.id,
                 "workflow_id": self.workflow_id,
                 "limit": self.limit,
+                **shared,
                 "spent": {"attempts": attempts, "tokens": tokens, "micro_usd": micro_usd},
                 "in_flight": [
                     {
@@ -198,6 +219,9 @@ def restored(record: AccountRecord) -> Account:
         uncounted={one.request_id: one.uncounted for one in record.open if one.uncounted}
         or NOTHING,
         packed_hash=_packed(record.last_attempt_hash) if record.last_attempt_hash else None,
+        shared_by=(record.added_to.offset, record.added_to.at_ms)
+        if record.added_to
+        else record.settled_by,
         reserving=frozenset(one.request_id for one in record.open if one.keeps_floor) or NO_RUNS,
     )
 

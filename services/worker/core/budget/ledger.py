@@ -7,6 +7,7 @@ from typing import assert_never
 
 from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import BudgetExhausted
+from answerbus.outcome import Origin
 from answerbus.private.ledger import (
     CLOSED_KEY,
     AccountRecord,
@@ -24,6 +25,7 @@ from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import Closed, ClosedIds
 from services.worker.core.budget.remaining_budget import exceeded
+from services.worker.core.budget.shared_limit import take_in
 
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
 ENDED_MAX = 1_000  # accounts whose records one transaction ends
@@ -85,8 +87,17 @@ class Ledger:
             case _:
                 pass  # no lane has written it
 
+    def take_in(self, request: Request, place: Origin, now: datetime) -> str | None:
+        """Let a request that was admitted at `place` open its account, or share one that is there.
+
+        Gives a note where the budget that it names is not used.
+        """
+        account = self.accounts.get(request.account_id)
+        opens = account is None or self.accounts.is_old(account, now)
+        return take_in(self.account(request, now), request, place, opens=opens)
+
     def account(self, request: Request, now: datetime) -> Account:
-        """The request's account; the first request of a workflow opens it and freezes its limit."""
+        """The request's account; the first request of a workflow opens it."""
         account = self.accounts.get(request.account_id)
         if account is None or self.accounts.is_old(account, now):
             account = Account(
@@ -113,14 +124,9 @@ class Ledger:
             return BudgetExhausted(which=which)
         if allowance.is_used_up:
             return BudgetExhausted(which="attempts")
-        pending = account.in_flight.values()
-        reserved = (
-            len(pending),
-            sum(spend.tokens for spend in pending),
-            sum(spend.micro_usd for spend in pending),
-        )
-        kept = _plus(reserved, allowance.reserved_minimum)
-        if exceeded(account.limit, _plus(charged, kept)) or allowance.is_reserved:
+        with_pending = _plus(account.reserved, (1, tokens, micro_usd))
+        kept = _plus(with_pending, allowance.reserved_minimum)
+        if exceeded(account.limit, kept) or allowance.is_reserved:
             return Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()

@@ -13,7 +13,7 @@ ROWS_PER_BUCKET = 16  # on average; a lookup goes through half of them
 _SIZE_BYTES, _MS_BYTES = 3, 6  # before the fields: the size of the row, and when it changed
 _HEAD_BYTES = _SIZE_BYTES + _MS_BYTES
 _INT_MAX = 2**63 - 1  # of a number in MessagePack; a greater one is a text
-_ARRAY = b"\x9a"  # with which ten fields begin in MessagePack; the id is the first
+_ARRAY = b"\x9b"  # with which eleven fields begin in MessagePack; the id is the first
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 
@@ -29,6 +29,7 @@ class _Row(NamedTuple):
     micro_usd_max: int | str | None
     last_hash: bytes | None
     microseconds: int  # of `updated_at`, below a millisecond
+    shared_by: str | tuple[int, int] | None  # None: as the id
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Row)
@@ -130,6 +131,7 @@ def _packed(account: Account) -> bytes:
             None if limit.micro_usd is None else _number(limit.micro_usd),
             account.packed_hash,
             since.microseconds % 1_000,
+            None if account.shared_by == account.id else account.shared_by,
         )
     )
     size = (_HEAD_BYTES + len(fields)).to_bytes(_SIZE_BYTES)
@@ -154,6 +156,7 @@ def _unpacked(bucket: bytes, at: int, size: int) -> Account:
         updated_at=updated_at,
         charged=(int(row.attempts), int(row.tokens), int(row.micro_usd)),
         packed_hash=row.last_hash,
+        shared_by=row.id if row.shared_by is None else row.shared_by,
     )
 
 

@@ -68,11 +68,17 @@ class Agents:
         return None if version is None else self._known.get((ref.name, version))
 
     def with_budget(self, request: Request) -> Request:
-        """The request with its agent's budget, where it has none: three attempts suit no loop."""
-        if request.agent is None or "budget" in request.model_fields_set:
+        """The request with its agent's budget, where it has none: three attempts suit no loop.
+
+        It still names none: what it has is added to what its workflow has.
+        """
+        if request.agent is None or request.names_budget:
             return request
-        agent = self.find(request.agent)
-        return request.model_copy(update={"budget": agent.outline.budget}) if agent else request
+        if (agent := self.find(request.agent)) is None:
+            return request
+        completed = request.model_copy(update={"budget": agent.outline.budget})
+        completed.model_fields_set.discard("budget")
+        return completed
 
     def freeze(self, ref: AgentRef, tools: Tools) -> AgentDefinition | UnknownAgent | MissingTools:
         """The definition of a run that begins now; a request can only leave tools out."""

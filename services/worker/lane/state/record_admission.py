@@ -11,7 +11,11 @@ from answerbus.private.ledger import ClosedOutcome
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.request.lane_request import LaneRequest, request_from_arrival
+from services.worker.core.request.lane_request import (
+    LaneRequest,
+    bounded_notes,
+    request_from_arrival,
+)
 from services.worker.core.run.children import adopted
 from services.worker.lane.state import records as lane_records
 from services.worker.lane.state.open_children import parent_key
@@ -62,7 +66,9 @@ class RecordAdmission:
                 lane_request = request_from_arrival(
                     arrival, self._as_child(self.complete(admission))
                 )
-                self.ledger.account(lane_request.request, now)  # the first admitted sets the limit
+                note = self.ledger.take_in(lane_request.request, arrival.place, now)
+                if note is not None:
+                    lane_request.notes = bounded_notes((*lane_request.notes, note))
                 if self.runs.cancels:
                     self.runs.mark(lane_request)
                 self.queue.put(lane_request)

@@ -1,0 +1,105 @@
+"""The limit of a workflow: the sum of what its requests have, or what one of them has named."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from answerbus.budget import Budget
+from answerbus.failure import Unknown
+from answerbus.outcome import Origin
+from answerbus.request import Context, Prior, Request, TextRef
+from services.worker.core.budget.ledger import Ledger
+from tests.unit.worker.builders import NOW
+
+
+def request(name: str, **more: Any) -> Request:
+    return Request(
+        request_id=name,
+        workflow_id="w",
+        answer_schema=TextRef(),
+        context=Context(instructions="Say it."),
+        **more,
+    )
+
+
+def at(offset: int, later_ms: int = 0) -> Origin:
+    moment = NOW + timedelta(milliseconds=later_ms)
+    return Origin(topic="requests", partition=0, offset=offset, timestamp=moment)
+
+
+def limit(ledger: Ledger) -> Budget:
+    return ledger.accounts["w"].limit
+
+
+def test_each_new_request_without_a_budget_adds_its_own_attempts() -> None:
+    ledger = Ledger()
+    for offset, attempts in ((4, 3), (5, 6), (9, 9)):
+        assert ledger.take_in(request(f"r-{offset}"), at(offset), NOW) is None
+        assert limit(ledger) == Budget(attempts=attempts)
+
+
+def test_what_is_read_again_does_not_add_again() -> None:
+    ledger = Ledger()
+    for offset in (4, 5, 4, 5):
+        ledger.take_in(request(f"r-{offset}"), at(offset), NOW)
+
+    assert limit(ledger) == Budget(attempts=6)
+
+
+def test_offsets_begin_again_in_a_topic_that_was_made_anew() -> None:
+    ledger = Ledger()
+    ledger.take_in(request("r-4"), at(400), NOW)
+    ledger.take_in(request("r-5"), at(0, later_ms=1), NOW)
+
+    assert limit(ledger) == Budget(attempts=6)
+
+
+def test_a_budget_that_is_named_first_holds_for_the_whole_workflow() -> None:
+    ledger = Ledger()
+    ledger.take_in(request("r-1", budget=Budget(attempts=2)), at(1), NOW)
+    ledger.take_in(request("r-2"), at(2), NOW)
+    same = ledger.take_in(request("r-3", budget=Budget(attempts=2)), at(3), NOW)
+    other = ledger.take_in(request("r-4", budget=Budget(attempts=50)), at(4), NOW)
+
+    assert limit(ledger) == Budget(attempts=2)
+    assert same is None
+    assert other == (
+        "its budget is not used: request r-1 has settled that of the workflow, 2 attempts in all; "
+        "a replay has a budget of its own"
+    )
+
+
+def test_a_budget_that_is_named_later_holds_from_then_on() -> None:
+    ledger = Ledger()
+    ledger.take_in(request("r-1"), at(1), NOW)
+    for name in ("r-1", "r-1"):
+        ledger.spend(request(name), 10, 0, NOW)
+    assert ledger.take_in(request("r-2", budget=Budget(attempts=1)), at(2), NOW) is None
+    ledger.take_in(request("r-3"), at(3), NOW)
+    again = ledger.take_in(request("r-2", budget=Budget(attempts=1)), at(2), NOW)
+
+    assert limit(ledger) == Budget(attempts=2), "not below what was charged"
+    assert again is None
+
+
+def test_a_follow_up_adds_nothing() -> None:
+    ledger, prior = Ledger(), (Prior(attempt=1, failure=Unknown()),)
+    ledger.take_in(request("r-1", prior=prior), at(1), NOW)
+    ledger.take_in(request("r-2", prior=prior), at(2), NOW)
+
+    assert limit(ledger) == Budget(attempts=3)
+
+
+@pytest.mark.parametrize(("first", "second", "both"), [(None, 5, None), (5, None, 5), (5, 6, 11)])
+def test_tokens_add_up_where_both_are_limited(
+    first: int | None, second: int | None, both: int | None
+) -> None:
+    """Of runs: their agents say how much each has."""
+    ledger = Ledger()
+    for offset, tokens in enumerate((first, second)):
+        run = request(f"r-{offset}").model_copy(update={"budget": Budget(tokens=tokens)})
+        run.model_fields_set.discard("budget")
+        ledger.take_in(run, at(offset), NOW)
+
+    assert limit(ledger) == Budget(attempts=6, tokens=both)
