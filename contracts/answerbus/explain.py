@@ -64,6 +64,10 @@ def failure_text(failure: failures.Failure) -> str:
 _NO_SCHEMA = frozenset({"schema", "root"})  # codes of problems
 
 
+def _is_no_schema(cause: causes.HostileSchema) -> bool:
+    return all(problem.code in _NO_SCHEMA for problem in cause.problems)
+
+
 def died_text(cause: causes.Cause, failed: Sequence[failures.Failure]) -> str:
     """Why there is no answer: the failures of the attempts, then how the request ended."""
     if not failed or not isinstance(cause, causes.BudgetExhausted | causes.DeadlinePassed):
@@ -91,7 +95,7 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
         case causes.UnknownSchema():
             return "The workers know no such contract."
         case causes.HostileSchema():
-            is_invalid = all(problem.code in _NO_SCHEMA for problem in cause.problems)
+            is_invalid = _is_no_schema(cause)
             what = "not a valid JSON Schema" if is_invalid else "too costly or unsafe to check"
             return f"The schema is {what}: {problems_text(cause.problems)}"
         case causes.UnsupportedSchema():
@@ -152,6 +156,8 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "See that all topics have the same number of partitions, then publish it again."
         case causes.UnknownSchema():
             return "Correct name and version, or deploy workers that have the contract."
+        case causes.HostileSchema() if _is_no_schema(cause):
+            return "Correct the schema."
         case causes.HostileSchema() | causes.UnsupportedSchema():
             return "Simplify the schema, or ask another profile."
         case causes.UnknownProfile():

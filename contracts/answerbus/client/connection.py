@@ -1,4 +1,4 @@
-"""A client's operations on events: publish a request, wait for its terminal, find it."""
+"""A client's operations on events: publish a request, wait for its outcome, find it."""
 
 import asyncio
 import hashlib
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """One producer, and one reader of terminals from the first wait on; use it with `async with`.
+    """One producer, and one reader of outcomes from the first wait on; use it with `async with`.
 
     Every method raises BusUnavailable if Kafka or a topic cannot be used.
     """
@@ -140,7 +140,7 @@ class Connection:
                 terminal.set_result(found)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
-        """The first terminal since the start of retention, or a later one; raises NoAnswerYet."""
+        """The first outcome since the start of retention, or a later one; raises NoAnswerYet."""
         self._open()
         try:
             async with asyncio.timeout(timeout_s):

@@ -1,4 +1,4 @@
-"""The exceptions of a client: Kafka cannot be used, or no terminal has come yet.
+"""The exceptions of a client: Kafka cannot be used, or no outcome has come yet.
 
 ConnectionError
     BusUnavailable    nothing can be published or read; the text says what to do
@@ -22,7 +22,7 @@ class LanesDisagree(BusUnavailable):
 
 
 class NoAnswerYet(TimeoutError):
-    """A published request has had no terminal so far; it is not lost and goes on."""
+    """A published request has had no outcome so far; it is not lost and goes on."""
 
     def __init__(self, request_id: str, workflow_id: str, waited_s: float | None) -> None:
         """Names the request and the call that waits further."""

@@ -1,4 +1,4 @@
-"""The events of one run as they arrive: steps, ends of calls, approvals, and its terminal.
+"""The events of one run as they arrive: steps, ends of calls, approvals, and its outcome.
 
 Each carries a position, from which another process can go on.
 """
@@ -47,9 +47,9 @@ async def follow(
     after: str | None,
     since: datetime | None,
 ) -> AsyncIterator[Followed]:
-    """What the run does, up to its terminal, which comes last. Raises ValueError, BusUnavailable.
+    """What the run does, up to its outcome, which comes last. Raises ValueError, BusUnavailable.
 
-    The position of the terminal is its own place, so that it comes again to who goes on there.
+    The position of the outcome is its own place, so that it comes again to who goes on there.
     """
     given = {} if after is None else offsets_of(after)
     await bus.counts(*FOLLOWED_TOPICS)  # to read a topic that is missing may create it
@@ -117,7 +117,7 @@ class _Run:
         self._terminal: Terminal | None = None
 
     async def events(self) -> AsyncIterator[Followed]:
-        """What comes, and once the terminal is there, the steps that were written before it."""
+        """What comes, and once the outcome is there, the steps that were written before it."""
         steps_end: dict[TopicPartition, int] | None = None
         while steps_end is None or await self._is_behind(steps_end):
             with self._bus.explained():
@@ -134,7 +134,7 @@ class _Run:
             yield Followed(self._terminal, position_of(self._offsets))
 
     def _take(self, place: TopicPartition, record: Record) -> StepEvent | None:
-        """A step, if the record is one; a terminal is kept, and its topic not read any further."""
+        """A step, if the record is one; a outcome is kept, and its topic not read any further."""
         topic, number = self._places[place]
         if topic == STEPS.name:
             self._offsets[topic, number] = _after(record)

@@ -1,4 +1,4 @@
-"""Look for the terminal of a request that was published before."""
+"""Look for the outcome of a request that was published before."""
 
 from collections.abc import Collection, Mapping
 
@@ -19,7 +19,7 @@ _FETCH_WAIT_MS = 50
 
 
 async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[int]) -> Terminal:
-    """The first terminal of the request in these partitions; waits until there is one."""
+    """The first outcome of the request in these partitions; waits until there is one."""
     consumer = bus.consumer(auto_offset_reset="earliest")
     async with bus.running(consumer):
         consumer.assign(_places(bus, partitions))
@@ -34,7 +34,7 @@ async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[in
 async def find_past_terminal(
     bus: Bus, request: RequestKey, partitions: Collection[int], now_ms: int
 ) -> Terminal | None:
-    """The terminal of the request among those of the last day; None if it is not found.
+    """The outcome of the request among those of the last day; None if it is not found.
 
     It looks at the newest records first, at most LOOK_BACK_BYTES_MAX. Raises BusUnavailable.
     """
@@ -64,7 +64,7 @@ async def _between(
     ends: Mapping[TopicPartition, int],
     request: RequestKey,
 ) -> tuple[Terminal | None, int]:
-    """The terminal, if it is between these offsets, and how many bytes were read."""
+    """The outcome, if it is between these offsets, and how many bytes were read."""
     for place, begin in begins.items():
         consumer.seek(place, begin)
     read, waiting = 0, {place for place in begins if begins[place] < ends[place]}

@@ -14,7 +14,7 @@ Offsets: TypeAlias = dict[tuple[str, int], int]
 
 
 def position_of(offsets: Mapping[tuple[str, int], int]) -> str:
-    """For each partition its number, and the offsets of steps and of the topics of terminals."""
+    """For each partition its number, and the offsets of steps and of the topics of outcomes."""
     numbers = sorted({number for _, number in offsets})
     return ",".join(
         f"{number}:" + ".".join(str(offsets[topic.name, number]) for topic in FOLLOWED_TOPICS)

@@ -69,7 +69,7 @@ async def with_retries(
     retries: "asyncio.Queue[RetryRequest]",
     tell: Tell,
 ) -> Terminal:
-    """Wait for the terminal, and tell of each retry, and every second that there is none yet."""
+    """Wait for the outcome, and tell of each retry, and every second that there is none yet."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:

@@ -1,4 +1,4 @@
-"""The one reader behind all asks of a client: it hands each terminal to its waiters."""
+"""The one reader behind all asks of a client: it hands each outcome to its waiters."""
 
 import asyncio
 import logging
@@ -154,10 +154,10 @@ def ends(terminal: Terminal, digest: str | None = None) -> bool:
 
 
 def terminal_of(record: Record, requests: Container[RequestKey]) -> Terminal | None:
-    """The terminal in a record, if it is that of one of these requests.
+    """The outcome in a record, if it is that of one of these requests.
 
     The headers spare reading the bodies of others; a record without them is read. What cannot be
-    decoded is no terminal of anyone; the consumer has logged what cannot even be read.
+    decoded is no outcome of anyone; the consumer has logged what cannot even be read.
     """
     if isinstance(record, Unreadable) or is_of_others(record, requests):
         return None
@@ -180,7 +180,7 @@ def end_of(record: Record, request: RequestKey) -> Terminal | None:
 
 
 def request_of(terminal: Terminal) -> RequestKey | None:
-    """The request that a terminal names; a dead letter may name none, or no workflow."""
+    """The request that a outcome names; a dead letter may name none, or no workflow."""
     if terminal.request_id is None or terminal.workflow_id is None:
         return None
     return RequestKey(terminal.workflow_id, terminal.request_id)
