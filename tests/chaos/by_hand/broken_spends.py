@@ -53,9 +53,18 @@ def budget_exceeded(builder: HistoryBuilder) -> None:
 
 @breaks("G3", "w", "asked for first")
 def limit_raised(builder: HistoryBuilder) -> None:
-    builder.ask("r")
+    builder.ask("r", budget={"attempts": 3})
     builder.accounts["w"]["limit"]["attempts"] = 7
     builder.work("r")
+
+
+@breaks("G3", "w", "its limit is 9, from 2 requests 6 to 6")
+def limit_added_twice(builder: HistoryBuilder) -> None:
+    builder.ask("one")
+    builder.ask("two")
+    builder.accounts["w"]["limit"]["attempts"] = 9
+    builder.work("one")
+    builder.work("two")
 
 
 @breaks("G3", "w", "asked for first")

@@ -28,6 +28,7 @@ class HistoryBuilder:
     calls: list[Call] = field(default_factory=list)
     accounts: dict[str, Json] = field(default_factory=dict)
     asked: dict[str, tuple[Json, Record]] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)  # accounts whose limit a request has named
 
     def history(self) -> History:
         """All of it, and nothing is left to be read."""
@@ -38,8 +39,14 @@ class HistoryBuilder:
         """Upstream publishes a request for plain text."""
         body = made.event("request", request_id=id_, workflow_id=workflow, **more)
         record = self.put("requests", partition, b"", json.dumps(body).encode())
+        name, is_new = made.account_id(body), id_ not in self.asked
         self.asked.setdefault(id_, (body, record))
-        self.accounts.setdefault(made.account_id(body), made.account(workflow, body))
+        if name not in self.accounts:
+            self.accounts[name] = made.account(workflow, body)
+            if "budget" in more:
+                self.settled.add(name)
+        elif is_new and "budget" not in more and name not in self.settled:
+            self.accounts[name]["limit"]["attempts"] += 3  # by default
         return record
 
     def spend(self, id_: str, attempt: int = 1) -> None:
