@@ -140,8 +140,9 @@ group-limits: install  ## 600 requests a minute, with 1 to 4 to 1 workers, by th
 compose: install  ## docker-compose.yml without an engine: its own commands, answers, spans, metrics (3 minutes; needs Go)
 	@$(RUN) -m tests.compose.run
 
-fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what it keeps is a test
-	@$(RUN) -m tests.fuzz --seconds $$(( $(or $(MINUTES),1) * 60 )) --keep
+fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what it keeps is a test. TARGET=cost: the costliest ones
+	@$(RUN) -m tests.fuzz$(if $(filter cost,$(TARGET)),.cost) $(if $(filter-out cost,$(TARGET)),--only $(TARGET)) \
+		--seconds $$(( $(or $(MINUTES),1) * 60 )) --keep
 
 bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1
 	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) --match "$(MATCH)" \

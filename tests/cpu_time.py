@@ -18,7 +18,7 @@ class CpuTime:
 
     def is_below(self, limit_s: float) -> bool:
         """Whether it is less than the limit; on a machine that is slow now, the limit is longer."""
-        return self.spent_s < limit_s or self.spent_s < limit_s * _slowness()
+        return self.spent_s < limit_s or self.spent_s < limit_s * slowness()
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def cpu_time() -> Iterator[CpuTime]:
         gc.unfreeze()
 
 
-def _slowness() -> float:
+def slowness() -> float:
     """How many times as long as on the reference machine a loop takes; at least 1."""
     began = time.thread_time()
     seen: dict[str, list[int]] = {}

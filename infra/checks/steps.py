@@ -43,6 +43,8 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         # The same inputs each time: new ones are looked for by `make fuzz`.
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "30", "--seed", "1"),
+        # The costliest inputs that a search of a minute finds, from the same ones on each time.
+        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "60", "--seed", "1"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),

@@ -36,6 +36,8 @@ from services.kafka.worker_groups import groups_of_workers, members_of
 
 OFFSETS_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever
 _PRODUCE = 0  # Kafka's number of the call
+RATE_WINDOW = timedelta(hours=1)
+RATE_SECONDS_MIN = 60.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
 _LOOK_AGAIN_S = 0.2
 COORDINATOR_LOOKS = 50  # ten seconds: a broker makes `__consumer_offsets` in one or two
@@ -76,9 +78,9 @@ async def inspect_broker(
     if any(topic not in found for topic in TOPICS):
         return BrokerFacts(cluster, found, time, None, (), layout=layout, run_topics=run_topics)
     offsets = {place: meta.offset for place, meta in committed.items()}
-    behind, stuck = await _reading(bus, found, offsets)
+    behind, stuck, rate = await _reading(bus, found, offsets, now)
     return BrokerFacts(
-        cluster, found, time, Group(group, members, behind), stuck, others, layout, run_topics
+        cluster, found, time, Group(group, members, behind, rate), stuck, others, layout, run_topics
     )
 
 
@@ -151,9 +153,9 @@ async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> lis
 
 
 async def _reading(
-    bus: Bus, found: Mapping[Topic, Found], committed: Mapping[TopicPartition, int]
-) -> tuple[Mapping[int, int], list[str]]:
-    """How much the workers have still to read, and where an open transaction holds readers."""
+    bus: Bus, found: Mapping[Topic, Found], committed: Mapping[TopicPartition, int], now: Now
+) -> tuple[Mapping[int, int], list[str], float]:
+    """What workers have still to read, where a transaction holds readers, and requests a second."""
     places = [
         bus.place(topic, number) for topic, it in found.items() for number in range(it.partitions)
     ]
@@ -170,7 +172,20 @@ async def _reading(
                 position = max(committed.get(at, 0), starts[at])
                 behind[at.partition] = ends[at] - position
             stuck = await _stuck(readers.end_offsets, ends)
-    return {number: count for number, count in behind.items() if count >= 0}, stuck
+            rate = await _rate(readers, {at: ends[at] for at in requests}, now())
+    return {number: count for number, count in behind.items() if count >= 0}, stuck, rate
+
+
+async def _rate(readers: Any, ends: Mapping[TopicPartition, int], now: datetime) -> float:
+    """Records a second since RATE_WINDOW ago, or since the first one that is younger."""
+    since_ms = int((now - RATE_WINDOW).timestamp() * 1000)
+    asked = readers.offsets_for_times(dict.fromkeys(ends, since_ms))
+    found = {at: one for at, one in (await bounded(asked, OFFSETS_TIMEOUT_S)).items() if one}
+    if not found:
+        return 0.0
+    first_s = min(one.timestamp for one in found.values()) / 1000
+    seconds = max(now.timestamp() - first_s, RATE_SECONDS_MIN)
+    return float(sum(ends[at] - one.offset for at, one in found.items()) / seconds)
 
 
 async def _stuck(readable: Callable[..., Any], ends: Mapping[TopicPartition, int]) -> list[str]:

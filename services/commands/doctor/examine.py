@@ -15,6 +15,7 @@ from answerbus.topics import RETRIES, TOPICS, Topic
 from services.command_line import bus_of
 from services.commands.doctor import broker
 from services.commands.doctor.broker import tried
+from services.commands.doctor.findings.accounts import accounts_finding
 from services.commands.doctor.findings.facts import Finding
 from services.commands.doctor.findings.judge import findings, rights_findings
 from services.kafka.held_rights import held_rights, resource_names
@@ -24,7 +25,6 @@ from services.settings import plugins
 from services.settings.agents import AgentError, AgentSettings, of_distributions, unknown_names
 from services.settings.profiles import Profile
 from services.settings.settings import (
-    KafkaSettings,
     Settings,
     SetUpError,
     file_of,
@@ -68,7 +68,7 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
         yield Finding("agents", "warning", "; ".join(unknown))
     tools = [tool for agent in agents.values() for tool in agent.tools]
     of_runs = needed(tools, has_agents=bool(agents))[len(TOPICS) :]
-    async for finding in _broker(settings.kafka, of_runs):
+    async for finding in _broker(settings, of_runs):
         yield finding
     async for finding in _worker_lanes(settings):
         yield finding
@@ -127,7 +127,8 @@ def _agents(settings: Settings) -> tuple[Mapping[str, AgentSettings], Finding | 
         return settings.agents, Finding("agents", "wrong", str(error))
 
 
-async def _broker(settings: KafkaSettings, run_topics: Sequence[Topic]) -> AsyncIterator[Finding]:
+async def _broker(whole: Settings, run_topics: Sequence[Topic]) -> AsyncIterator[Finding]:
+    settings = whole.kafka
     try:
         bus, now = bus_of(settings), SystemClock().now
         look = await broker.inspect_broker(bus, settings.worker_group, now, run_topics)
@@ -137,6 +138,8 @@ async def _broker(settings: KafkaSettings, run_topics: Sequence[Topic]) -> Async
     yield Finding("broker", "ok", f"Kafka at {settings.bootstrap_servers} answers")
     for finding in findings(look, settings):
         yield finding
+    if look.group:
+        yield accounts_finding(look.group.requests_per_s, whole.accounts.remember_s)
     if RETRIES in look.topics:
         yield await tried(bus)
 

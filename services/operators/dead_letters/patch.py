@@ -1,7 +1,6 @@
 """JSON Patch (RFC 6902) on one document, bounded, without exceptions."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 
 from jsonpatch import JsonPatch, JsonPatchException
@@ -9,7 +8,10 @@ from jsonpointer import JsonPointerException, resolve_pointer
 from pydantic import JsonValue
 
 from answerbus.dead_letter import PatchOperation
-from answerbus.limits import JSON_DEPTH_MAX, REQUEST_BYTES_MAX
+from answerbus.limits import JSON_DEPTH_MAX, REQUEST_BYTES_MAX, REQUEST_VALUES_MAX
+
+PUT_VALUES_MAX = 2 * REQUEST_VALUES_MAX  # by all operations: copies of copies grow fast
+_TOO_LARGE = "the request becomes larger or deeper than requests may be"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,11 @@ class _PatchError(Exception):
 
 def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonValue | EditFault:
     """The document after all operations; it itself is left as it was."""
-    document = deepcopy(document)
+    document, values_left = _copied(document), PUT_VALUES_MAX
     for number, operation in enumerate(operations, start=1):
         try:
-            document = _applied(document, operation)
+            document, values = _applied(document, operation, values_left)
+            values_left -= values
         except (_PatchError, JsonPatchException) as error:
             reason = str(error)
         except JsonPointerException:  # its text may quote the document
@@ -36,7 +39,7 @@ def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonVa
         else:
             continue
         return EditFault(f"operation {number} ({operation.op} {operation.path!r}): {reason}")
-    return document
+    return document if _is_bounded(document) else EditFault(f"all operations: {_TOO_LARGE}")
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
@@ -52,32 +55,67 @@ def same(one: JsonValue, other: JsonValue) -> bool:
             return one == other
 
 
-def _applied(document: JsonValue, operation: PatchOperation) -> JsonValue:
-    if max(operation.path.count("/"), (operation.from_ or "").count("/")) > JSON_DEPTH_MAX:
+def _applied(
+    document: JsonValue, operation: PatchOperation, values_left: int
+) -> tuple[JsonValue, int]:
+    """The document after it, and how many values were put in place."""
+    levels = operation.path.count("/")
+    if max(levels, (operation.from_ or "").count("/")) > JSON_DEPTH_MAX:
         raise _PatchError("the pointer is deeper than any request")
     if operation.op == "test":  # to the library 1 equals true
         if not same(resolve_pointer(document, operation.path), operation.value):
             raise _PatchError("the value is another one")
-        return document
-    if operation.from_ is not None:
-        resolve_pointer(document, operation.from_)
+        return document, 0
     members = operation.model_dump(by_alias=True, exclude_unset=True)
+    values = 0
+    if operation.from_ is not None:
+        source = resolve_pointer(document, operation.from_)
+        values = _values(source, levels + 1, values_left)
+        if operation.op == "copy":
+            members = {"op": "add", "path": operation.path, "value": _copied(source)}
+    elif operation.op in ("add", "replace"):
+        values = _values(operation.value, levels + 1, values_left)
     changed: JsonValue = JsonPatch([members]).apply(document, in_place=True)
-    return _bounded(changed)
+    return changed, values
 
 
-def _bounded(document: JsonValue) -> JsonValue:
-    """The document, unless copies of copies have made it larger or deeper than a request may be."""
+def _copied(value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return {name: _copied(member) for name, member in value.items()}
+        case list():
+            return [_copied(item) for item in value]
+        case _:
+            return value
+
+
+def _values(value: JsonValue, level: int, limit: int) -> int:
+    """How many there are in it, with itself: at most `limit`, at levels that a request may have."""
+    count, waiting = 0, [(value, level)]
+    while waiting:
+        inner, depth = waiting.pop()
+        count += 1
+        if count > limit or depth > JSON_DEPTH_MAX:
+            raise _PatchError(_TOO_LARGE)
+        if isinstance(inner, dict):
+            waiting.extend((member, depth + 1) for member in inner.values())
+        elif isinstance(inner, list):
+            waiting.extend((item, depth + 1) for item in inner)
+    return count
+
+
+def _is_bounded(document: JsonValue) -> bool:
+    """Whether it has the size that a request may have, counted by its texts and values."""
     waiting: list[tuple[JsonValue, int]] = [(document, 1)]
     size = 0
     while waiting:
         value, depth = waiting.pop()
         size += 1 + (len(value) if isinstance(value, str) else 0)
         if size > REQUEST_BYTES_MAX or depth > JSON_DEPTH_MAX:
-            raise _PatchError("the request becomes larger or deeper than requests may be")
+            return False
         if isinstance(value, dict):
             size += sum(map(len, value))
             waiting.extend((member, depth + 1) for member in value.values())
         elif isinstance(value, list):
             waiting.extend((item, depth + 1) for item in value)
-    return document
+    return True

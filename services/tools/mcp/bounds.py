@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
-VALUES_MAX = 131_072  # of one message; a result that fits the bus has at most 65,536
+VALUES_MAX = 50_000  # of one message; a result that fits the bus has at most 18,000
 TYPED_VALUES_MAX = 10_000  # of one message, where the SDK reports each fault that it finds
 BYTES_PER_S = 4 * 1024 * 1024  # of one connection, in the long run
 BURST_BYTES = 16 * 1024 * 1024

@@ -86,11 +86,11 @@ async def _read_lines(
                 _log.error("the MCP server's line has more than %d values", VALUES_MAX)
                 return
             await pace.wait(len(line), values)
-            if message := _parsed(line):
+            if message := parsed(line):
                 await found.send(SessionMessage(message))
 
 
-def _parsed(line: bytes) -> types.JSONRPCMessage | None:
+def parsed(line: bytes) -> types.JSONRPCMessage | None:
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:

@@ -37,6 +37,10 @@ _FORMS = {
     "--- ": ".+",
     "+++ ": ".+",
 }
+_BY_SIGN = {
+    sign: tuple((key, re.compile(form)) for key, form in _FORMS.items() if key[0] == sign)
+    for sign in {key[0] for key in _FORMS}
+}
 _EXTENDED_RANK = 3
 _RANKS = {"Index: ": 0, "=": 1, "diff --git ": 2, "--- ": 4, "+++ ": 5}
 _OPENERS = ("Index: ", "diff --git ", "--- ")
@@ -74,8 +78,8 @@ def take_headers(lines: Sequence[str], at: int) -> tuple[dict[str, str], int]:
 
 def _key(line: str) -> str:
     """The header that a line is, or nothing."""
-    for key, value in _FORMS.items():
-        if line.startswith(key) and re.fullmatch(value, line.removeprefix(key)):
+    for key, value in _BY_SIGN.get(line[:1], ()):
+        if line.startswith(key) and value.fullmatch(line, len(key)):
             return key
     return ""
 

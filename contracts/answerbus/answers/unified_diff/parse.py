@@ -6,6 +6,7 @@ line ends of Unicode are content, and every line must be a part of a section.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Annotated
 
 from answerbus import limits
@@ -36,8 +37,11 @@ _NO_NEWLINE = "\\ No newline at end of file"
 _OLD_AND_NEW = {" ": (1, 1), "": (1, 1), "-": (1, 0), "+": (0, 1)}
 
 
+@lru_cache(maxsize=4)
 def named_paths(diff: str) -> frozenset[str] | Rule:
     """The paths that a diff names, or the first rule that it breaks; takes linear time.
+
+    The last ones are known: reading an answer asks for those of its diff several times.
 
     Each path obeys the rules of `SandboxedRelativePath`.
     """

@@ -41,11 +41,15 @@ class BrokerTime:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The workers' group: `behind` are records to be read by partition, None where none were."""
+    """The workers' group: `behind` are records to be read by partition, None where none were.
+
+    `requests_per_s` is the rate of the last hour, or of less where the first request is younger.
+    """
 
     name: str
     members: int
     behind: Mapping[int, int]
+    requests_per_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

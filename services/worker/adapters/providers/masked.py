@@ -1,5 +1,6 @@
 """A provider whose replies are masked: no echoed key reaches a reader."""
 
+import asyncio
 from dataclasses import replace
 from typing import assert_never
 
@@ -19,6 +20,8 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.ports import NotReady, Provider, Readiness, Ready, Unhealthy
 
+IN_PLACE_CHARS_MAX = 16 * 1024  # longer texts take up to 100 ms, in steps that each are short
+
 
 class MaskedProvider:
     """See Provider. The only way by which replies enter a worker."""
@@ -29,7 +32,11 @@ class MaskedProvider:
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         """See Provider."""
-        return masked(await self._inner.ask(prompt, timeout_s=timeout_s), self._mask)
+        reply = await self._inner.ask(prompt, timeout_s=timeout_s)
+        if not (isinstance(reply, Answered) and len(reply.content) > IN_PLACE_CHARS_MAX):
+            return masked(reply, self._mask)
+        self._mask("")  # it learns of changed files here
+        return await asyncio.to_thread(masked, reply, self._mask)
 
     async def preflight(self) -> Readiness:
         """See Provider."""

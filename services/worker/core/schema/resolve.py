@@ -19,6 +19,7 @@ from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineId, InlineRef, SchemaRef, TextId, TextRef
 from answerbus.wire import clip
 from services.text.digest import canonical_digest
+from services.worker.core.guard.effort import spend
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
@@ -26,6 +27,8 @@ from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusa
 from services.worker.core.schema.tags import name_tags
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from services.worker.core.schema.wrapped import OUTPUT_PLACE, add_notes, read_wrapped
+
+CONTRACT_BYTE_NS = 500  # of reading an answer by its class: of a diff, or of many small values
 
 _Read = Callable[[JsonValue], Accepted | failure.Invalid]
 
@@ -62,8 +65,10 @@ def _contract(contract: Contract[Any]) -> ResolvedSchema:
 
 def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | failure.Invalid:
     """Validated as the JSON it was: in JSON, strict types still take times and tuples as texts."""
+    text = to_json(value)
+    spend(len(text) * CONTRACT_BYTE_NS)
     try:
-        read = contract.asked_reader.read(to_json(value), strict=True)
+        read = contract.asked_reader.read(text, strict=True)
         whole = contract.asked_adapter.dump_python(read, mode="json")
         answer = _without(whole, contract.audit_only)
         published = contract.reader.read(to_json(answer), strict=True)

@@ -31,6 +31,8 @@ def with_tags(document: Document, value: JsonValue) -> JsonValue:
 
 
 def _tagged(matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValue) -> JsonValue:
+    if not schemas:  # no rule is on what is in there
+        return value
     applied, untagged = matcher.at(schemas, value)
     meant = [found for union in untagged if (found := _named(union, value)) is not None]
     if len(meant) == 1:
@@ -90,6 +92,8 @@ def _missing(
     matcher: UnionMatcher, schemas: Sequence[AnySchema], value: JsonValue, path: _Path
 ) -> Iterator[tuple[str, TaggedUnion]]:
     """Each place of an object that has no tag, and what it could be there."""
+    if not schemas:
+        return
     applied, untagged = matcher.at(schemas, value)
     match value:
         case dict():

@@ -1,0 +1,196 @@
+"""What the search for cost begins from, and the pieces that it puts together."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from answerbus.schema_export import event_models
+from tests.fuzz.cost.recipe import Recipe
+
+EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
+_HOLE = "@HOLE@"
+
+JSON: Sequence[str] = (
+    *("{}", "[]", "null", "0", "1.5e-300", "12345678901234567890123", '""', '"§"', '"\\u00e9"'),
+    *('{"":0}', '{"§":{}}', '{"kind":"x"}', '{"a":{},"b":[]}', '"\\\\"', '"é"', "true", "-1e5"),
+)
+SCHEMA: Sequence[str] = (
+    *JSON,
+    *('{"type":"string"}', '{"const":§}', '{"enum":[1,"a",{"b":2}]}', '{"required":["a§"]}'),
+    *('{"properties":{"a§":{}}}', '"unevaluatedProperties":false', '{"pattern":"^(a|b)*c"}'),
+    *('{"anyOf":[{},{}]}', '{"$ref":"#/$defs/a"}', '"uniqueItems":true', '{"not":{}}'),
+    *(
+        '{"format":"idn-email"}',
+        '{"multipleOf":0.1}',
+        '{"contains":{"const":1}}',
+        '{"minLength":9}',
+    ),
+    *('"additionalProperties":false', '{"propertyNames":{"maxLength":1}}', "a?", "[\\\\p{L}]"),
+)
+TEXT: Sequence[str] = (
+    *("0123456789abcdef", "a", "é", "\\", "\\\\", "%", "%25", "\\u0025", "&#37;", "&amp;", "=\n"),
+    *(
+        "c2stNGY5YThi",
+        "sk-4f9a8",
+        "hunter2",
+        "68756e74",
+        "\u200b",
+        "ﬁ",
+        "ｎ",
+        " ",
+        "\n",
+        "§",
+        "=3D",
+    ),
+)
+DIFF: Sequence[str] = (
+    *("--- a/f§\n", "+++ b/f§\n", "@@ -1 +1 @@\n", "-a\n", "+b\n", " \n", "index 1..2\n"),
+    *(
+        "diff --git a/f§ b/f§\n",
+        '"\\303\\251',
+        "\t",
+        "new file mode 100644\n",
+        "é",
+        "a/",
+        "\\",
+        ".",
+    ),
+)
+
+
+def _filled(document: Any, place: Sequence[str | int], inner: Recipe) -> Recipe:
+    """The document as a recipe, with `inner` in the place of what stands there."""
+    before, _, after = json.dumps(_put(document, place), separators=(",", ":")).partition(
+        f'"{_HOLE}"'
+    )
+    return ["all", before, inner, after]
+
+
+def _put(document: Any, place: Sequence[str | int]) -> Any:
+    if not place:
+        return _HOLE
+    first, *rest = place
+    found: Any = [*document] if isinstance(document, list) else dict(document)
+    found[first] = _put(found[first], rest)
+    return found
+
+
+def _places(value: Any, here: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    pairs: Any = ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, list):
+        pairs = enumerate(value[:1])
+    inner = [place for key, one in pairs for place in _places(one, (*here, key))]
+    return [here, *inner] if here and isinstance(value, dict | list) else inner
+
+
+def of(kind: str) -> Sequence[Recipe]:
+    """An example with many values in each of its lists and objects, as many as are just read."""
+    values = 17_500 if kind == "request" else 27_500
+    found = list[Recipe]()
+    for path in sorted((EXAMPLES / kind).glob("*.json"))[:2]:
+        document = json.loads(path.read_bytes())
+        for place in _places(document):
+            names: Recipe = ["all", "{", ["times", '"§":{}', values // 3, ","], "}"]
+            items: Recipe = ["all", "[", ["times", "{}", values // 2, ","], "]"]
+            found += [_filled(document, place, one) for one in (names, items)]
+    return found
+
+
+def of_events() -> Sequence[Recipe]:
+    """The same of each kind."""
+    return [one for kind in event_models() for one in of(kind)[:6]]
+
+
+VALUES: Sequence[Recipe] = (
+    ["all", "[", ["times", "1.5e-300", 17_000, ","], "]"],
+    ["all", "{", ["times", '"é§":1e21', 8_000, ","], "}"],
+    ["all", "[", ["times", '"a"', 298, ","], "]\n[", ["times", '"a","b"', 149, ","], "]"],
+    ["all", '{"', ["times", "k", 100_000, ""], '":[', ["times", "0", 3_000, ","], "]}"],
+    ["all", '["', ["times", "\u202e", 80_000, ""], '"]'],
+)
+SCHEMAS: Sequence[Recipe] = (
+    ["all", '{"properties":{', ["times", '"§":{}', 30, ","], "}}"],
+    ["all", '{"allOf":[', ["times", '{"required":["§"]}', 18, ","], "]}"],
+    ["all", '{"anyOf":[', ["times", '{"const":§}', 25, ","], "]}"],
+    ["all", '{"pattern":"', ["times", "a?", 190, ""], '"}'],
+    ["nested", '{"items":', "{}", "}", 29],
+    ["all", '{"patternProperties":{', ["times", '"^a§.*b":{"type":"string"}', 9, ","], "}}"],
+)
+_MANY: Recipe = ["all", "[", ["times", "0", 17_000, ","], "]"]
+_NAMES: Recipe = ["all", "{", ["times", '"m§":0', 8_000, ","], "}"]
+_OBJECTS: Recipe = ["all", "[", ["times", "{}", 8_000, ","], "]"]
+_PAIRS: Sequence[tuple[Recipe, Recipe]] = (
+    (["all", '{"items":{"enum":[', ["times", '{"a":§}', 990, ","], "]}}"], _MANY),
+    (["all", '{"allOf":[', ["times", '{"required":["a§"]}', 900, ","], "]}"], _NAMES),
+    (
+        ["all", '{"items":{"anyOf":[', ["times", '{"required":["a§"]}', 90, ","], "]}}"],
+        _OBJECTS,
+    ),
+    ('{"items":{"type":"string"}}', _OBJECTS),
+    ('{"uniqueItems":true}', ["all", "[", ["times", "[§]", 8_000, ","], "]"]),
+    ('{"items":{"format":"regex"}}', ["all", "[", ["times", '"(a|b)*[c]"', 9_000, ","], "]"]),
+    (
+        ["all", '{"allOf":[', ["times", '{"pattern":"^.*a§"}', 90, ","], "]}"],
+        ["all", '"', ["times", "x", 250_000, ""], '"'],
+    ),
+    (["all", '{"patternProperties":{', ["times", '"^m§.*x$":{}', 90, ","], "}}"], _NAMES),
+    (
+        [
+            "all",
+            '{"anyOf":[',
+            ["times", '{"properties":{"m§":{}}}', 90, ","],
+            '],"unevaluatedProperties":false}',
+        ],
+        _NAMES,
+    ),
+)
+CHECKED: Sequence[Recipe] = tuple(["all", schema, "\n", answer] for schema, answer in _PAIRS)
+TEXTS: Sequence[Recipe] = (
+    ["times", "0123456789abcdef", 32_000, ""],
+    ["times", "68756e7465723268756e7465723200", 8_000, ""],
+    ["times", "%2568%2575", 25_000, ""],
+    ["times", "\\", 250_000, ""],
+    ["times", "\\u0068\\u0075", 20_000, ""],
+    ["times", "c2stNGY5YThiN2M2ZDVlNGYzYTJiMWMwZDll", 7_000, ""],
+    ["times", "hunter2", 35_000, "\n"],
+    ["times", "é", 120_000, ""],
+)
+MASKED: Sequence[Recipe] = (
+    ["times", "68756e7465723268756e7465723200", 500, ""],
+    ["times", "%2568%2575", 1_500, ""],
+    ["times", "\\u0068\\u0075", 1_200, ""],
+    ["times", "c2stNGY5YThiN2M2ZDVlNGYzYTJiMWMwZDll", 400, ""],
+    ["times", "hunter2", 2_000, "\n"],
+    ["times", "\\", 16_000, ""],
+)
+DIFFS: Sequence[Recipe] = (
+    ["times", "--- a/f§\n+++ b/f§\n@@ -1 +1 @@\n-a\n+b\n", 1_200, ""],
+    ["all", "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n", ["times", "-a\n+b\n", 10_000, ""]],
+    ["all", "--- a/", ["times", "a/", 30_000, ""], "\n"],
+    ["all", 'diff --git "', ["times", "\\303\\251", 7_000, ""], '"\n'],
+)
+_INSIDE: Sequence[Recipe] = (_MANY, _NAMES)
+PATCHES: Sequence[Recipe] = tuple(
+    ["all", "[", ["times", operation, 100, ","], "]\n", inside]
+    for operation in (
+        '{"op":"add","path":"/x/0","value":1}',
+        '{"op":"copy","from":"/x","path":"/x/-"}',
+        '{"op":"test","path":"/x","value":[0]}',
+        '{"op":"move","from":"/x/0","path":"/x/-"}',
+    )
+    for inside in _INSIDE
+)
+_RESULTS: Sequence[Recipe] = (
+    ["all", "[", ["times", "{}", 60_000, ","], "]"],
+    ["all", "[", ["times", '{"type":"text","text":"§"}', 30_000, ","], "]"],
+    ["all", "{", ["times", '"§":{}', 60_000, ","], "}"],
+    ["all", '"', ["times", "\\u00e9", 600_000, ""], '"'],
+)
+MESSAGES: Sequence[Recipe] = tuple(
+    ["all", '{"jsonrpc":"2.0","id":1,"result":{"', name, '":', inner, "}}"]
+    for name in ("content", "structuredContent", "x")
+    for inner in _RESULTS
+)
