@@ -39,7 +39,9 @@ def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonVa
         else:
             continue
         return EditFault(f"operation {number} ({operation.op} {operation.path!r}): {reason}")
-    return document if _is_bounded(document) else EditFault(f"all operations: {_TOO_LARGE}")
+    if operations and not _is_bounded(document):
+        return EditFault(f"all operations: {_TOO_LARGE}")
+    return document
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
