@@ -13,7 +13,7 @@ _BINDING = "0.5.0"  # of AsyncAPI's words for Kafka
 _TEXT: Schema = {"type": "string"}
 _WITH_CONTRACT = frozenset({"request", "result", "unvalidated_result", "refusal", "retry_request"})
 _BY_ANY_CLIENT = frozenset(
-    {"request", "tool_result", "tool_progress", "toolset", "approval", "cancel"}
+    {"request", "tool_result", "tool_progress", "toolset", "tool_accepted", "approval", "cancel"}
 )
 _WITH_VARIANT = frozenset({"result", "refusal"})
 _TERMINAL = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
@@ -27,6 +27,7 @@ _KEYS: Mapping[Key, str] = {
     ),
     "call_id": "The `call_id`.",
     "toolset": "The name of the toolset.",
+    "tool": "The qualified name of the tool, such as `orders.refund`.",
     "run": (
         "`<request_id>`, `<request_id>/<step>` or `<request_id>/<step>/<call>` with "
         "`@<workflow_id>` behind it, or `<request_id>/cancel/<workflow_id>`."

@@ -26,7 +26,7 @@ from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
 from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.toolset_card import ToolsetCard
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
 
 Terminal = AnyResult | UnvalidatedResult | Refusal | DeadLetter
 Event = (
@@ -63,8 +63,8 @@ def event_id(event: Event) -> str:
             return f"{event.dead_letter_id}.replayed.{event.round}"
         case Dismissed():
             return f"{event.dead_letter_id}.dismissed"
-        case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
-            return tool_event.event_id(event)
+        case other if isinstance(other, ToolEvent):
+            return tool_event.event_id(other)
         case _:
             return run_event.event_id(event)
 
@@ -88,8 +88,8 @@ def key(event: Event) -> str:
             return LANE_KEY
         case Skipped():
             return f"skipped:@{event.offset}"
-        case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
-            return tool_event.key(event)
+        case other if isinstance(other, ToolEvent):
+            return tool_event.key(other)
         case _:
             return run_event.key(event)
 
@@ -105,7 +105,7 @@ def workflow_of(event: Event) -> str | None:
             return event.workflow_id
         case Replayed() | Dismissed() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
-        case ToolsetCard():
+        case ToolsetCard() | ToolAccepted():
             return None
         case _:
             return run_event.workflow_of(event)
@@ -120,7 +120,7 @@ def request_of(event: Event) -> str | None:
             return None
         case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
             return event.request_id
-        case Dismissed() | ToolResult() | ToolProgress() | ToolsetCard():
+        case Dismissed() | ToolResult() | ToolProgress() | ToolsetCard() | ToolAccepted():
             return None
         case _:
             return run_event.request_of(event)
@@ -141,7 +141,7 @@ def happened_at(event: Event) -> datetime | None:
             return None
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
             return event.at
-        case ToolCallRecord() | ToolCancel() | ToolsetCard():
+        case ToolCallRecord() | ToolCancel() | ToolsetCard() | ToolAccepted():
             return event.at
         case _:
             return run_event.happened_at(event)

@@ -4,9 +4,10 @@ from typing import assert_never
 
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.toolset_card import ToolsetCard
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
+from answerbus.wire import format_timestamp
 
-ToolEvent = ToolCallRecord | ToolCancel | ToolResult | ToolProgress | ToolsetCard
+ToolEvent = ToolCallRecord | ToolCancel | ToolResult | ToolProgress | ToolsetCard | ToolAccepted
 
 
 def event_id(event: ToolEvent) -> str:
@@ -22,6 +23,8 @@ def event_id(event: ToolEvent) -> str:
             return f"{event.call_id}.progress.{event.n}"
         case ToolsetCard():
             return f"toolset:{event.toolset}"
+        case ToolAccepted():
+            return f"{event.name}.accepted.{format_timestamp(event.at)}"
         case _:
             assert_never(event)
 
@@ -35,5 +38,7 @@ def key(event: ToolEvent) -> str:
             return event.workflow_id
         case ToolsetCard():
             return event.toolset
+        case ToolAccepted():
+            return event.name
         case _:
             assert_never(event)

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from answerbus import limits
 from answerbus.contract import digest_of
 from answerbus.tool_call import ToolName, ToolsetName
-from answerbus.wire import Digest, Note, Timestamp, Wire, at_most_bytes
+from answerbus.wire import Digest, Note, Reason, Timestamp, Wire, at_most_bytes
 
 Delivery = Literal["at_least_once", "at_most_once"]
 ApprovalRule = Literal["never", "always", "after_untrusted"]
@@ -56,3 +56,28 @@ class ToolsetCard(Wire):
         """The digest by which a card is pinned: that of its tools, in the order of their names."""
         tools = sorted((tool.name, tool.computed_digest()) for tool in self.tools)
         return digest_of([self.toolset, self.written_by, [list(tool) for tool in tools]])
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class ToolAccepted(Wire):
+    """A tool that needs approval, as workers may have it called; the last record of a tool holds.
+
+    A worker writes what it sees first, and stricter rules. An operator accepts all other changes;
+    `by` and `said_by` name them as in an `Approval`. Only those two may write it.
+    """
+
+    kind: Literal["tool_accepted"] = "tool_accepted"
+    toolset: ToolsetName
+    card: ToolCard
+    written_by: WrittenBy = "code"
+    by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
+    said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
+    at: Timestamp
+
+    @property
+    def name(self) -> str:
+        """As agents and models call it."""
+        return f"{self.toolset}.{self.card.name}"

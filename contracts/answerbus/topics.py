@@ -12,7 +12,9 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _MIB = 1024 * 1024
 
-Key = Literal["workflow_id", "request", "dead_letter_id", "ledger", "call_id", "toolset", "run"]
+Key = Literal[
+    "workflow_id", "request", "dead_letter_id", "ledger", "call_id", "toolset", "run", "tool"
+]
 Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit", "tools"]
 
 
@@ -267,10 +269,32 @@ STEPS = Topic(
     readers=("upstream", "audit", "operators"),
     summary="What runs do, step by step, and what came of controls; chained by hash per run.",
 )
-RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS)
+ACCEPTED_TOOLS = Topic(
+    "accepted-tools",
+    ("tool_accepted",),
+    "tool",
+    "compact",
+    None,
+    writers=("worker", "operators"),
+    readers=("worker", "operators"),
+    summary="Tools that need approval, as they were first seen or accepted; all in partition 0.",
+    compaction_lag_ms=_HOUR_MS,
+    segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
+)
+RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS, ACCEPTED_TOOLS)
 """Those that a worker with agents needs, with as many partitions as the requests."""
 
-EVERY_TOPIC = (*TOPICS, TOOL_CALLS, TOOL_RESULTS, TOOLSET_CARDS, APPROVALS, CONTROLS, RUNS, STEPS)
+EVERY_TOPIC = (
+    *TOPICS,
+    TOOL_CALLS,
+    TOOL_RESULTS,
+    TOOLSET_CARDS,
+    APPROVALS,
+    CONTROLS,
+    RUNS,
+    STEPS,
+    ACCEPTED_TOOLS,
+)
 
 # A `skipped` stands in either of the private topics, and is told of as the ledger's.
 TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in EVERY_TOPIC for kind in topic.events}

@@ -59,8 +59,14 @@ CARDS_REFUSED = Metric(
     "answerbus_cards_refused_total",
     "counter",
     ("toolset",),
-    "Cards of toolsets that were not taken: under another key, of another toolset, unreadable, "
-    "not as pinned, or with a schema that cannot be used.",
+    "Cards of toolsets that were not taken whole: under another key, of another toolset, "
+    "unreadable, not as pinned, with a schema that cannot be used, or with changes to accept.",
+)
+TOOLS_STOPPED = Metric(
+    "answerbus_tools_stopped",
+    "gauge",
+    ("toolset",),
+    "Tools that need approval and have changed: not called until `answerbus tools accept`.",
 )
 RUNS_ENDED = Metric(
     "answerbus_runs_ended_total",
@@ -78,7 +84,7 @@ RUN_DURATION = Metric(
 
 RUN_METRICS = (
     *(RUNS_OPEN, APPROVALS_WAITING, APPROVAL_AGE, RUN_STEPS, RUN_REPEATS, TOOL_CALLS),
-    *(TOOL_CALL_DURATION, UNHEARD, CARDS_REFUSED, RUNS_ENDED, RUN_DURATION),
+    *(TOOL_CALL_DURATION, UNHEARD, CARDS_REFUSED, TOOLS_STOPPED, RUNS_ENDED, RUN_DURATION),
 )
 
 

@@ -21,6 +21,7 @@ from answerbus.topics import tool_calls
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.settings.settings import SetUpError, from_environment
 from services.text.escaping import json_lines, plain_line
+from services.tools.accept_command import accept
 from services.tools.check.cases import Sample
 from services.tools.mcp_command import Concurrency, DrainS, mcp
 from services.tools.showing import (
@@ -61,6 +62,7 @@ def serve(
 
 
 app.command()(mcp)
+app.command()(accept)
 
 
 @app.command()

@@ -43,6 +43,10 @@ IsResumed = Callable[[Request, Origin], Awaitable[bool]]
 """Whether an operator sent the steps from which a request goes on; it stood first at the origin."""
 
 
+def _never(_: str) -> bool:
+    return False
+
+
 async def _by_nobody(_: Request, __: Origin) -> bool:
     return False
 
@@ -71,7 +75,8 @@ class RunSetup:
 
     `is_on`: the topics of runs are there and may be used; without them nothing can be cancelled.
     `has_agents`: the worker was started with agents, and follows the cards of their tools.
-    `unavailable` are the toolsets whose topic could not be written of late.
+    `unavailable` are the toolsets whose topic could not be written of late, `is_stopped` says of a
+    tool that needs approval whether it has changed and nobody has accepted that.
     """
 
     is_on: bool = False
@@ -81,6 +86,7 @@ class RunSetup:
     complete: Callable[[Admitted], Admitted] = _as_it_is
     is_resumed: IsResumed = _by_nobody
     unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
+    is_stopped: Callable[[str], bool] = _never
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.costly_work.child_process import ChildProcess
 from services.worker.adapters.kafka import broker_check
+from services.worker.adapters.kafka.accepted_tools import AcceptedToolsWriter
 from services.worker.adapters.kafka.broker_monitor import BrokerMonitor
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
 from services.worker.adapters.kafka.consumer_renewal import Renewal, renew
@@ -102,7 +103,8 @@ async def run(
         planner = Planner(profiles, registry, secret, agents, tools.tools, costly_work)
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
-        context = replace(context, runs=replace(context.runs, is_on=is_on, has_agents=bool(agents)))
+        runs = replace(context.runs, is_on=is_on, has_agents=bool(agents))
+        context = replace(context, runs=replace(runs, is_stopped=tools.is_stopped))
         context = replace(context, siblings=siblings or context.siblings, costly_work=costly_work)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
@@ -214,6 +216,7 @@ async def _reading_for_runs(
         lambda: membership.lifecycles,
         context.planner if context.runs.has_agents else None,
         signals,
+        keep=AcceptedToolsWriter(bus_of(settings.kafka), context.clock),
         shared_cards=settings.worker.shared_cards,
     )
 

@@ -158,6 +158,9 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
             assert key(event) == f"{request_of(event)}@{workflow_of(event)}"
         case "dead_letter_id":
             assert key(event) == json.loads(path.read_bytes())["dead_letter_id"]
+        case "tool":
+            body = json.loads(path.read_bytes())
+            assert key(event) == f"{body['toolset']}.{body['card']['name']}"
         case "call_id" | "toolset" as name:
             assert key(event) == json.loads(path.read_bytes())[name]
         case "run":

@@ -68,6 +68,12 @@ class PollResults:
         return tuple(found.values())
 
     @property
+    def toolsets(self) -> Mapping[str, str]:
+        """By name, why the card of a toolset is not taken, or not whole."""
+        parts = (_part(worker, "toolsets", dict) for worker in self.workers)
+        return {str(name): str(why) for part in parts for name, why in part.items()}
+
+    @property
     def silent_workers(self) -> Sequence[str]:
         """Those that did not answer, and why."""
         return [

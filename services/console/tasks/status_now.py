@@ -27,6 +27,7 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
             profiles=results.profiles,
             unanswered=[name for name in state.board.unhealthy(now_ms) if name not in unhealthy],
             stuck=results.stuck,
+            toolsets=results.toolsets,
             workers=len(results.workers),
             silent_workers=results.silent_workers,
             ended=recent.total(),

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal
@@ -38,6 +38,7 @@ _SHORT_WORDS: Mapping[str, str] = MappingProxyType(
     }
 )
 _UNANSWERED = ("Profile {} gives no answers", "{} profiles give no answers")
+_CARDS = ("The card of toolset {} is not taken", "The cards of {} toolsets are not taken")
 _OTHER = ("Profile {} is unhealthy", "{} profiles are unhealthy")
 
 
@@ -104,6 +105,7 @@ class StatusFacts:
     profiles: Sequence[ProfileStatus] = ()
     unanswered: Sequence[str] = ()  # profiles of which no recent call was answered, as attempts say
     stuck: Sequence[str] = ()  # what workers say of themselves and their lanes
+    toolsets: Mapping[str, str] = field(default_factory=dict)  # why a card is not taken
     workers: int = 0
     silent_workers: Sequence[str] = ()
     ended: int = 0  # in the last LATELY_MINUTES
@@ -156,6 +158,9 @@ def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
         headline, names = _named(*_UNANSWERED, facts.unanswered)
         yield StatusFinding("red", headline, f", according to the attempts{names}")
     yield from _workers(facts)
+    if facts.toolsets:
+        headline, names = _named(*_CARDS, sorted(facts.toolsets))
+        yield StatusFinding("amber", headline, names, tuple(facts.toolsets.values()))
     if facts.waiting and facts.standing_s >= STANDING_S and not facts.kafka_error:
         message = f"; none ended for {age_text(facts.standing_s)}"
         yield StatusFinding("amber", f"{count_text(facts.waiting, 'record')} waiting", message)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from answerbus.topics import (
+    ACCEPTED_TOOLS,
     APPROVALS,
     ATTEMPTS,
     CONTROLS,
@@ -147,6 +148,7 @@ def _operator(names: ResourceNames) -> Iterator[Right]:
         yield _topic(topic, "Read", names, "shows dead letters, workflows and lanes")
     yield from _acting(names, needed=True)
     yield from _guiding(names)
+    yield _topic(ACCEPTED_TOOLS, "Write", names, "accepts changes of tools", needed=False)
     why = "shows and checks tools"
     yield Right("topic", names.cards, "Read", why, is_prefix=True, needed=False)
 
@@ -178,6 +180,7 @@ def _guiding(names: ResourceNames) -> Iterator[Right]:
         yield _topic(topic, "Read", names, "shows runs", needed=False)
     yield _topic(APPROVALS, "Write", names, "approves and denies tool calls", needed=False)
     yield _topic(CONTROLS, "Write", names, "cancels requests", needed=False)
+    yield _topic(ACCEPTED_TOOLS, "Read", names, "shows changes of tools", needed=False)
 
 
 def _auditor(names: ResourceNames) -> Iterator[Right]:

@@ -22,9 +22,7 @@ from answerbus.private.ledger import (
 )
 from answerbus.request import Request
 from answerbus.run_event import RunEvent
-from answerbus.tool_call import ToolCallRecord, ToolCancel
-from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.toolset_card import ToolsetCard
+from answerbus.tool_event import ToolEvent
 from services.operators.explain import died_text, failure_text, problem_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.run_text import run_text
@@ -118,9 +116,7 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             return f"{len(event.keys) // KEY_BYTES} of them, as chunk {event.chunk}"
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
-        case (
-            ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard()
-        ) as event:
+        case event if isinstance(event, ToolEvent):
             return tool_text(event)
         case other if isinstance(other, RunEvent):
             return run_text(other)

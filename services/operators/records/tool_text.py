@@ -5,7 +5,7 @@ from typing import assert_never
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
 from answerbus.tool_result import ToolFailure, ToolOk, ToolProgress, ToolResult
-from answerbus.toolset_card import ToolsetCard
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from services.text.escaping import plain_line
 
 
@@ -23,6 +23,9 @@ def tool_text(event: ToolEvent) -> str:
             return _result_text(event)
         case ToolsetCard():
             return f"the toolset {event.toolset} has {len(event.tools)} tools"
+        case ToolAccepted():
+            by = f"accepted by {event.said_by or event.by}" if event.by else "first seen"
+            return plain_line(f"the tool {event.name} is {by}, with approval {event.card.approval}")
         case _:
             assert_never(event)
 

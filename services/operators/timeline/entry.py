@@ -23,9 +23,7 @@ from answerbus.private.ledger import (
 from answerbus.request import Request
 from answerbus.run_event import RunEvent
 from answerbus.schema_name import schema_name
-from answerbus.tool_call import ToolCallRecord, ToolCancel
-from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.toolset_card import ToolsetCard
+from answerbus.tool_event import ToolEvent
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
@@ -137,9 +135,7 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
         case Skipped() as event:
             message = f"the record at offset {event.offset} is passed by, by {event.by}"
             return plain_line(f"{message}: {event.reason}")
-        case (
-            ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard()
-        ) as event:
+        case event if isinstance(event, ToolEvent):
             return tool_text(event)
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))

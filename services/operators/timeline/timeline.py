@@ -26,7 +26,7 @@ from answerbus.run_event import RunEvent
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.toolset_card import ToolsetCard
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import REQUESTS
 from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.stored import Place, RetryEnded, Stored
@@ -201,7 +201,9 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
             return event.next_attempt - 1, 1
         case (Result() | UnvalidatedResult() | Refusal()) as event:
             return event.attempt, 2
-        case AccountRecord() | ToolCancel() | ToolResult() | ToolProgress() | ToolsetCard():
+        case AccountRecord() | ToolCancel() | ToolResult() | ToolProgress():
+            return math.inf, 0
+        case ToolsetCard() | ToolAccepted():
             return math.inf, 0
         case DeadLetter():
             return math.inf, 1

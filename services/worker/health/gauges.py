@@ -25,6 +25,8 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.UNHEARD, (), counters.ignored_signals
     for toolset, count in inputs.tools.refusals.items():
         yield metrics.CARDS_REFUSED, (toolset,), count
+    for toolset, count in inputs.tools.stopped_by_toolset.items():
+        yield metrics.TOOLS_STOPPED, (toolset,), count
     yield metrics.HELD, (), counters.held
     yield metrics.ALLOWED, (), inputs.context.slots.limit
     yield metrics.KAFKA_SILENCE, (), inputs.probe.silent_s

@@ -193,6 +193,7 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             reply_topic=context.runs.reply_topic,
             chance=context.runs.chance,
             may_call=context.runs.unavailable.is_available,
+            is_stopped=context.runs.is_stopped,
             on_ended=context.observer.call_ended,
             put=queue.put,
             problems_of=context.planner.problems_of,

@@ -16,8 +16,9 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.envelope import decode
-from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import SHARED_CARDS, Topic, tool_calls, toolset_cards
+from answerbus.private.runs import ToolDefinition
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
+from answerbus.topics import ACCEPTED_TOOLS, SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
 from services.worker.costly_work import CostlyWork, EndedAtLimit
 
@@ -29,14 +30,21 @@ CATCH_UP_S = 10.0  # a request waits so long for cards that were announced befor
 POLL_MS = 500
 TOO_COSTLY = "it takes too long to compile its schemas"
 SHARED = ""  # the toolset of the shared topic's place: no toolset has that name
+ACCEPTED = "."  # the same of the topic of accepted tools
+NOT_THERE = "there is no topic of accepted tools, or no right to see it: `answerbus topics apply`"
 
 _log = logging.getLogger(__name__)
+
+
+async def _write_nothing(_: Collection[ToolDefinition]) -> None:
+    """Where nothing is kept."""
 
 
 class CardReader:
     """Keeps the known tools as the topics of cards say, and as there are topics for their calls.
 
     A card is believed only in the topic of its own toolset, which its servers alone may write.
+    Which changes of tools are accepted is read before any card is.
     """
 
     def __init__(
@@ -49,14 +57,15 @@ class CardReader:
         *,
         shared: bool = False,
         costly_work: CostlyWork,
+        write: Callable[[Collection[ToolDefinition]], Awaitable[None]] = _write_nothing,
     ) -> None:
         """`prepare` does what takes time with new tools, before any run uses them.
 
         `toolsets` are those that agents name now, `shared`: the topic of earlier versions, which
         any tool server may write, is read too. A card has up to 256 schemas, which `costly_work`
-        compiles.
+        compiles. `write` puts tools on the topic of accepted tools; raises KafkaError, TimeoutError.
         """
-        self._prepare, self._costly_work = prepare, costly_work
+        self._prepare, self._costly_work, self._write = prepare, costly_work, write
         self._new_consumer, self._name_of = new_consumer, name_of
         self._known_tools, self._toolsets, self._shared = known_tools, toolsets, shared
         self._places: Mapping[TopicPartition, str] = {}  # that are read, with their toolsets
@@ -97,6 +106,7 @@ class CardReader:
 
     async def _follow(self, consumer: Any) -> None:
         self._places, self._looked_at = {}, -LOOK_EVERY_S
+        await self._read_accepted(consumer)
         ends: Mapping[TopicPartition, int] = {}
         while True:
             looks = self._answer_waiting() or self._looks_again()
@@ -106,13 +116,42 @@ class CardReader:
             found = await self._next(consumer)
             if found and not looks:  # a server makes its topics, and then announces its card
                 await self._look_for_topics(consumer)
-            for place, records in found.items():
-                async for record in in_turns(records):
-                    await self._take(self._places.get(place, SHARED), record)
+            await self._take_all(found)
             if found or looks:
+                await self._keep()
                 await self._prepare()
             if await self._has_read(consumer, ends):
                 self._report_all_read()
+
+    async def _read_accepted(self, consumer: Any) -> None:
+        names = await bounded(consumer.topics(), ASK_TIMEOUT_S)
+        await self._assign(consumer, self._place_of_accepted(names))
+        ends = await self._ends(consumer)
+        while not await self._has_read(consumer, ends):
+            await self._take_all(await self._next(consumer))
+
+    def _place_of_accepted(self, names: Collection[str]) -> dict[TopicPartition, str]:
+        name = self._name_of(ACCEPTED_TOOLS)
+        is_there = name in names
+        self._known_tools.not_kept = None if is_there else NOT_THERE
+        return {TopicPartition(name, 0): ACCEPTED} if is_there else {}
+
+    async def _take_all(self, found: Mapping[TopicPartition, Collection[Record]]) -> None:
+        for place, records in found.items():
+            async for record in in_turns(records):
+                await self._take(self._places.get(place, SHARED), record)
+
+    async def _keep(self) -> None:
+        """What fails is tried again; until then a worker that starts believes what it finds."""
+        unwritten = self._known_tools.accepted.unwritten
+        if not unwritten or self._known_tools.not_kept == NOT_THERE:
+            return
+        try:
+            await self._write(unwritten)
+        except (KafkaError, TimeoutError, OSError) as error:
+            fault = f"the topic of accepted tools is not written ({describe_error_for_log(error)})"
+            self._known_tools.not_kept = fault
+            _log.warning("%s", fault)
 
     async def _ends(self, consumer: Any) -> Mapping[TopicPartition, int]:
         if not self._places:
@@ -158,7 +197,8 @@ class CardReader:
             wanted[self._name_of(SHARED_CARDS)] = SHARED
         places = {TopicPartition(name, 0): one for name, one in wanted.items() if name in names}
         self._lacks_places = len(places) < len(wanted)
-        for toolset in {*self._places.values()} - {SHARED} - named:
+        places |= self._place_of_accepted(names)
+        for toolset in {*self._places.values()} - {SHARED, ACCEPTED} - named:
             self._known_tools.end(toolset)  # which no agent names any more
             self._has_own_card.discard(toolset)
         if places != self._places:
@@ -186,6 +226,9 @@ class CardReader:
         if isinstance(record, Unreadable):
             return
         key = (record.key or b"").decode(errors="replace")
+        if owner == ACCEPTED:
+            self._accept(key, record.value)
+            return
         toolset = owner or key
         if owner:
             self._has_own_card.add(owner)
@@ -197,6 +240,14 @@ class CardReader:
             self._known_tools.end(toolset)
         else:
             await self._settle(toolset, record.value)
+
+    def _accept(self, tool: str, value: bytes | None) -> None:
+        if value is None:
+            self._known_tools.forget(tool)
+            return
+        record = decode(value)
+        if isinstance(record, ToolAccepted) and record.name == tool:
+            self._known_tools.accept(record)
 
     async def _settle(self, toolset: str, value: bytes) -> None:
         card = decode(value)

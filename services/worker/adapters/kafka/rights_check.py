@@ -3,7 +3,7 @@
 import logging
 
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import RUN_TOPICS
+from answerbus.topics import ACCEPTED_TOOLS, RUN_TOPICS
 from services.command_line import bus_of
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.options import topic_name
@@ -28,7 +28,8 @@ async def check_rights(settings: KafkaSettings, partitions: int, *, needs_runs: 
         _log.warning("the rights of the worker are not known: %s", error)
         return True
     missing = [right for right, is_held in held.items() if is_held is False]
-    of_runs = {topic_name(settings, topic) for topic in RUN_TOPICS}
+    # Without a right to that of accepted tools runs go on, and `/ready` says what is not kept.
+    of_runs = {topic_name(settings, it) for it in RUN_TOPICS if it is not ACCEPTED_TOOLS}
     lacks_runs = any(right.name in of_runs for right in missing)
     if needed := [
         str(right) for right in missing if right.needed or (needs_runs and right.name in of_runs)

@@ -1,11 +1,12 @@
 """The consumers of tool results, of controls, and of the cards of toolsets."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.private.runs import ToolDefinition
 from answerbus.topics import Topic
 from services.kafka.options import topic_name
 from services.settings.settings import KafkaSettings
@@ -45,11 +46,13 @@ async def reading_for_runs(
     planner: Planner | None,
     signals: SignalConsumer,
     *,
+    keep: Callable[[Collection[ToolDefinition]], Awaitable[None]],
     shared_cards: bool = False,
 ) -> list["asyncio.Task[None]"]:
     """Start them; where there are agents, once the cards that stand there are read.
 
     `planner` compiles what new cards ask for, and waits for cards; None: there are no agents.
+    `keep` writes down tools that need approval, as they were seen first.
     """
 
     def consumer(wait_ms: int) -> RecordConsumer:
@@ -70,6 +73,7 @@ async def reading_for_runs(
     if planner is None:
         return [asyncio.create_task(reader.run())]
     rarely = partial(consumer, RARE_FETCH_WAIT_MS)
+    known_tools.accepted.guarded = lambda: planner.agents.guarded
     cards = CardReader(
         rarely,
         name_of,
@@ -78,9 +82,9 @@ async def reading_for_runs(
         lambda: planner.agents.toolsets,
         shared=shared_cards,
         costly_work=planner.costly_work,
+        write=keep,
     )
     planner.catch_up = cards.catch_up
-    known_tools.guarded = lambda: planner.agents.guarded
     reading_cards = asyncio.create_task(cards.run())
     await cards.until_read()
     await planner.prepare_agents()

@@ -32,6 +32,10 @@ def _always(_: str, __: datetime) -> bool:
     return True
 
 
+def _never(_: str) -> bool:
+    return False
+
+
 def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
     return ()
 
@@ -45,10 +49,11 @@ class RunInputs:
     """What the course of a run depends on beside its state: request, place, time and chance.
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
-    `may_call` says whether calls of a toolset can be written now. `model` is what was asked for a
-    step, in a prompt with this `frame` (see Prompt). The next four are for children: where the
-    run's record stands, how many attempts are left to them, why a request cannot be asked, and
-    which ids are known. `scope` is the workflow in the keys of the run's private records.
+    `may_call` says whether calls of a toolset can be written now, `is_stopped` whether a tool has
+    changed and nobody has accepted that. `model` is what was asked for a step, in a prompt with
+    this `frame` (see Prompt). The next four are for children: where the run's record stands, how
+    many attempts are left to them, why a request cannot be asked, and which ids are known. `scope`
+    is the workflow in the keys of the run's private records.
     """
 
     request: Request
@@ -59,6 +64,7 @@ class RunInputs:
     chance: Callable[[int], bytes]
     is_ending: bool = False
     may_call: Callable[[str, datetime], bool] = _always
+    is_stopped: Callable[[str], bool] = _never
     model: str | None = None
     frame: str | None = None
     origin: Origin | None = None

@@ -1,14 +1,13 @@
 """The tools that tool servers have announced: each card is looked at before any agent has it."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from answerbus.private.runs import ToolDefinition
-from answerbus.toolset_card import ToolCard, ToolsetCard, WrittenBy, stricter
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
+from services.worker.core.run.accepted_tools import AcceptedTools, tools_of
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
-
-_Guarded = tuple[WrittenBy, ToolCard]
 
 NO_TOPIC = "the topic of its calls does not exist, or there is no right to see it"
 
@@ -17,17 +16,18 @@ NO_TOPIC = "the topic of its calls does not exist, or there is no right to see i
 class KnownTools:
     """The last card of each toolset that was taken; `pins` are digests that they must have.
 
-    A card that is not taken changes nothing: the tools of the one before stay. A toolset has no
-    tools while the topic of its calls is not there. A tool that needs approval, by its card or by
-    `guarded`, the settings of agents, stays as it was first seen until its toolset is pinned.
+    A card that is not taken leaves the tools of the one before. Tools that need approval and that
+    a card changes are `stopped` in any case, until an operator accepts the change, or a pin. A
+    toolset has no tools while the topic of its calls is not there.
     """
 
     pins: Mapping[str, str] = field(default_factory=dict)
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
     refusals: Counter[str] = field(default_factory=Counter)  # records that were not taken
-    guarded: Callable[[], Collection[str]] = tuple
-    _guards: dict[str, _Guarded] = field(default_factory=dict)  # tools that need approval
+    accepted: AcceptedTools = field(default_factory=AcceptedTools)
+    stopped: set[str] = field(default_factory=set)  # tools of which no new call may go out
+    not_kept: str | None = None  # why what is accepted is known only as long as the worker runs
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
     _last: dict[str, tuple[ToolsetCard, str | None]] = field(default_factory=dict)  # seen of each
     _has_topic: Callable[[str], bool] = lambda _: True
@@ -54,17 +54,53 @@ class KnownTools:
         self.refused[toolset] = fault
         self.refusals[toolset] += 1
 
+    def accept(self, record: ToolAccepted) -> None:
+        """What stands on the topic of accepted tools holds."""
+        self.accepted.read(record)
+        self._settle_again(record.toolset)
+
+    def forget(self, tool: str) -> None:
+        """Nothing stands there of a tool any more."""
+        self.accepted.forget(tool)
+        self._settle_again(tool.partition(".")[0])
+
+    @property
+    def stopped_by_toolset(self) -> Mapping[str, int]:
+        """How many of each toolset that is announced."""
+        counts = Counter(name.partition(".")[0] for name in self.stopped)
+        return {toolset: counts[toolset] for toolset in sorted(self._last)}
+
+    def is_stopped(self, tool: str) -> bool:
+        """Whether no new call of a tool may go out."""
+        return tool in self.stopped
+
     def notes(self) -> list[str]:
         """In a sentence each, what an operator should know of toolsets."""
-        return [f"toolset {name}: {fault}" for name, fault in sorted(self.refused.items())]
+        notes = [f"toolset {name}: {fault}" for name, fault in sorted(self.refused.items())]
+        if self.not_kept and len(self.accepted):
+            notes.append(f"tools that need approval are not kept as they are: {self.not_kept}")
+        return notes
+
+    def _settle_again(self, toolset: str) -> None:
+        if last := self._last.get(toolset):
+            self._settle(*last)
 
     def _settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
-        if fault := self._pin_fault(card) or unusable or self._change_fault(card):
+        is_pinned = self.pins.get(card.toolset) == card.computed_digest()
+        changed = () if is_pinned else self.accepted.changed(card)
+        self._stop(card.toolset, changed)
+        if fault := self._pin_fault(card) or unusable:
             self.refused[card.toolset] = fault
             return fault
         self._taken[card.toolset] = card
-        self._guard(card)
+        self.accepted.see(card, is_pinned=is_pinned)
         return self._offer(card)
+
+    def _stop(self, toolset: str, changed: Collection[str]) -> None:
+        self.stopped = {name for name in self.stopped if not name.startswith(f"{toolset}.")}
+        self.stopped.update(changed)
+        for name in changed:
+            self.tools.pop(name, None)
 
     def end(self, toolset: str) -> None:
         """The toolset is not served any more."""
@@ -84,19 +120,22 @@ class KnownTools:
         """Say which toolsets have a topic; gives those that have lost theirs."""
         before, self._has_topic = self._has_topic, has_topic
         changed = [card for name, card in self._taken.items() if before(name) != has_topic(name)]
-        return [card.toolset for card in changed if self._offer(card)]
+        return [card.toolset for card in changed if self._offer(card) == NO_TOPIC]
 
     def _offer(self, card: ToolsetCard) -> str | None:
-        """Replace the tools of its toolset; gives why there are none."""
+        """Replace the tools of its toolset; gives why there are none, or fewer."""
         self._withdraw(card.toolset)
         if not self._has_topic(card.toolset):
             self.refused[card.toolset] = NO_TOPIC
             return NO_TOPIC
+        offered = {tool.name: tool for tool in tools_of(card) if tool.name not in self.stopped}
+        self.tools |= offered
         self.refused.pop(card.toolset, None)
-        for tool in card.tools:
-            found = ToolDefinition(toolset=card.toolset, card=tool, written_by=card.written_by)
-            self.tools[found.name] = found
-        return None
+        stopped = [tool.name for tool in tools_of(card) if tool.name in self.stopped]
+        if not stopped:
+            return None
+        self.refused[card.toolset] = fault = _change_fault(card.toolset, stopped)
+        return fault
 
     def _drop(self, toolset: str) -> None:
         self.refused.pop(toolset, None)
@@ -107,27 +146,6 @@ class KnownTools:
         for name in [name for name, tool in self.tools.items() if tool.toolset == toolset]:
             del self.tools[name]
 
-    def _guard(self, card: ToolsetCard) -> None:
-        for name, tool in _named(card):
-            if tool.approval != "never" or name in self._guards or name in self.guarded():
-                self._guards[name] = card.written_by, tool
-
-    def _change_fault(self, card: ToolsetCard) -> str | None:
-        """A server cannot change by itself what people approve, nor that they are asked."""
-        if card.toolset in self.pins:
-            return None
-        changed = [
-            name
-            for name, tool in _named(card)
-            if (known := self._guards.get(name)) and _is_changed(known, (card.written_by, tool))
-        ]
-        if not changed:
-            return None
-        return (
-            f"{', '.join(changed)} need approval and have changed: look at them with `answerbus "
-            f"tools list`, and pin the toolset to {card.computed_digest()} to accept them"
-        )
-
     def _pin_fault(self, card: ToolsetCard) -> str | None:
         pinned = self.pins.get(card.toolset)
         if pinned is None or card.computed_digest() == pinned:
@@ -135,17 +153,12 @@ class KnownTools:
         return f"the settings pin it to {pinned}, and it is {card.computed_digest()}"
 
 
-def _named(card: ToolsetCard) -> Iterator[tuple[str, ToolCard]]:
-    return ((f"{card.toolset}.{tool.name}", tool) for tool in card.tools)
-
-
-def _is_changed(known: _Guarded, new: _Guarded) -> bool:
-    """Whether it differs in what an approver relies on; a stricter rule is no such change."""
-    (server, before), (new_server, after) = known, new
-    same_rule = before.model_copy(update={"approval": after.approval})
-    is_looser = stricter(before.approval, after.approval) != after.approval
-    is_other = same_rule.computed_digest() != after.computed_digest()
-    return is_looser or is_other or server != new_server
+def _change_fault(toolset: str, changed: Collection[str]) -> str:
+    """A server cannot change by itself what people approve, nor that they are asked."""
+    return (
+        f"{', '.join(changed)} need approval and have changed, and no new call of them goes out: "
+        f"look at them, and accept them with `answerbus tools accept {toolset}`"
+    )
 
 
 def schema_fault(card: ToolsetCard) -> str | None:

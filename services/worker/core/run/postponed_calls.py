@@ -1,6 +1,7 @@
-"""Calls of a toolset whose topic cannot be written: they wait as for a silent server; pure.
+"""Calls that may not be written now: they wait as for a silent server; pure.
 
-To write them would end the transaction of their lane, and with it the work on all its requests.
+Of a toolset whose topic cannot be written they would end the transaction of their lane, and with it
+the work on all its requests. A tool that needs approval and has changed waits to be accepted.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +21,14 @@ def may_call(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
 
 def may_call_tool(run: Run, name: str, inputs: RunInputs) -> bool:
     """Whether a call of that tool can be: children need no toolset that could be away."""
-    return name in CHILD_TOOLS or inputs.may_call(run.tools[name].toolset, inputs.now)
+    if name in CHILD_TOOLS:
+        return True
+    return not inputs.is_stopped(name) and inputs.may_call(run.tools[name].toolset, inputs.now)
+
+
+def may_cancel(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
+    """Whether the server of a call that was made can be told that it is not wanted any more."""
+    return inputs.may_call(run.tools[call.asked.tool].toolset, inputs.now)
 
 
 def is_postponed(call: ToolCall, inputs: RunInputs) -> bool:

@@ -29,6 +29,7 @@ from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import (
     is_postponed,
     may_call,
+    may_cancel,
     postponed,
     waits_until,
 )
@@ -168,7 +169,7 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
     for call in run.open:
         outcome = ApprovalExpired() if is_over and call.awaits_approval else cancelled
         change = change.then(_end(change.run, call, outcome, inputs))
-        if call.is_called and not call.asks_child and may_call(run, call, inputs):
+        if call.is_called and not call.asks_child and may_cancel(run, call, inputs):
             stop = events.stop(run, call, cause.reason, inputs)
             change = Change(change.run, (*change.written, stop))
     return change

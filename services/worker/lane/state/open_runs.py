@@ -49,6 +49,10 @@ def _always(_: str, __: datetime) -> bool:
     return True
 
 
+def _never(_: str) -> bool:
+    return False
+
+
 def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
     return ()
 
@@ -78,6 +82,7 @@ class OpenRuns(Cancellations):
     reply_topic: str = "answerbus.tool-results.v1"
     chance: Callable[[int], bytes] = _no_chance
     may_call: Callable[[str, datetime], bool] = _always
+    is_stopped: Callable[[str], bool] = _never
     on_ended: Callable[[str, ToolEnded], None] = _untold
     put: Callable[[LaneRequest], None] = _no_place
     problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
@@ -251,6 +256,7 @@ class OpenRuns(Cancellations):
             chance=self.chance,
             is_ending=lane_request.cancelled is not None or lane_request.deadline <= now,
             may_call=self.may_call,
+            is_stopped=self.is_stopped,
             origin=lane_request.origin,
             problems_of=self.problems_of,
             is_taken=lambda name: self.is_taken(lane_request.key._replace(request_id=name)),

@@ -1,9 +1,10 @@
 """Cards are used only while there is a topic for the calls of their toolset."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from answerbus.envelope import encode
-from answerbus.toolset_card import ToolsetCard
-from answerbus.topics import SHARED_CARDS, Topic, tool_calls, toolset_cards
+from answerbus.private.runs import ToolDefinition
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
+from answerbus.topics import ACCEPTED_TOOLS, SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.adapters.kafka.card_reader import (
     AGAIN_AFTER_S,
     CATCH_UP_S,
@@ -90,6 +92,13 @@ async def nothing_to_do() -> None:
     pass
 
 
+Write = Callable[[Collection[ToolDefinition]], Awaitable[None]]
+
+
+async def write_nothing(_: Collection[ToolDefinition]) -> None:
+    pass
+
+
 def reader_of(
     consumer: Consumer,
     known: KnownTools,
@@ -97,6 +106,7 @@ def reader_of(
     *,
     shared: bool = False,
     costly_work: CostlyWork | None = None,
+    write: Write = write_nothing,
 ) -> CardReader:
     return CardReader(
         lambda: consumer,  # type: ignore[arg-type, return-value]
@@ -106,6 +116,7 @@ def reader_of(
         toolsets=lambda: named,
         shared=shared,
         costly_work=costly_work or InPlace(),
+        write=write,
     )
 
 
@@ -304,5 +315,84 @@ def test_catching_up_ends_where_no_card_can_be_read() -> None:
         await asyncio.wait([reading])
         await reader.catch_up()
         assert asyncio.get_running_loop().time() - began <= AGAIN_AFTER_S + CATCH_UP_S
+
+    run(main())
+
+
+def guarded(description: str = "") -> ToolsetCard:
+    tool = card("pay").tools[0].model_copy(update={"approval": "always"})
+    changed = tool.model_copy(update={"description": description})
+    return ToolsetCard(toolset="orders", tools=(changed,))
+
+
+def kept(one: ToolsetCard) -> Record:
+    tool = one.tools[0]
+    event = ToolAccepted(toolset=one.toolset, card=tool, at=datetime(2026, 1, 1, tzinfo=UTC))
+    return Record(event.name.encode(), encode(event).value)
+
+
+def test_what_is_accepted_is_read_before_any_card_and_heard_of_later() -> None:
+    async def main() -> None:
+        there = {one.full_name() for one in (ORDERS, tool_calls("orders"), ACCEPTED_TOOLS)}
+        bus, known = Consumer(there=there), KnownTools()
+        bus.announce(guarded("Pay all."))
+        of_accepted = bus.cards.setdefault(ACCEPTED_TOOLS.full_name(), [])
+        of_accepted += [kept(guarded()), Record(b"orders.get", kept(guarded("Pay all.")).value)]
+        reader = reader_of(bus, known)
+        with followed(reader):
+            await reader.until_read()
+            assert (known.tools, known.stopped) == ({}, {"orders.pay"})
+            assert sum(known.refusals.values()) == 1
+
+            of_accepted.append(kept(guarded("Pay all.")))
+            await reader.catch_up()
+            assert (set(known.tools), known.stopped) == ({"orders.pay"}, set())
+
+            of_accepted += [kept(guarded()), Record(b"orders.pay", None)]
+            await reader.catch_up()
+            assert (set(known.tools), known.stopped) == ({"orders.pay"}, set())
+
+    run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_tool_that_needs_approval_is_written_as_it_is_seen_first(fails: bool) -> None:
+    async def main() -> None:
+        there = {one.full_name() for one in (ORDERS, tool_calls("orders"), ACCEPTED_TOOLS)}
+        bus, known, failing = Consumer(there=there), KnownTools(), [fails]
+        of_accepted = bus.cards.setdefault(ACCEPTED_TOOLS.full_name(), [])
+        bus.announce(guarded())
+
+        async def write(tools: Collection[ToolDefinition]) -> None:
+            if failing.pop():
+                raise KafkaConnectionError
+            of_accepted.extend(kept(ToolsetCard(toolset="orders", tools=(t.card,))) for t in tools)
+            failing.append(False)
+
+        reader = reader_of(bus, known, write=write)
+        with followed(reader):
+            await reader.until_read()
+            if fails:
+                (note,) = known.notes()
+                assert "accepted tools" in note
+                failing.append(False)
+                await reader.catch_up()
+            await reader.catch_up()
+            assert (len(of_accepted), known.accepted.unwritten, known.notes()) == (1, [], [])
+
+    run(main())
+
+
+def test_without_the_topic_of_accepted_tools_that_is_said() -> None:
+    async def main() -> None:
+        bus, known = Consumer(), KnownTools()
+        bus.there.add(tool_calls("orders").full_name())
+        bus.announce(guarded())
+        reader = reader_of(bus, known)
+        with followed(reader):
+            await reader.until_read()
+            assert set(known.tools) == {"orders.pay"}
+            (note,) = known.notes()
+            assert "answerbus topics apply" in note
 
     run(main())

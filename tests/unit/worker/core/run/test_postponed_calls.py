@@ -101,3 +101,24 @@ def test_no_cancellation_is_written_to_a_topic_that_is_away() -> None:
     stopped = transitions.stopped(first.run, Cancelled(by="ops", reason="why"), at(1, "orders"))
     assert [outcome["kind"] for outcome in outcomes(stopped)] == ["cancelled"]
     assert not any(isinstance(event, ToolCancel) for event in stopped.written)
+
+
+def test_a_tool_that_changed_is_not_called_until_that_is_accepted_and_can_be_cancelled() -> None:
+    def stopped(seconds: float) -> RunInputs:
+        return replace(inputs(seconds), is_stopped="orders.get".__eq__)
+
+    first = new_run("orders.get", "orders.pay", away="none")
+    run = Run(first.run.definition)
+    answer = step(run.definition, call("orders.get"), call("orders.pay"))
+    change = transitions.take_step(run, answer, 1, USAGE, Usage(), ACCOUNT, stopped(0))
+    assert [made.tool for made in sent(change)] == ["pay"]
+
+    again = transitions.time_passed(change.run, inputs(AGAIN_S))
+    assert [made.tool for made in sent(again)] == ["get"]
+
+    repeated = transitions.time_passed(again.run, stopped(AGAIN_S + TIMEOUT_S))
+    assert sent(repeated) == [], "nor is it called again"
+    ended = transitions.stopped(
+        repeated.run, Cancelled(by="ops", reason="why"), stopped(AGAIN_S + TIMEOUT_S)
+    )
+    assert [e.call_id for e in ended.written if isinstance(e, ToolCancel)] != []

@@ -1,0 +1,115 @@
+"""What there is to accept of a toolset, and writing that it is accepted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from answerbus.client.bus import Bus
+from answerbus.client.records.unreadable import Unreadable
+from answerbus.client.turns import in_turns
+from answerbus.envelope import decode
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.private.runs import ToolDefinition
+from answerbus.toolset_card import ToolAccepted, ToolsetCard
+from answerbus.topics import ACCEPTED_TOOLS
+from answerbus.wire import clip
+from services.settings.settings import SetUpError
+from services.tools.caller import cards
+from services.worker.adapters.kafka.accepted_tools import write_accepted
+from services.worker.core.run.accepted_tools import accepted_tool, is_changed, tools_of
+
+DIGEST_CHARS_MIN = 12
+_SCHEME = "sha256:"
+_POLL_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A tool as it was accepted last, if it ever was, and as its card has it now."""
+
+    before: ToolDefinition | None
+    after: ToolDefinition
+
+    @property
+    def is_to_accept(self) -> bool:
+        """Of what no worker has seen yet, a tool whose card asks for approval."""
+        if self.before is None:
+            return self.after.card.approval != "never"
+        return is_changed(self.before, self.after)
+
+    def differences(self) -> Iterator[tuple[str, object, object]]:
+        """The members that differ, as they were and as they are; of a new tool, all."""
+        was = _fields(self.before) if self.before else {}
+        for name, value in _fields(self.after).items():
+            if self.before is None or was.get(name) != value:
+                yield name, was.get(name), value
+
+
+@dataclass(frozen=True, slots=True)
+class ToAccept:
+    """The changes in a card of this digest."""
+
+    digest: str
+    changes: Sequence[Change]
+
+
+async def look(bus: Bus, toolset: str) -> ToAccept:
+    """What is to be accepted now. Raises SetUpError, BusUnavailable."""
+    await bus.counts(ACCEPTED_TOOLS)
+    for card in await cards(bus):
+        if isinstance(card, ToolsetCard) and card.toolset == toolset:
+            known = await _accepted(bus)
+            changes = (Change(known.get(tool.name), tool) for tool in tools_of(card))
+            return ToAccept(card.computed_digest(), [one for one in changes if one.is_to_accept])
+    raise SetUpError(f"No toolset {toolset} was announced: `answerbus tools list` shows those.")
+
+
+async def write(bus: Bus, changes: Sequence[Change], who: str, at: datetime) -> None:
+    """Workers take the tools from then on. Raises BusUnavailable."""
+    records = [
+        ToolAccepted(
+            toolset=change.after.toolset,
+            card=change.after.card,
+            written_by=change.after.written_by,
+            by=clip(bus.principal, REASON_BYTES_MAX),
+            said_by=clip(who, REASON_BYTES_MAX),
+            at=at,
+        )
+        for change in changes
+    ]
+    with bus.explained():
+        await write_accepted(bus, records)
+
+
+def is_named(digest: str, typed: str) -> bool:
+    """Whether what was typed is the beginning of the digest, and long enough."""
+    beginning = typed.removeprefix(_SCHEME)
+    is_long = len(beginning) >= DIGEST_CHARS_MIN
+    return is_long and digest.removeprefix(_SCHEME).startswith(beginning)
+
+
+def _fields(tool: ToolDefinition) -> Mapping[str, object]:
+    card = tool.card.model_dump(mode="json", exclude={"name", "digest"})
+    return {**card, "written_by": tool.written_by}
+
+
+async def _accepted(bus: Bus) -> Mapping[str, ToolDefinition]:
+    """Each tool as it was accepted last, by its name."""
+    place, found = bus.place(ACCEPTED_TOOLS, 0), dict[str, ToolDefinition]()
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_POLL_MS)
+    async with bus.running(consumer):
+        consumer.assign([place])
+        with bus.explained():
+            end = (await consumer.end_offsets([place]))[place]
+            await consumer.seek_to_beginning(place)
+            while await consumer.position(place) < end:
+                batch = await consumer.getmany(place, timeout_ms=_POLL_MS)
+                async for record in in_turns(batch.get(place, ())):
+                    if isinstance(record, Unreadable):
+                        continue
+                    name = (record.key or b"").decode(errors="replace")
+                    found.pop(name, None)
+                    event = None if record.value is None else decode(record.value)
+                    if isinstance(event, ToolAccepted) and event.name == name:
+                        found[name] = accepted_tool(event)
+    return found

@@ -1,0 +1,73 @@
+"""Tools that need approval, each as it was first seen or as an operator accepted it; pure."""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+from answerbus.private.runs import ToolDefinition
+from answerbus.toolset_card import ToolAccepted, ToolsetCard, stricter
+
+
+def tools_of(card: ToolsetCard) -> Iterator[ToolDefinition]:
+    """Each tool of a card, as agents are given it."""
+    for tool in card.tools:
+        yield ToolDefinition(toolset=card.toolset, card=tool, written_by=card.written_by)
+
+
+def accepted_tool(record: ToolAccepted) -> ToolDefinition:
+    """The tool that a record is about."""
+    return ToolDefinition(toolset=record.toolset, card=record.card, written_by=record.written_by)
+
+
+def is_changed(before: ToolDefinition, after: ToolDefinition) -> bool:
+    """Whether it differs in what an approver relies on; a stricter rule is no such change."""
+    is_looser = stricter(before.card.approval, after.card.approval) != after.card.approval
+    as_before = after.card.model_copy(update={"approval": before.card.approval})
+    is_other = as_before.computed_digest() != before.card.computed_digest()
+    return is_looser or is_other or after.written_by != before.written_by
+
+
+@dataclass(slots=True)
+class AcceptedTools:
+    """Which changes of tools are accepted; `guarded` are those for which agents ask for approval.
+
+    The topic of accepted tools decides, over what was seen here.
+    """
+
+    guarded: Callable[[], Collection[str]] = tuple
+    _known: dict[str, ToolDefinition] = field(default_factory=dict)
+    _unwritten: set[str] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def unwritten(self) -> Collection[ToolDefinition]:
+        """What was seen first or became stricter, and does not stand on the topic yet."""
+        return [self._known[name] for name in sorted(self._unwritten)]
+
+    def changed(self, card: ToolsetCard) -> tuple[str, ...]:
+        """The tools that a card changes in a way that nobody has accepted."""
+        known = ((self._known.get(tool.name), tool) for tool in tools_of(card))
+        return tuple(after.name for before, after in known if before and is_changed(before, after))
+
+    def see(self, card: ToolsetCard, *, is_pinned: bool) -> None:
+        """A card is taken. A pin holds as long as it stands, and changes nothing that is kept."""
+        for tool in tools_of(card):
+            before = self._known.get(tool.name)
+            needs_approval = tool.card.approval != "never" or tool.name in self.guarded()
+            if before and (is_pinned or before == tool or is_changed(before, tool)):
+                continue
+            if not (before or needs_approval):
+                continue
+            self._known[tool.name] = tool
+            self._unwritten.add(tool.name)
+
+    def read(self, record: ToolAccepted) -> None:
+        """The record stands on the topic."""
+        self._unwritten.discard(record.name)
+        self._known[record.name] = accepted_tool(record)
+
+    def forget(self, name: str) -> None:
+        """Nothing stands on the topic any more: the next card of the tool is its first."""
+        self._unwritten.discard(name)
+        self._known.pop(name, None)
