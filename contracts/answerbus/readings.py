@@ -1,4 +1,4 @@
-"""All readings of a text: as it is, unescaped, unwrapped, decoded from Base64 and others.
+"""All readings of a text: as it is, unescaped, unwrapped, decoded from Base64, numbers and others.
 
 Each reading knows where in the text each of its characters comes from, and what work it took.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from html.entities import html5
 
+from answerbus.number_lists import read_numbers
 from answerbus.spans import Joined, Places, Rewritten, Span, through
 
 # A text that was escaped more often than this, or coded again within a code within a code, is
@@ -35,6 +36,12 @@ ESCAPE = re.compile(
     r"|&(?:#\d{1,9};?|#[xX][\da-fA-F]{1,8};?|[A-Za-z][A-Za-z\d]{1,31};))",
     re.DOTALL | re.ASCII,
 )
+# Of quoted-printable, of octal escapes, and full-width letters: these are undone apart from the
+# others, since `=` and `\\1` stand in many texts that mean something else.
+RARE_ESCAPE = re.compile(
+    r"(=(?:[\dA-Fa-f]{2}|[ \t]{0,8}\r?\n)|\\[0-3]?[0-7]{1,2}|[\uff01-\uff5e])", re.ASCII
+)
+_WIDE = 0xFEE0  # from a sign to the same in full width
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LAST = 0x10FFFF
 
@@ -57,6 +64,18 @@ def unescaped_once(escape: str) -> str:
             return chr(code) if code <= _LAST else escape
         case _:
             return html5.get(escape[1:], escape)
+
+
+def rarely_unescaped_once(escape: str) -> str:
+    """A byte of quoted-printable (nothing for its soft end of a line) or octal, or a wide sign."""
+    match escape[0]:
+        case "=":
+            digits = escape[1:].strip()
+            return chr(int(digits, 16)) if digits else ""
+        case "\\":
+            return chr(int(escape[1:], 8))
+        case wide:
+            return chr(ord(wide) - _WIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +194,8 @@ def _readings(text: str, source: Places, coded_times: int, is_text: bytes) -> It
         plain_source = partial(through, source, plain.source)
         if plain.text is not text:
             yield Reading(plain.text, plain_source, len(plain.text))
+        if coded_times == CODED_TIMES_MAX:  # what is in a code is not read as numbers, too
+            yield from _rare_readings(text, source)
         coded = Joined(plain.text, runs, BETWEEN)
         for decoded_text, places in decoded(coded.text, is_text):
             within = partial(through, plain_source, partial(through, coded.source, places))
@@ -184,6 +205,20 @@ def _readings(text: str, source: Places, coded_times: int, is_text: bytes) -> It
             return
         text, source = unescaped.text, partial(through, source, unescaped.source)
     yield Reading(text, source, len(text))
+
+
+def _rare_readings(text: str, source: Places) -> Iterator[Reading]:
+    """As numbers of bytes; and without escapes that few texts have, also as numbers then."""
+    for numbers, places in read_numbers(text):
+        yield Reading(numbers, partial(through, source, places), len(text))
+    rare = Rewritten(text, RARE_ESCAPE, rarely_unescaped_once)
+    if rare.text is text:
+        return
+    rare_source = partial(through, source, rare.source)
+    yield Reading(rare.text, rare_source, _UNESCAPED_WORK * len(text))
+    for numbers, places in read_numbers(rare.text):
+        within = partial(through, rare_source, places)
+        yield Reading(numbers, within, len(text))
 
 
 def _new_runs(plain: Rewritten, unescaped: Rewritten | None) -> list[tuple[int, int]]:

@@ -2,7 +2,9 @@
 
 import base64
 import json
+import quopri
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from functools import partial
 from html import escape, unescape
@@ -49,6 +51,10 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+def numbers(text: str, form: str, between: str) -> str:
+    return f"[{between.join(form.format(sign) for sign in text.encode())}]"
+
+
 SPELLINGS: dict[str, Spelling] = {
     "as it is": str,
     "upper case": str.upper,
@@ -92,6 +98,28 @@ SPELLINGS: dict[str, Spelling] = {
     "Base32 of more": lambda key: base64.b32encode(f"key={key};".encode()).decode().lower(),
     "hexadecimal": lambda key: key.encode().hex(),
     "hexadecimal in capitals": lambda key: f"0{key.encode().hex().upper()}",
+    "hexadecimal with colons": lambda key: f" {key.encode().hex(':')} ",
+    "hexadecimal with dashes": lambda key: f"({key.encode().hex('-').upper()})",
+    "hexadecimal with spaces": lambda key: f" {key.encode().hex(' ')}\n",
+    "hexadecimal in groups": lambda key: f" {wrapped(key.encode().hex(), 4, ' ')} ",
+    "hexadecimal of a program": lambda key: numbers(key, "0x{:02x}", ", "),
+    "hexadecimal in a JSON list": lambda key: json.dumps([f"{sign:02x}" for sign in key.encode()]),
+    "code points": lambda key: numbers(key, "U+{:04X}", " "),
+    "decimal in a list": lambda key: str([*key.encode()]),
+    "decimal with spaces": lambda key: numbers(key, "{}", " "),
+    "decimal on lines in JSON": lambda key: json.dumps(numbers(key, "{}", "\n")),
+    "decimal in calls": lambda key: numbers(key, "chr({})", " + "),
+    "octal of a program": lambda key: numbers(key, "0o{:o}", ", "),
+    "octal with spaces": lambda key: numbers(key, "{:03o}", " "),
+    "octal escapes": lambda key: "".join(f"\\{sign:03o}" for sign in key.encode()),
+    "octal escapes of signs": lambda key: re.sub(
+        "[^a-z]", lambda sign: f"\\{ord(sign[0]):03o}", key
+    ),
+    "quoted-printable": lambda key: quopri.encodestring(key.encode(), quotetabs=True).decode(),
+    "quoted-printable, all of it": lambda key: "".join(f"={sign:02X}" for sign in key.encode()),
+    "quoted-printable, wrapped": lambda key: wrapped(key, 5, "=\r\n"),
+    "full-width letters": lambda key: "".join(chr(ord(sign) + 0xFEE0) for sign in key),
+    "full-width first letter": lambda key: chr(ord(key[0]) + 0xFEE0) + key[1:],
     "with a line's end": lambda key: wrapped(key, 10, "\n"),
     "with signs nobody sees": "\u200b".join,
 }
@@ -106,10 +134,21 @@ def _decoders() -> Iterator[Callable[[str], str]]:
     yield lambda text: re.sub(r"\\(.)", r"\1", text)
     yield lambda text: unquote_to_bytes(text).decode("latin-1")
     yield unescape
+    yield lambda text: quopri.decodestring(text.encode()).decode("latin-1")
+    yield lambda text: re.sub(r"\\([0-7]{3})", lambda one: chr(int(one[1], 8) % 256), text)
+    yield lambda text: unicodedata.normalize("NFKC", text)
+    for base, digits in ((16, r"[\da-fA-F]{2}"), (10, r"\d{2,3}"), (8, "[0-7]{2,3}")):
+        yield partial(_listed, digits, base)
     for skipped in range(8):
         yield partial(_coded, r"[A-Za-z0-9+/_-]+", _from64, skipped)
         yield partial(_coded, r"[A-Za-z2-7]+", _from32, skipped)
         yield partial(_coded, r"[0-9a-fA-F]+", _from16, skipped)
+
+
+def _listed(digits: str, base: int, text: str) -> str:
+    return "".join(
+        chr(int(one, base) % 256) for one in re.findall(rf"\b(?:0[xo])?({digits})\b", text)
+    )
 
 
 def _coded(run: str, read: Callable[[str], bytes], skipped: int, text: str) -> str:
@@ -171,3 +210,16 @@ def test_json_stays_json(key: str, value: object, in_ascii: bool) -> None:
 
     assert kept["b"] == 1
     assert readable(json.dumps(kept, ensure_ascii=False), key) == []
+
+
+ORDINARY = (
+    "On 2026-11-25 at 16:48:00, 12 of 345 orders were sent to 10.0.0.1; the rest on 2026-11-26.",
+    json.dumps({"embedding": [0.115, 0.107, 0.45, 0.108], "counts": [*range(40, 140)]}),
+    "00:1b:44:11:3a:b7 and 550e8400-e29b-41d4-a716-446655440000, color: #73a2bf; x=10; y=20",
+    "a=1&b=22&c=33==\n\\1 \\12 and \uff41\uff42\uff43\uff44 \uff46\uff55\uff4c\uff4c",
+)
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_numbers_and_wide_letters_of_ordinary_texts_stay(text: str) -> None:
+    assert Mask(["sk-proj-9d2kfa81hx0c", "wednesday-4711"])(text) == text

@@ -63,6 +63,15 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "names": lambda size: "&amp;" * size,
     "different escapes": lambda size: "".join(f"&#{at};" for at in range(10**8, 10**8 + size)),
     "what nobody sees": lambda size: "\0\n" * size,
+    "numbers": lambda size: "115, " * size,
+    "numbers of all bases": lambda size: "".join(
+        random.Random(1).choices(["73 ", "163,", "0x6b ", "107\n", "\\055", "=2D"], k=size)
+    ),
+    "numbers of a key": lambda size: " ".join(map(str, KEY[:9].encode())) * size,
+    "different numbers": lambda size: " ".join(map(str, range(10**6, 10**6 + size // 8))),
+    "octal": lambda size: "\\101" * size,
+    "quoted-printable": lambda size: "=41" * size,
+    "full width": lambda size: "\uff53\uff4b" * size,
     "wide letters": lambda size: "\u6a21" * size,
 }
 

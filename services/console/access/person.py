@@ -1,5 +1,6 @@
 """A person and their role, from an issuer's claims; pure."""
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,12 @@ from services.console.access.tokens import Role
 from services.text.escaping import plain
 
 NAME_CHARS_MAX = 200
+# Letters of other scripts that look like small Latin ones, as in a name that passes for another.
+_LATIN = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501\u051b"
+    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0261\u0131\u04bb\u0578\u057d\u0581",
+    "abekmhopctyxsijdqabeikvoptuxgihnug",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class RoleRule:
             )
         if self.name_claim == "email" and claims.get("email_verified") is not True:
             return SignInRefused("The issuer has not verified this e-mail address.")
-        if name.lower() in {taken.lower() for taken in self.taken}:
+        if _look_of(name) in map(_look_of, self.taken):
             return SignInRefused(f"{name} is the name of a token here, so that no person has it.")
         values = _texts(claim_at(claims, self.role_claim))
         if values & self.operators:
@@ -59,6 +66,12 @@ class RoleRule:
             f"{name} has no role here: nothing in `{self.role_claim}` stands in "
             "`console.oidc.operators` or `viewers`."
         )
+
+
+def _look_of(name: str) -> str:
+    """Alike for names that people take for the same: by width, capitals, accents and script."""
+    parts = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(sign for sign in parts if not unicodedata.combining(sign)).translate(_LATIN)
 
 
 def claim_at(claims: Mapping[str, object], name: str) -> object:

@@ -1,0 +1,23 @@
+"""Whom an issuer names, beside the names of tokens."""
+
+import pytest
+
+from services.console.access.person import Person, RoleRule, SignInRefused
+
+RULE = RoleRule("name", "groups", frozenset({"ops"}), frozenset(), frozenset({"night", "José"}))
+WIDE = "".join(chr(ord(sign) + 0xFEE0) for sign in "night")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["night", "Night", f"{WIDE[0]}ight", WIDE, "n\u0456ght", "n\u00edght", "nig\u04bbt", "jose"],
+)
+def test_nobody_signs_in_with_a_name_that_looks_like_a_tokens(name: str) -> None:
+    found = RULE.person({"name": name, "groups": ["ops"], "sub": "1"})
+    assert isinstance(found, SignInRefused)
+    assert "token" in found.why
+
+
+@pytest.mark.parametrize("name", ["knight", "nights", "\u041d\u043e\u0447\u044c", "\u591c"])
+def test_other_names_are_let_in(name: str) -> None:
+    assert isinstance(RULE.person({"name": name, "groups": ["ops"], "sub": "1"}), Person)
