@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import socket
+import sys
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from services.command_line import Config, bus_of, json_shown, stderr, stdout
-from services.replay.confirmation import confirm
-from services.replay.options import By, Yes, now, operator
 from services.settings.settings import from_environment
 from services.text.escaping import plain_line
 
@@ -22,6 +23,9 @@ Digest = Annotated[
     str | None,
     typer.Option("--digest", metavar="SHA256", help="Only the card of this digest, as you saw it."),
 ]
+
+By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def accept(
@@ -39,7 +43,10 @@ def accept(
     """
     from services.tools import accepting  # noqa: PLC0415 - Kafka's client
 
-    bus, who = bus_of(from_environment(config).kafka), operator(by)
+    bus, who = (
+        bus_of(from_environment(config).kafka),
+        by or f"{getpass.getuser()}@{socket.gethostname()}",
+    )
     found = asyncio.run(accepting.look(bus, toolset))
     if digest is not None and not accepting.is_named(found.digest, digest):
         _refuse(f"The card of {toolset} is {found.digest} now: look at it again.")
@@ -48,10 +55,16 @@ def accept(
     for change in found.changes:
         _show(change)
     if not yes:
-        confirm(f"Accept this of {plain_line(toolset)} as {plain_line(who)}?")
-    asyncio.run(accepting.write(bus, found.changes, who, now()))
+        _confirm(f"Accept this of {plain_line(toolset)} as {plain_line(who)}?")
+    asyncio.run(accepting.write(bus, found.changes, who))
     stdout().print(f"{toolset}  {found.digest}", style="bold", markup=False)
     stderr().print("Accepted. Settings that pin the toolset must pin this digest.", markup=False)
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("There is no terminal to ask at: say --yes if you are sure.")
+    typer.confirm(question, abort=True, err=True)
 
 
 def _show(change: Change) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from answerbus.client.bus import Bus
 from answerbus.client.records.unreadable import Unreadable
@@ -15,6 +14,7 @@ from answerbus.topics import ACCEPTED_TOOLS
 from answerbus.wire import clip
 from services.settings.settings import SetUpError
 from services.tools.caller import cards
+from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.kafka.accepted_tools import write_accepted
 from services.worker.core.run.accepted_tools import accepted_tool, is_changed, tools_of
 
@@ -64,8 +64,9 @@ async def look(bus: Bus, toolset: str) -> ToAccept:
     raise SetUpError(f"No toolset {toolset} was announced: `answerbus tools list` shows those.")
 
 
-async def write(bus: Bus, changes: Sequence[Change], who: str, at: datetime) -> None:
+async def write(bus: Bus, changes: Sequence[Change], who: str) -> None:
     """Workers take the tools from then on. Raises BusUnavailable."""
+    at = SystemClock().now()
     records = [
         ToolAccepted(
             toolset=change.after.toolset,
