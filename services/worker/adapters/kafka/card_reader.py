@@ -63,7 +63,8 @@ class CardReader:
 
         `toolsets` are those that agents name now, `shared`: the topic of earlier versions, which
         any tool server may write, is read too. A card has up to 256 schemas, which `costly_work`
-        compiles. `write` puts tools on the topic of accepted tools; raises KafkaError, TimeoutError.
+        compiles. `write` puts tools on the topic of accepted tools; raises KafkaError or
+        TimeoutError.
         """
         self._prepare, self._costly_work, self._write = prepare, costly_work, write
         self._new_consumer, self._name_of = new_consumer, name_of
