@@ -71,7 +71,7 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "profiles": _profiles(verdict, waiting, context.clock.now()),
         "settings": {"digest": inputs.settings.digest, "refused": inputs.settings.refused},
         "agents": context.planner.agents.digests,
-        "toolsets": dict(inputs.tools.refused),
+        "toolsets": dict(inputs.tools.faults),
         "other_groups": inputs.others.names,
         "held_by": {str(p): holder.describe() for p, holder in verdict.held.items()},
         "in_flight": sum(_in_flight(lifecycle.lane) for lifecycle in lifecycles),

@@ -24,6 +24,7 @@ class KnownTools:
     pins: Mapping[str, str] = field(default_factory=dict)
     tools: dict[str, ToolDefinition] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)  # why, by toolset
+    faulty_records: dict[str, str] = field(default_factory=dict)  # likewise; no card came since
     refusals: Counter[str] = field(default_factory=Counter)  # records that were not taken
     accepted: AcceptedTools = field(default_factory=AcceptedTools)
     stopped: set[str] = field(default_factory=set)  # tools of which no new call may go out
@@ -44,6 +45,7 @@ class KnownTools:
     def settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
         """The same, once it is known what is wrong with its schemas."""
         self._last[card.toolset] = card, unusable
+        self.faulty_records.pop(card.toolset, None)
         fault = self._settle(card, unusable)
         if fault and fault != NO_TOPIC:
             self.refusals[card.toolset] += 1
@@ -51,7 +53,7 @@ class KnownTools:
 
     def refuse(self, toolset: str, fault: str) -> None:
         """A record in the toolset's topic that is none of its cards; what was taken stays."""
-        self.refused[toolset] = fault
+        self.faulty_records[toolset] = fault
         self.refusals[toolset] += 1
 
     def accept(self, record: ToolAccepted) -> None:
@@ -74,9 +76,14 @@ class KnownTools:
         """Whether no new call of a tool may go out."""
         return tool in self.stopped
 
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Why a toolset has fewer tools than announced, or which record was refused; by toolset."""
+        return {**self.refused, **self.faulty_records}
+
     def notes(self) -> list[str]:
         """In a sentence each, what an operator should know of toolsets."""
-        notes = [f"toolset {name}: {fault}" for name, fault in sorted(self.refused.items())]
+        notes = [f"toolset {name}: {fault}" for name, fault in sorted(self.faults.items())]
         if self.not_kept and len(self.accepted):
             notes.append(f"tools that need approval are not kept as they are: {self.not_kept}")
         return notes
@@ -105,6 +112,7 @@ class KnownTools:
     def end(self, toolset: str) -> None:
         """The toolset is not served any more."""
         self._last.pop(toolset, None)
+        self.faulty_records.pop(toolset, None)
         self._drop(toolset)
 
     def pin(self, pins: Mapping[str, str]) -> None:

@@ -248,3 +248,15 @@ def test_a_toolset_has_tools_only_while_the_topic_of_its_calls_is_there() -> Non
     known_tools.end("orders")
     known_tools.look(lambda _: True)
     assert (known_tools.tools, known_tools.refused) == ({}, {})
+
+
+def test_what_is_accepted_hides_no_refused_record() -> None:
+    known_tools = KnownTools()
+    known_tools.take(guarded())
+    known_tools.refuse("orders", "a record under another key")
+
+    known_tools.accept(accepted(guarded()))
+    assert known_tools.faults == {"orders": "a record under another key"}
+
+    known_tools.take(guarded())
+    assert known_tools.faults == {}
