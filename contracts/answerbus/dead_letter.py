@@ -123,10 +123,14 @@ class PatchOperation(Wire):
 
 
 class Replayed(Wire):
-    """An operator sent a letter's request again, as `request_id`."""
+    """An operator sent a letter's request again, as `request_id` of `workflow_id`.
+
+    Older records name no workflow.
+    """
 
     kind: Literal["replayed"] = "replayed"
     dead_letter_id: str
+    workflow_id: str | None = None
     request_id: str
     round: Annotated[int, Field(ge=1)]
     by: Reason
@@ -136,10 +140,14 @@ class Replayed(Wire):
 
 
 class Dismissed(Wire):
-    """An operator put a letter aside for good."""
+    """An operator put a letter aside for good; `workflow_id` is the letter's, if it names one.
+
+    Older records name no workflow.
+    """
 
     kind: Literal["dismissed"] = "dismissed"
     dead_letter_id: str
+    workflow_id: str | None = None
     by: Reason
     reason: Reason
     at: Timestamp

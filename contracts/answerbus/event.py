@@ -99,11 +99,11 @@ def workflow_of(event: Event) -> str | None:
     match event:
         case Result() | Attempt() | ClosedRecord() | UnvalidatedResult() | Refusal() | Request():
             return event.workflow_id
-        case RetryRequest() | DeadLetter() | AccountRecord():
+        case RetryRequest() | DeadLetter() | Replayed() | Dismissed() | AccountRecord():
             return event.workflow_id
         case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress():
             return event.workflow_id
-        case Replayed() | Dismissed() | ClosedIdsRecord() | LaneRecord() | Skipped():
+        case ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
         case ToolsetCard() | ToolAccepted():
             return None

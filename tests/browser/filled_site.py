@@ -88,6 +88,7 @@ def _operated() -> Iterator[Stored]:
             at_ms,
             5_000 + number,
             dead_letter_id=letter,
+            workflow_id=about["workflow_id"],
             at=as_text(at_ms),
             by=f"person-{number}@acme.example",
             reason=f"the supplier has no order of that number ({number})",

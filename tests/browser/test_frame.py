@@ -161,7 +161,7 @@ async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Br
 
     assert sum(map(len, steps)) + len(last) <= KEYS_MAX
     assert job is not None
-    assert (job.action, len(job.ids), job.order.reason) == ("replay", BAD, "x")
+    assert (job.action, len(job.keys), job.order.reason) == ("replay", BAD, "x")
 
 
 async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(

@@ -156,7 +156,7 @@ async def test_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:
             await writer.send_and_wait(bus.topic(DEAD_LETTERS), letter.encode(), partition=n % 4)
             await feed.catch_up_with_dead_letters()
 
-            assert feed.state.dead_letters.get(f"l-{n}") is not None
+            assert feed.state.dead_letters.named(f"l-{n}")
         assert not writing.done()
         for task in (writing, reading):
             task.cancel()

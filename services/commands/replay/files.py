@@ -115,15 +115,16 @@ async def _import(
 ) -> Done:
     async with loading(bus) as loaded:
         report_unavailable_ids(loaded.letters, repaired)
-        named = [letter for letter in loaded.letters if letter.id in repaired]
-        chosen = [letter for letter in named if letter.status == "open"]
+        named = [(loaded.letters.named(name)[0], repair) for name, repair in repaired.items()]
+        chosen = [letter for letter, _ in named if letter.status == "open"]
         if not chosen:
             return Done()
         if ask:
             confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
         async with writing(bus) as writer:
             still_open = await loaded.still_open(chosen)
-            outcomes = prepared_repairs(bus, still_open, repaired, order, now)
+            by_letter = {letter.key: repair for letter, repair in named}
+            outcomes = prepared_repairs(bus, still_open, by_letter, order, now)
             return await send(writer, outcomes, len(still_open))
 
 

@@ -35,7 +35,9 @@ from services.operators.timeline.timeline import may_concern, timeline
 from services.settings.settings import from_environment
 from services.text.escaping import plain, plain_line
 
-LetterId = Annotated[str, typer.Argument(metavar="ID", help="As `groups` and `list` show it.")]
+LetterId = Annotated[
+    str, typer.Argument(metavar="ID", help="As `groups` and `list` show it; or ID@WORKFLOW.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class DeadLetterHistory:
 def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None) -> None:
     """Tell all about one letter: request, attempts with their problems, account, what came of it.
 
-    Exit code 1 if there is no such dead letter.
+    Exit code 1 if there is no such dead letter, or if several workflows have one of that id.
     """
     history = asyncio.run(_history(bus_of(from_environment(config).kafka), letter_id))
     if as_json:
@@ -70,10 +72,11 @@ def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None)
 
 async def _history(bus: Bus, letter_id: str) -> DeadLetterHistory:
     letters = await loaded_once(bus, index.TOPICS)
-    letter = letters.get(letter_id)
-    if letter is None:
+    found = letters.named(letter_id)
+    if len(found) != 1:
         report_unavailable_ids(letters, (letter_id,))
         raise typer.Exit(1)
+    letter = found[0]
     ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
     records = await _records(bus, letter.workflow_id) if letter.workflow_id else []
     for stored in records:

@@ -75,16 +75,28 @@ async def _fold(reader: Reader, letters: DeadLetterIndex, what: str) -> None:
 def report_unavailable_ids(letters: DeadLetterIndex, ids: Collection[str]) -> None:
     """Say which dead letters of those that were named are not open, and why.
 
-    Raises typer.Exit if some are unknown.
+    Raises typer.Exit if some are unknown, or if an id is of several workflows: none is chosen then.
     """
-    found = {letter_id: letters.get(letter_id) for letter_id in sorted(ids)}
+    found = {letter_id: letters.named(letter_id) for letter_id in sorted(ids)}
     unknown = [
-        f"There is no dead letter {letter_id}." for letter_id, one in found.items() if not one
+        f"There is no dead letter {letter_id}." for letter_id, them in found.items() if not them
     ]
-    settled = [_settled(one) for one in found.values() if one and one.status != "open"]
+    ones = [one for them in found.values() for one in them]
     _say(unknown, "red")
-    _say(settled, "yellow")
+    _say([_settled(one) for one in ones if one.status != "open"], "yellow")
+    report_ambiguous_ids(letters, ids)
     if unknown:
+        raise typer.Exit(1)
+
+
+def report_ambiguous_ids(letters: DeadLetterIndex, ids: Collection[str]) -> None:
+    """List what ids of several workflows may mean. Raises typer.Exit if there are any."""
+    found = {letter_id: letters.named(letter_id) for letter_id in sorted(ids)}
+    ambiguous = {letter_id: them for letter_id, them in found.items() if len(them) > 1}
+    for letter_id, them in ambiguous.items():
+        message = f"{len(them)} dead letters have the id {letter_id}: name one with its workflow."
+        _say([message, *(f"  {one.key.text}" for one in them)], "red")
+    if ambiguous:
         raise typer.Exit(1)
 
 

@@ -32,7 +32,9 @@ Where = Annotated[
         help=f"Letters whose KEY is VALUE, empty for none; repeatable. KEY: {KEYS_HELP}.",
     ),
 ]
-Ids = Annotated[_Texts, typer.Option("--id", metavar="ID", help="This letter; repeatable.")]
+Ids = Annotated[
+    _Texts, typer.Option("--id", metavar="ID", help="This letter, also as ID@WORKFLOW; repeatable.")
+]
 Since = Annotated[
     str | None,
     typer.Option("--since", metavar="TIME", help="Died then or later: 2h, 3d, RFC 3339."),
@@ -48,7 +50,7 @@ Edit = Annotated[
     typer.Option(
         "--edit",
         metavar="FILE|JSON",
-        help="JSON Patch of each request, or an object of patches by the ids of letters.",
+        help="JSON Patch of each request, or an object of patches by ID or ID@WORKFLOW.",
     ),
 ]
 Budget = Annotated[

@@ -14,7 +14,12 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.long_task import HowEnded, leave, progress, slept, stopping
 from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.commands.replay import views
-from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
+from services.commands.replay.loading import (
+    loaded_once,
+    loading,
+    report_ambiguous_ids,
+    report_unavailable_ids,
+)
 from services.commands.replay.options import (
     Budget,
     Edit,
@@ -53,7 +58,7 @@ class Done:
 
     def take(self, step: Step) -> None:
         for letter, outcome in step.outcomes:
-            self.sums.take(letter.id, outcome)
+            self.sums.take(letter.key, outcome)
         self.sent += [prepared.replayed for _, prepared in step.sent]
 
     @property
@@ -201,6 +206,7 @@ def _order(
 async def _dry_run(task: Task) -> Forecast:
     letters = await loaded_once(task.bus, models=task.selection.needs_models)
     report_unavailable_ids(letters, task.selection.ids)
+    report_ambiguous_ids(letters, task.order.edits.by_letter)
     return await _forecast(task, select(letters, task.selection))
 
 
@@ -208,7 +214,7 @@ async def _forecast(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
     forecast = Forecast()
     with progress("trying", len(chosen)) as advance:
         async for letter, outcome in task.outcomes(chosen):
-            forecast.take(letter.id, outcome)
+            forecast.take(letter.key, outcome)
             advance(1)
     return forecast
 
@@ -217,6 +223,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
     """Carry out the task; dead letters that others settle meanwhile are left alone."""
     async with loading(task.bus, models=task.selection.needs_models) as loaded:
         report_unavailable_ids(loaded.letters, task.selection.ids)
+        report_ambiguous_ids(loaded.letters, task.order.edits.by_letter)
         chosen = select(loaded.letters, task.selection)
         if not chosen:
             return Done()

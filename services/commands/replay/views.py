@@ -45,7 +45,7 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
     for one, line in zip(groups, lines, strict=True):
         yield Text(line, "bold")
         when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
-        message = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample)}"
+        message = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample.text)}"
         yield Text(f"        {message}", "dim")
     yield Text(f"{sum(one.count for one in groups):,} dead letters in {len(groups):,} groups")
 
@@ -57,7 +57,7 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
         "count": group.count,
         "oldest": _time(group.oldest_ms),
         "newest": _time(group.newest_ms),
-        "sample": group.sample,
+        "sample": group.sample.text,
         "spent": _funds_data(group.spent),
     }
 
@@ -106,8 +106,12 @@ def dead_letter_data(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> Ma
         "by": sent.by if sent else aside.by if aside else None,
         "reason": sent.reason if sent else aside.reason if aside else None,
         "fate": outcome.ending if outcome else None,
-        "new_letter": outcome.letter_id if outcome else None,
+        "new_letter": _new_letter(outcome),
     }
+
+
+def _new_letter(outcome: ReplayOutcome | None) -> str | None:
+    return outcome.letter.dead_letter_id if outcome and outcome.letter else None
 
 
 class StatusData(TypedDict):
@@ -131,7 +135,11 @@ def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> St
         "replayed": statuses["replayed"],
         "fates": {ending: endings[ending] for ending in _ENDINGS},
         "dead_again": [
-            {"dead_letter_id": letter.id, "new_letter": outcome.letter_id}
+            {
+                "dead_letter_id": letter.id,
+                "workflow_id": letter.workflow_id,
+                "new_letter": _new_letter(outcome),
+            }
             for letter, outcome in outcomes
             if outcome and outcome.ending == "dead"
         ],
@@ -202,7 +210,9 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
     worst = funds_text(forecast.worst)
     table.add_row(f"{forecast.sendable:,}", f"{verb}, at worst {worst}", "")
     for run in forecast.runs[:RUNS_SHOWN]:
-        table.add_row("", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.letter_id)))
+        table.add_row(
+            "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.letter.text))
+        )
     if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
         table.add_row("", f"{more:,} more runs", "")
     for held in forecast.held_back.values():
@@ -211,7 +221,7 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
         table.add_row(
             f"{held.count:,}",
             Text(plain_line(message)),
-            Text(plain_line(held.sample)),
+            Text(plain_line(held.sample.text)),
             style="yellow",
         )
     return table
@@ -224,7 +234,8 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
         "worst": _funds_data(forecast.worst),
         "runs": [
             {
-                "dead_letter_id": run.letter_id,
+                "dead_letter_id": run.letter.dead_letter_id,
+                "workflow_id": run.letter.workflow_id or None,
                 "goes_on_at_step": None if run.starts_over else run.next_step,
                 "effects": [
                     {"call_id": call.call_id, "tool": call.tool, "outcome": call.outcome.kind}
@@ -239,7 +250,7 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
                 "text": held.rejection.text,
                 "forcible": held.rejection.forcible,
                 "count": held.count,
-                "sample": held.sample,
+                "sample": held.sample.text,
             }
             for held in forecast.held_back.values()
         ],
@@ -249,7 +260,12 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
 def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Mapping[str, object]:
     """What was done, as JSON data."""
     letters = [
-        {"dead_letter_id": one.dead_letter_id, "request_id": one.request_id, "round": one.round}
+        {
+            "dead_letter_id": one.dead_letter_id,
+            "workflow_id": one.workflow_id,
+            "request_id": one.request_id,
+            "round": one.round,
+        }
         for one in sent
     ]
     return {"end": end, "replayed": len(sent), **forecast_data(forecast), "letters": letters}

@@ -48,7 +48,7 @@ async def actions(request: web.Request) -> web.Response:
 def _letters(action: OperatorAction) -> str:
     """The letter, or those of that status; their own times do not say when they were replayed."""
     if action.letters == 1:
-        return address("/letters/one", [("id", action.sample)])
+        return address("/letters/one", [("id", action.sample.text)])
     return address(
         "/letters/list", [("status", action.kind), ("until", as_text(action.last_ms + 1))]
     )

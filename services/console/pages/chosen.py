@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from urllib.parse import urlencode
 
 from aiohttp import web
 
@@ -17,6 +18,7 @@ from services.operators.dead_letters.selection import select
 AGAIN = "again"  # the number of a run: its letters that died again
 EVERYTHING = "everything"  # the field that says that all are meant
 MINUTE_MS = 60_000
+NAMED_MAX = 3  # of several letters with one id
 NO_LETTER = ""  # the id of none: no id at all would mean any
 
 
@@ -44,11 +46,28 @@ def filters_in_form(context: ConsoleContext, form: Form, own: Collection[str]) -
     Raises HTTPBadRequest for what is no filter: "all" must not mean more than was looked at.
     """
     filters = _read(form.items(), int(context.now() * 1000), own)
+    if wrong := ambiguous(context, filters.ids):
+        raise web.HTTPBadRequest(text=wrong)
     if EVERYTHING not in form:
         return filters
     if AGAIN in form:
         return replace(filters, ids=dead_again(context, job_of(context, form[AGAIN])))
     return replace(filters, ids=frozenset())
+
+
+def ambiguous(context: ConsoleContext, ids: Iterable[str]) -> str | None:
+    """What to say where an id is that of dead letters of several workflows: none is chosen."""
+    for id_ in ids:
+        named = context.feed.state.dead_letters.named(id_)
+        if len(named) > 1:
+            listed = ", ".join(letter.key.text for letter in named[:NAMED_MAX])
+            return f"{len(named):,} dead letters have the id {id_}: name one, such as {listed}."
+    return None
+
+
+def list_address(text: str) -> str:
+    """Of the dead letters that have the text in an id or elsewhere."""
+    return f"/letters/list?{urlencode({'q': text, 'status': 'any'})}"
 
 
 def letters_of(context: ConsoleContext, filters: DeadLetterFilters) -> list[DeadLetterRow]:
@@ -66,9 +85,9 @@ def job_of(context: ConsoleContext, number: str) -> Job:
 def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
     """The ids of the letters that came of a run's replays."""
     letters = context.feed.state.dead_letters
-    rows = (letter for id_ in job.ids if (letter := letters.get(id_)))
+    rows = (letter for key in job.keys if (letter := letters.get(key)))
     outcomes = (letters.replay_outcome(row) for row in rows)
-    found = frozenset(outcome.letter_id for outcome in outcomes if outcome and outcome.letter_id)
+    found = frozenset(it.letter.text for it in outcomes if it and it.letter)
     return found or frozenset({NO_LETTER})
 
 

@@ -15,6 +15,7 @@ from answerbus.request import ContractRef, InlineRef, Prior
 from answerbus.wire import clip
 from services.console.context import CONTEXT
 from services.console.form import known_names
+from services.console.pages.chosen import list_address
 from services.console.pages.render import page
 from services.console.views.marked_json import CodeLine, difference, marked_json, schema_around
 from services.console.views.replay_form import ReplayForm
@@ -40,11 +41,18 @@ class AttemptTab:
 
 
 async def letter(request: web.Request) -> web.Response:
-    """By id; its bodies are read again from where they stand. `attempt` chooses a tab."""
+    """By id; its bodies are read again from where they stand. `attempt` chooses a tab.
+
+    An id of several workflows leads to the list of their letters.
+    """
     known_names(request, "id", "attempt")
     context = request.app[CONTEXT]
     letters = context.feed.state.dead_letters
-    found = letters.get(request.query.get("id", ""))
+    id_ = request.query.get("id", "")
+    named = letters.named(id_)
+    if len(named) > 1:
+        return web.Response(status=303, headers={"Location": list_address(id_)})
+    found = next(iter(named), None)
     if found is None:
         text = "There is no dead letter of that id, as far as the topics are kept and were read."
         return page(request, "message.html", 404, title="No such letter", text=text)

@@ -10,6 +10,7 @@ from services.console.guard import operator_of
 from services.console.pages.chosen import (
     AGAIN,
     EVERYTHING,
+    ambiguous,
     filters_in_form,
     job_of,
     letters_of,
@@ -39,7 +40,11 @@ async def start(request: web.Request) -> web.Response:
     found, replay_form = _meant(context, form), replay_form_of({**form})
     action: Action | None = next((known for known in ACTIONS if known == form.get("action")), None)
     order = replay_order_of(replay_form, session.name)
-    wrong = order.reason if isinstance(order, EditFault) else _wrong(action, found, replay_form)
+    if isinstance(order, EditFault):
+        wrong: str | None = order.reason
+    else:
+        ids = order.edits.by_letter
+        wrong = _wrong(action, found, replay_form) or ambiguous(context, ids)
     if wrong or action is None or isinstance(order, EditFault):
         return _form(request, _chosen(context, form), replay_form, found, wrong)
     job = context.jobs.start(action, found, order, replay_form)
@@ -64,7 +69,7 @@ async def job(request: web.Request) -> web.Response:
         text = "This console has done no such thing since it was started."
         return page(request, "message.html", 404, title="No such run", text=text)
     letters = context.feed.state.dead_letters
-    known = [letter for id_ in found.ids if (letter := letters.get(id_))]
+    known = [letter for key in found.keys if (letter := letters.get(key))]
     outcomes = [letters.replay_outcome(letter) for letter in known]
     return page(
         request,
@@ -75,7 +80,7 @@ async def job(request: web.Request) -> web.Response:
             for ending in ("pending", "answered", "refused", "dead")
         },
         replay_form=found.replay_form,
-        count=len(found.ids),
+        count=len(found.keys),
         cost=estimated_cost(known),
         profiles=sorted(context.settings.profiles),
     )
@@ -94,7 +99,7 @@ def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
     """The letters of an earlier run, or those that are chosen: none, if it is not said which."""
     if (run := form.get("run")) is not None:
         letters = context.feed.state.dead_letters
-        return [letter for id_ in job_of(context, run).ids if (letter := letters.get(id_))]
+        return [letter for key in job_of(context, run).keys if (letter := letters.get(key))]
     filters = _chosen(context, form)
     return letters_of(context, filters) if filters.ids or EVERYTHING in form else []
 

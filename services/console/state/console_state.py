@@ -69,7 +69,7 @@ class ConsoleState:
 def _key(record: RecordSummary) -> str | None:
     """Under which the record is found: its workflow, or what leads to it from one."""
     match record.event:
-        case (ReplayedSummary() | DismissedSummary()) as event:
+        case (ReplayedSummary(workflow_id=None) | DismissedSummary(workflow_id=None)) as event:
             return letter_key(event.dead_letter_id)
         case RetryEnded(request_id=request_id, workflow_id=None):
             return retry_key(request_id)

@@ -41,7 +41,7 @@ class WorkflowIndex:
 
 
 def letter_key(dead_letter_id: str) -> str:
-    """Under which what operators did with a dead letter is kept: it does not name the workflow."""
+    """Under which what operators did with a dead letter is kept that names no workflow."""
     return f"letter\0{dead_letter_id}"
 
 

@@ -17,6 +17,7 @@ from services.operators.adapters.writer import Superseded, writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.records.letter_key import LetterKey
 
 Action = Literal["dry-run", "replay", "dismiss"]
 ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss")
@@ -32,7 +33,7 @@ class Job:
 
     number: int
     action: Action
-    ids: Sequence[str]
+    keys: Sequence[LetterKey]
     order: ReplayOrder
     replay_form: ReplayForm
     done: int = 0
@@ -63,7 +64,7 @@ class Jobs:
     ) -> Job:
         """Begin; the job tells how it goes."""
         number = max(self._jobs, default=0) + 1
-        job = Job(number, action, [letter.id for letter in letters], order, replay_form)
+        job = Job(number, action, [letter.key for letter in letters], order, replay_form)
         self._jobs[number] = job
         self._jobs.pop(number - KEPT, None)
         task = asyncio.create_task(self._run(job))
@@ -103,7 +104,7 @@ class Jobs:
 
     async def _dry_run(self, job: Job) -> None:
         async for letter, outcome in self._prepared(job, list(self._letters(job))):
-            job.forecast.take(letter.id, outcome)
+            job.forecast.take(letter.key, outcome)
             job.done += 1
             await asyncio.sleep(0)  # let the pages in
 
@@ -112,7 +113,7 @@ class Jobs:
             await self._feed.catch_up_with_dead_letters()
             async for step in replaying(writer, self._prepared(job, self._open(job))):
                 for letter, outcome in step.outcomes:
-                    job.forecast.take(letter.id, outcome)
+                    job.forecast.take(letter.key, outcome)
                     job.done += 1
 
     def _prepared(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
@@ -129,7 +130,7 @@ class Jobs:
         return [letter for letter in self._letters(job) if letter.status == "open"]
 
     def _letters(self, job: Job) -> Iterator[DeadLetterRow]:
-        found = map(self._feed.state.dead_letters.get, job.ids)
+        found = map(self._feed.state.dead_letters.get, job.keys)
         return (letter for letter in found if letter is not None)
 
     def _time(self) -> datetime:

@@ -28,7 +28,13 @@ async def dismissing(
         await writer.commit(
             [
                 Change(
-                    Dismissed(dead_letter_id=letter.id, by=by, reason=reason, at=at),
+                    Dismissed(
+                        dead_letter_id=letter.id,
+                        workflow_id=letter.workflow_id,
+                        by=by,
+                        reason=reason,
+                        at=at,
+                    ),
                     letter.place.partition,
                 )
                 for letter in step

@@ -36,6 +36,7 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place, Stored
 from services.operators.records.summary import summarize
 
@@ -77,11 +78,11 @@ async def prepared_replays(
 async def prepared_repairs(
     bus: Bus,
     letters: Collection[DeadLetterRow],
-    repaired: Mapping[str, bytes],
+    repaired: Mapping[LetterKey, bytes],
     order: ReplayOrder,
     now: Callable[[], datetime],
 ) -> AsyncIterator[Prepared]:
-    """How each dead letter ends with its repaired record, found by the dead letter's id.
+    """How each dead letter ends with its repaired record.
 
     Nothing is written. Raises BusUnavailable.
     """
@@ -89,7 +90,7 @@ async def prepared_repairs(
         if isinstance(body, Rejection):
             yield letter, body
         else:
-            yield letter, prepare_repair(body, repaired[letter.id], order, now())
+            yield letter, prepare_repair(body, repaired[letter.key], order, now())
 
 
 async def replaying(

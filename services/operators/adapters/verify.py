@@ -71,8 +71,8 @@ async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
             for stored in batch:
                 claims.take(stored)
         total.replays.made |= claims.replays.made
-    for (letter_id, _), found in total.replays.not_published():
-        if whole or not _OF_A_PLACE.search(letter_id):
+    for link, found in total.replays.not_published():
+        if whole or not _OF_A_PLACE.search(link.dead_letter_id):
             total.breaks.append(found)
 
 

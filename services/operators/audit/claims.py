@@ -13,7 +13,7 @@ from answerbus.private.ledger import AccountRecord, Skipped
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES
 from services.operators.audit.findings import AuditFinding
-from services.operators.audit.replay_links import ReplayLinks
+from services.operators.audit.replay_links import ReplayLink, ReplayLinks
 from services.operators.audit.step_verification import RunEnded
 from services.operators.records.event_parts import ReplaySummary, SpentSummary
 from services.operators.records.event_summary import (
@@ -125,7 +125,8 @@ class ClaimedSpending:
             expected = workflow_account(workflow_id)
         else:
             expected = replay_account(workflow_id, replay.dead_letter_id)
-            self.replays.claim(replay.dead_letter_id, request_id, account.id, place)
+            link = ReplayLink(workflow_id, replay.dead_letter_id, request_id)
+            self.replays.claim(link, account.id, place)
         if account.id != expected:
             self.foreign.append(_foreign(account.id, place, f"{expected}, its own"))
 

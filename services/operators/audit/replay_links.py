@@ -2,30 +2,37 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from answerbus.topics import Topic
 from services.operators.audit.findings import AuditFinding
 from services.operators.records.event_summary import ReplayedSummary
 from services.operators.records.stored import Place
 
-Link = tuple[str, str]  # of a dead letter to the request that it became
+
+class ReplayLink(NamedTuple):
+    """Of a dead letter to the request that it became; older actions do not name its workflow."""
+
+    workflow_id: str | None
+    dead_letter_id: str
+    request_id: str
 
 
 @dataclass(slots=True)
 class ReplayLinks:
     """Letters stand in the partition of their record, so those of all partitions are compared."""
 
-    made: set[Link] = field(default_factory=set)
-    claimed: dict[Link, AuditFinding] = field(default_factory=dict)
+    made: set[ReplayLink] = field(default_factory=set)
+    claimed: dict[ReplayLink, AuditFinding] = field(default_factory=dict)
 
     def take(self, event: ReplayedSummary) -> None:
-        self.made.add((event.dead_letter_id, event.request_id))
+        self.made.add(ReplayLink(event.workflow_id, event.dead_letter_id, event.request_id))
 
-    def claim(self, letter_id: str, request_id: str, account_id: str | None, place: Place) -> None:
+    def claim(self, link: ReplayLink, account_id: str | None, place: Place) -> None:
         """What a terminal event says of its request."""
-        expected = f"a `replayed` event of {letter_id} that names {request_id}"
+        expected = f"a `replayed` event of {link.dead_letter_id} that names {link.request_id}"
         found = AuditFinding("not_replayed", account_id, None, place, expected)
-        self.claimed.setdefault((letter_id, request_id), found)
+        self.claimed.setdefault(link, found)
 
     def ignore(self, topic: Topic) -> None:
         """Judge nothing by what this topic tells."""
@@ -37,6 +44,8 @@ class ReplayLinks:
         self.made |= other.made
         self.claimed = {**other.claimed, **self.claimed}
 
-    def not_published(self) -> Iterator[tuple[Link, AuditFinding]]:
+    def not_published(self) -> Iterator[tuple[ReplayLink, AuditFinding]]:
         """The replays that no operator made, as far as is known."""
-        return ((link, found) for link, found in self.claimed.items() if link not in self.made)
+        for link, found in self.claimed.items():
+            if self.made.isdisjoint((link, link._replace(workflow_id=None))):
+                yield link, found

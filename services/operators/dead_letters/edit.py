@@ -10,6 +10,7 @@ from answerbus.dead_letter import PatchOperation
 from answerbus.limits import KIB
 from answerbus.problems import problems_of
 from services.operators.dead_letters.patch import EditFault, patched, same
+from services.operators.records.letter_key import LetterKey
 
 OPERATIONS_MAX = 100  # of one dead letter
 EDIT_BYTES_MAX = 256 * KIB  # of one dead letter's, since its Replayed keeps them
@@ -28,14 +29,18 @@ Operations = tuple[PatchOperation, ...]
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """One patch for all letters, or one for each letter that is named; the others stay as is."""
+    """One patch for all letters, or one for each letter that is named; the others stay as is.
+
+    Letters are named by id or by `<id>@<workflow>`.
+    """
 
     for_all: Operations = ()
     by_letter: Mapping[str, Operations] = field(default_factory=dict)
 
-    def of(self, letter_id: str) -> Operations:
+    def of(self, letter: LetterKey) -> Operations:
         """The operations on one dead letter's request."""
-        return self.by_letter.get(letter_id, self.for_all)
+        by_id = self.by_letter.get(letter.dead_letter_id, self.for_all)
+        return self.by_letter.get(letter.text, by_id)
 
 
 def edits_of(text: bytes) -> Edits | EditFault:

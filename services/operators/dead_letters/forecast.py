@@ -16,6 +16,7 @@ from services.operators.dead_letters.prepare_replay import (
     ReplayOrder,
 )
 from services.operators.dead_letters.row import NOTHING, Funds
+from services.operators.records.letter_key import LetterKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class RejectedGroup:
     """Dead letters that are held back for one reason, and one of them."""
 
     rejection: Rejection
-    sample: str
+    sample: LetterKey
     count: int = 0
 
 
@@ -84,7 +85,7 @@ class RejectedGroup:
 class RunForecast:
     """How one run goes on: it continues at a step, or starts over; `effects` have happened."""
 
-    letter_id: str
+    letter: LetterKey
     next_step: int
     effects: tuple[ResumedCall, ...]
     fault: str | None = None
@@ -112,13 +113,13 @@ class Forecast:
     held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
     runs: list[RunForecast] = field(default_factory=list)
 
-    def take(self, letter_id: str, outcome: PreparedReplay | Rejection) -> None:
+    def take(self, letter: LetterKey, outcome: PreparedReplay | Rejection) -> None:
         if isinstance(outcome, Rejection):
-            held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, letter_id))
+            held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, letter))
             held.count += 1
             return
         if outcome.past != NO_PAST:
-            self.runs.append(_run_forecast(letter_id, outcome))
+            self.runs.append(_run_forecast(letter, outcome))
         budget = outcome.request.budget
         self.sendable += 1
         self.worst = Funds(
@@ -133,10 +134,10 @@ class Forecast:
         return sum(held.count for held in self.held_back.values())
 
 
-def _run_forecast(letter_id: str, prepared: PreparedReplay) -> RunForecast:
+def _run_forecast(letter: LetterKey, prepared: PreparedReplay) -> RunForecast:
     resumed, past = prepared.request.resumed, prepared.past
     next_step = len(resumed.steps) + 1 if resumed else 1
-    return RunForecast(letter_id, next_step, past.effects, past.fault)
+    return RunForecast(letter, next_step, past.effects, past.fault)
 
 
 def _sum(total: int | None, more: int | None) -> int | None:

@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from types import MappingProxyType
 
 from services.operators.dead_letters.row import NOTHING, DeadLetterRow, Funds
+from services.operators.records.letter_key import LetterKey
 
 LABEL = "label:"
 
@@ -69,7 +70,7 @@ def key_of(text: str) -> Key | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Letters with the same values; `sample` is the id of the newest, times are in ms since 1970.
+    """Letters with the same values; `sample` is the newest, times are in ms since 1970.
 
     `spent` is what the accounts behind them had spent, each account counted once.
     """
@@ -78,7 +79,7 @@ class Group:
     count: int
     oldest_ms: int
     newest_ms: int
-    sample: str
+    sample: LetterKey
     spent: Funds
 
 
@@ -135,7 +136,7 @@ def _group(values: _Values, letters: _Letters) -> Group:
         len(letters),
         min(map(_AT_MS, letters)),
         newest.at_ms,
-        newest.id,
+        newest.key,
         _spent(letters),
     )
 
@@ -222,7 +223,7 @@ class _Sum:
     def group(self, values: _Values) -> Group:
         spent = Funds(self._attempts, self._tokens, self._micro_usd)
         newest = self._newest
-        return Group(values, self._count, self._oldest_ms, newest.at_ms, newest.id, spent)
+        return Group(values, self._count, self._oldest_ms, newest.at_ms, newest.key, spent)
 
 
 _RANKS: Mapping[str, Callable[[Group], int]] = MappingProxyType(

@@ -1,10 +1,11 @@
 """The dead letters of a topic as one list, with the actions on each and their effects."""
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import Literal, TypeVar, assert_never
 
+from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 from services.operators.dead_letters.row import (
     NOTHING,
@@ -25,6 +26,7 @@ from services.operators.records.event_summary import (
     RequestSummary,
     RetrySummary,
 )
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.run_summary import RunEventSummary
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -41,10 +43,10 @@ _RANK: Mapping[Ending, int] = {"pending": 0, "dead": 1, "refused": 2, "answered"
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """What came of a replay; `letter_id` is the new dead letter of one that died again."""
+    """What came of a replay; `letter` is the new dead letter of one that died again."""
 
     ending: Ending
-    letter_id: str | None = None
+    letter: LetterKey | None = None
 
 
 PENDING = ReplayOutcome("pending")
@@ -58,16 +60,29 @@ class Tried:
     cost: Funds | None = None
 
 
+Action = ReplayedSummary | DismissedSummary
+Owner = str | int  # the workflow that an action names; the partition where it names none
+_Info = TypeVar("_Info", ReplayInfo, Dismissal)
+
+
 class DeadLetterIndex:
-    """Records in, dead letters out; records may come in any order, and more than once."""
+    """Records in, dead letters out; records may come in any order, and more than once.
+
+    Older actions name no workflow: they mean the one letter of that id in their partition, and
+    none where it has several, which then must precede them.
+    """
 
     def __init__(self) -> None:
-        self._letters: dict[str, DeadLetterRow] = {}
-        self._replays: dict[str, ReplayInfo] = {}  # by letter, of letters that were not read yet
-        self._dismissals: dict[str, Dismissal] = {}  # likewise
-        self._replay_outcomes: dict[str, ReplayOutcome] = {}  # by the request that was sent
-        self._of_request: dict[str, DeadLetterRow] = {}
-        self._tried: OrderedDict[str, Tried] = OrderedDict()  # by request, without a letter so far
+        self._letters: dict[LetterKey, DeadLetterRow] = {}
+        # By partition and id; None where letters of several workflows stand there.
+        self._placed: defaultdict[int, dict[str, DeadLetterRow | None]] = defaultdict(dict)
+        # By id and owner, of letters that were not read yet.
+        self._replays: defaultdict[str, dict[Owner, ReplayInfo]] = defaultdict(dict)
+        self._dismissals: defaultdict[str, dict[Owner, Dismissal]] = defaultdict(dict)
+        self._replay_outcomes: dict[RequestKey, ReplayOutcome] = {}  # by the request that was sent
+        self._of_request: dict[RequestKey, DeadLetterRow] = {}
+        # By request, without a letter so far.
+        self._tried: OrderedDict[RequestKey, Tried] = OrderedDict()
         self._rows = RowBuilder()
         self.undecodable = 0
         self.ends: dict[int, int] = {}  # by partition, after the last letter that was taken
@@ -82,15 +97,29 @@ class DeadLetterIndex:
         """Those that were read last come first."""
         return reversed(self._letters.values())
 
-    def get(self, letter_id: str) -> DeadLetterRow | None:
-        """The dead letter of that id."""
-        return self._letters.get(letter_id)
+    def get(self, key: LetterKey) -> DeadLetterRow | None:
+        """The dead letter of that workflow and id."""
+        return self._letters.get(key)
+
+    def named(self, text: str) -> list[DeadLetterRow]:
+        """Those that are called so: `<id>@<workflow>`, or an id, which several may have."""
+        key = LetterKey.read(text)
+        if exact := self._letters.get(key) or self._letters.get(key._replace(workflow_id="")):
+            return [exact]
+        if key.workflow_id:
+            return []
+        placed = [letters[text] for letters in self._placed.values() if text in letters]
+        found = [letter for letter in placed if letter is not None]
+        if len(found) == len(placed):
+            return found
+        return [letter for letter in self if letter.id == text]
 
     def replay_outcome(self, letter: DeadLetterRow) -> ReplayOutcome | None:
         """What came of a dead letter's replay; None if there was none."""
-        return (
-            self._replay_outcomes.get(letter.replay.request_id, PENDING) if letter.replay else None
-        )
+        if (sent := letter.replay) is None:
+            return None
+        owner = letter.key.workflow_id if sent.workflow_id is None else sent.workflow_id
+        return self._replay_outcomes.get(RequestKey(owner, sent.request_id), PENDING)
 
     def take(self, record: RecordSummary) -> None:
         """Learn from a record; what is none of the events of its topic is counted."""
@@ -98,9 +127,9 @@ class DeadLetterIndex:
             case DeadLetterSummary() as event:
                 self._take_letter(event, record.place)
             case ReplayedSummary() as event:
-                self._take_replayed(event)
+                self._take_replayed(event, record.place.partition)
             case DismissedSummary() as event:
-                self._take_dismissed(event)
+                self._take_dismissed(event, record.place.partition)
             case AttemptSummary() as event:
                 self._take_attempt(event)
             case AnswerSummary() as event:
@@ -116,47 +145,65 @@ class DeadLetterIndex:
 
     def _take_letter(self, event: DeadLetterSummary, place: Place) -> None:
         self.ends[place.partition] = max(self.ends.get(place.partition, 0), place.offset + 1)
-        if event.dead_letter_id in self._letters:
+        if (key := LetterKey.of(event)) in self._letters:
             return
         letter = self._rows.row(event, place)
-        self._letters[letter.id] = letter
-        letter.replay = self._replays.pop(letter.id, None)
-        letter.dismissal = self._dismissals.pop(letter.id, None)
+        self._letters[key] = letter
+        placed = self._placed[place.partition]
+        placed[letter.id] = None if letter.id in placed else letter
+        letter.replay = _taken(self._replays, letter)
+        letter.dismissal = _taken(self._dismissals, letter)
         if letter.request_id is None:
             return
-        self._of_request[letter.request_id] = letter
-        if tried := self._tried.pop(letter.request_id, None):
+        request = RequestKey(letter.workflow_id or "", letter.request_id)
+        self._of_request[request] = letter
+        if tried := self._tried.pop(request, None):
             letter.model, letter.cost = tried.model, tried.cost
         if letter.round or not letter.has_request:
-            self._end(letter.request_id, ReplayOutcome("dead", letter.id))
+            self._end(request, ReplayOutcome("dead", key))
 
-    def _take_replayed(self, event: ReplayedSummary) -> None:
+    def _take_replayed(self, event: ReplayedSummary, partition: int) -> None:
         sent = self._rows.replay(event)
-        letter = self._letters.get(event.dead_letter_id)
-        if letter is None:
-            self._replays.setdefault(event.dead_letter_id, sent)
-        elif letter.replay is None:
-            letter.replay = sent
+        letter = self._meant(event, partition)
+        if letter is not None:
+            letter.replay = letter.replay or sent
+        elif (owner := self._owner_of(event, partition)) is not None:
+            self._replays[event.dead_letter_id].setdefault(owner, sent)
 
-    def _take_dismissed(self, event: DismissedSummary) -> None:
+    def _take_dismissed(self, event: DismissedSummary, partition: int) -> None:
         dismissal = self._rows.dismissal(event)
-        letter = self._letters.get(event.dead_letter_id)
-        if letter is None:
-            self._dismissals.setdefault(event.dead_letter_id, dismissal)
-        elif letter.dismissal is None:
-            letter.dismissal = dismissal
+        letter = self._meant(event, partition)
+        if letter is not None:
+            letter.dismissal = letter.dismissal or dismissal
+        elif (owner := self._owner_of(event, partition)) is not None:
+            self._dismissals[event.dead_letter_id].setdefault(owner, dismissal)
+
+    def _meant(self, event: Action, partition: int) -> DeadLetterRow | None:
+        """The letter of an action, if it was read and is the only one that is meant."""
+        if event.workflow_id is None:
+            return self._placed[partition].get(event.dead_letter_id)
+        key = LetterKey(event.workflow_id, event.dead_letter_id)
+        return self._letters.get(key) or self._letters.get(key._replace(workflow_id=""))
+
+    def _owner_of(self, event: Action, partition: int) -> Owner | None:
+        """Whose letter is to come; None where the letters that are there are too many."""
+        if event.workflow_id is not None:
+            return event.workflow_id
+        return None if event.dead_letter_id in self._placed[partition] else partition
 
     def _take_answer(self, event: AnswerSummary) -> None:
         if event.replay is not None:
             ending: Ending = "refused" if isinstance(event, RefusalSummary) else "answered"
-            self._end(event.request_id, ReplayOutcome(ending))
+            request = RequestKey(event.workflow_id or "", event.request_id)
+            self._end(request, ReplayOutcome(ending))
 
     def _take_attempt(self, event: AttemptSummary) -> None:
         if event.model is None:
             return
-        tried: Tried | DeadLetterRow | None = self._of_request.get(event.request_id)
+        request = RequestKey.of(event)
+        tried: Tried | DeadLetterRow | None = self._of_request.get(request)
         if tried is None:
-            tried = self._tried.setdefault(event.request_id, Tried())
+            tried = self._tried.setdefault(request, Tried())
             if len(self._tried) > RECENT_REQUESTS_MAX:
                 self._tried.popitem(last=False)
         cost = tried.cost or NOTHING
@@ -167,8 +214,22 @@ class DeadLetterIndex:
             micro_usd = (cost.micro_usd or 0) + (event.usage.micro_usd or 0)
             tried.cost = Funds(attempt, tokens, micro_usd)
 
-    def _end(self, request_id: str, outcome: ReplayOutcome) -> None:
-        """A request has one terminal; a stray record that claims its id must not hide it."""
-        known = self._replay_outcomes.get(request_id, PENDING)
-        if _RANK[outcome.ending] > _RANK[known.ending]:
-            self._replay_outcomes[request_id] = outcome
+    def _end(self, request: RequestKey, outcome: ReplayOutcome) -> None:
+        """A request has one terminal; a stray record that claims its id must not hide it.
+
+        Noted also without the workflow, which older replays of repaired records do not name.
+        """
+        for key in (request, request._replace(workflow_id="")):
+            known = self._replay_outcomes.get(key, PENDING)
+            if _RANK[outcome.ending] > _RANK[known.ending]:
+                self._replay_outcomes[key] = outcome
+
+
+def _taken(awaiting: Mapping[str, dict[Owner, _Info]], letter: DeadLetterRow) -> _Info | None:
+    """What was done about a letter before it was read; without a request, its id says enough."""
+    found = awaiting.get(letter.id)
+    if not found:
+        return None
+    own = (letter.workflow_id or "", letter.place.partition)
+    owners = own if letter.has_request else tuple(found)
+    return next((found.pop(owner) for owner in owners if owner in found), None)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.records.letter_key import LetterKey
 
 GAP_MS = 10 * 60_000  # between two letters of one action; beyond that it is another one
 
@@ -25,8 +26,8 @@ class OperatorAction:
     reason: str
     first_ms: int
     last_ms: int
+    sample: LetterKey
     letters: int = 0
-    sample: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -37,7 +38,7 @@ def operator_actions(index: DeadLetterIndex) -> list[OperatorAction]:
     for at_ms, key, letter in sorted(_actions(index), key=lambda entry: entry[0]):
         action = current.get(key)
         if action is None or at_ms - action.last_ms > GAP_MS:
-            action = current[key] = OperatorAction(*key, at_ms, at_ms, sample=letter.id)
+            action = current[key] = OperatorAction(*key, at_ms, at_ms, letter.key)
             found.append(action)
         action.letters += 1
         action.last_ms = at_ms

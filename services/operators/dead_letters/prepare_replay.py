@@ -27,6 +27,7 @@ from services.operators.dead_letters.edit import Edits, edited, replacing
 from services.operators.dead_letters.past_run import NO_PAST, PastRun
 from services.operators.dead_letters.patch import EditFault, same
 from services.operators.explain import problem_text
+from services.operators.records.letter_key import LetterKey
 from services.text.digest import text_digest
 
 ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
@@ -73,7 +74,7 @@ class ReplayOrder:
     restart: bool = False
     force: bool = False
 
-    def operations(self, letter_id: str) -> tuple[PatchOperation, ...]:
+    def operations(self, letter: LetterKey) -> tuple[PatchOperation, ...]:
         """All that is changed in a dead letter's request, as one patch, for the record, too."""
         changes: dict[str, str | int | None] = {
             "/profile": self.profile,
@@ -82,7 +83,7 @@ class ReplayOrder:
             "/budget/micro_usd": self.budget.micro_usd,
         }
         wanted = (replacing(path, value) for path, value in changes.items() if value is not None)
-        return (*self.edits.of(letter_id), *wanted)
+        return (*self.edits.of(letter), *wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def prepare_repair(
 def _edited(
     letter: DeadLetter, request: Request, order: ReplayOrder, at: datetime
 ) -> PreparedReplay | Rejection:
-    operations = order.operations(letter.dead_letter_id)
+    operations = order.operations(LetterKey.of(letter))
     before = request.model_dump(mode="json")
     after = edited(before, operations)
     if isinstance(after, EditFault):
@@ -189,6 +190,7 @@ def _prepared(
         return request
     replayed = Replayed(
         dead_letter_id=replay.dead_letter_id,
+        workflow_id=request.workflow_id,
         request_id=request.request_id,
         round=replay.round,
         by=replay.by,

@@ -13,6 +13,7 @@ from services.operators.records.event_summary import (
     DismissedSummary,
     ReplayedSummary,
 )
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place
 
 Status = Literal["open", "replayed", "dismissed"]
@@ -37,13 +38,17 @@ NOTHING = Funds(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ReplayInfo:
-    """The dead letter was replayed, as `request_id`; `at_ms` is milliseconds since 1970."""
+    """The dead letter was replayed, as `request_id`; `at_ms` is milliseconds since 1970.
+
+    `workflow_id` is that of the new request; older records do not name it.
+    """
 
     request_id: str
     round: int
     by: str
     reason: str
     at_ms: int
+    workflow_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,12 @@ class DeadLetterRow:
     replay: ReplayInfo | None = None
     dismissal: Dismissal | None = None
     agent: str | None = None
+
+    @property
+    def key(self) -> LetterKey:
+        """Its identity."""
+        named = self.workflow_id if self.has_request else None
+        return LetterKey(named or "", self.id)
 
     @property
     def status(self) -> Status:
@@ -136,7 +147,8 @@ class RowBuilder:
     def replay(self, event: ReplayedSummary) -> ReplayInfo:
         """What is kept of a Replayed."""
         by, reason = self.interned(event.by), self.interned(event.reason)
-        return ReplayInfo(event.request_id, event.round, by, reason, milliseconds(event.at))
+        at_ms, workflow_id = milliseconds(event.at), self._one_or_none(event.workflow_id)
+        return ReplayInfo(event.request_id, event.round, by, reason, at_ms, workflow_id)
 
     def dismissal(self, event: DismissedSummary) -> Dismissal:
         """What is kept of a Dismissed."""

@@ -17,7 +17,8 @@ class Selection:
 
     Each entry of `where` is a key with the value that is wanted, None for letters without one. A
     contract may be given without its version. `ids` empty is any, and so is `text`, which stands
-    in an id, a label or a problem's code, in upper or lower case. `seen` are offsets by partition,
+    in an id, a label or a problem's code, in upper or lower case. Ids may be `<id>@<workflow>`;
+    those of several workflows mean all of these. `seen` are offsets by partition,
     if any: what stands there or later is not meant, nor is another partition.
     """
 
@@ -43,7 +44,8 @@ class Selection:
         """
         found = [letter for letter in letters if letter.status in self.statuses]
         if self.ids:
-            found = [letter for letter in found if letter.id in self.ids]
+            ids = self.ids
+            found = [letter for letter in found if letter.id in ids or letter.key.text in ids]
         if self.since_ms is not None:
             found = [letter for letter in found if letter.at_ms >= self.since_ms]
         if self.until_ms is not None:

@@ -175,6 +175,7 @@ class ReplayedSummary(EventPart, frozen=True, gc=False, tag="replayed"):
     by: Reason
     reason: Reason
     at: Moment
+    workflow_id: Text | None = None
 
 
 class DismissedSummary(EventPart, frozen=True, gc=False, tag="dismissed"):
@@ -184,6 +185,7 @@ class DismissedSummary(EventPart, frozen=True, gc=False, tag="dismissed"):
     by: Reason
     reason: Reason
     at: Moment
+    workflow_id: Text | None = None
 
 
 class PrivateSummary(EventPart, frozen=True, gc=False):

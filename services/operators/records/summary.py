@@ -21,6 +21,7 @@ from services.operators.records.event_summary import (
     RetrySummary,
     SkippedSummary,
 )
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place, RetryEnded, Stored
 
 
@@ -50,7 +51,7 @@ class RecordSummary(Struct, frozen=True, gc=False):
     def workflow_id(self) -> str | None:
         """The workflow, if the record says it."""
         match self.event:
-            case ReplayedSummary() | DismissedSummary() | LaneRecordSummary() | SkippedSummary():
+            case LaneRecordSummary() | SkippedSummary():
                 return None
             case ClosedIdsSummary() | UndecodableRecord():
                 return None
@@ -76,6 +77,13 @@ class RecordSummary(Struct, frozen=True, gc=False):
                 return event.dead_letter_id
             case _:
                 return None
+
+    @property
+    def letter(self) -> LetterKey | None:
+        """The same with its workflow, if the record says it."""
+        if self.dead_letter_id is None:
+            return None
+        return LetterKey(self.workflow_id or "", self.dead_letter_id)
 
     @property
     def schema_name(self) -> SchemaName | None:

@@ -42,7 +42,7 @@ def may_concern(workflow_id: str, stored: Stored) -> bool:
     """Whether a record is worth being decoded for `timeline`: cheap, and never wrongly False.
 
     The id stands in what concerns it, unless the writer has escaped some of its characters.
-    Operators' events and the ends of retries do not name their workflow.
+    Older events of operators and ends of retries do not name their workflow.
     """
     value = stored.value
     if value is None or workflow_id.encode() in value:
@@ -103,7 +103,9 @@ def _related(
         match record.event:
             case RetryEnded(request_id=request, workflow_id=None) if request in requests:
                 yield record
-            case (Replayed() | Dismissed()) as event if event.dead_letter_id in letters:
+            case (Replayed(workflow_id=None) | Dismissed(workflow_id=None)) as event if (
+                event.dead_letter_id in letters
+            ):
                 yield record
             case ClosedRecord(workflow_id=None, closes=closed) if closed.endswith(places):
                 yield record

@@ -181,7 +181,8 @@ async def test_operators_may_act_and_the_token_says_who_they_are(token: str, nam
         assert (response.status, response.headers["Location"]) == (303, "/letters/jobs/1")
         job = here.context.jobs.get(1)
         assert job is not None
-        assert (job.action, job.ids, job.order.by) == ("replay", [LETTER], name)
+        assert (job.action, job.order.by) == ("replay", name)
+        assert [key.dead_letter_id for key in job.keys] == [LETTER]
 
 
 async def test_logging_out_ends_the_session() -> None:

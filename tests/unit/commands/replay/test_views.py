@@ -21,7 +21,7 @@ def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     assert lines[0] == "letters  cause             label:tenant"
     assert lines[1] == "1        budget_exhausted  -"
     assert lines[3] == r"1        budget_exhausted  acme\u001b[31m"
-    assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter")
+    assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter@w-0")
     assert lines[-1] == "3 dead letters in 3 groups"
 
 
@@ -59,7 +59,11 @@ def test_status_counts_letters_and_the_fates_of_replays() -> None:
         "replayed": 1,
         "fates": {"pending": 0, "answered": 0, "refused": 0, "dead": 1},
         "dead_again": [
-            {"dead_letter_id": "r-2.dead-letter", "new_letter": "r-2.replay.1.dead-letter"}
+            {
+                "dead_letter_id": "r-2.dead-letter",
+                "workflow_id": "w-0",
+                "new_letter": "r-2.replay.1.dead-letter",
+            }
         ],
     }
 

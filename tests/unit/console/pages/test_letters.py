@@ -11,6 +11,7 @@ from services.console.tasks.jobs import Job
 from services.console.views.replay_form import ReplayForm
 from services.operators.dead_letters.moment import as_text
 from services.operators.dead_letters.prepare_replay import ReplayOrder
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
@@ -153,7 +154,7 @@ async def test_a_bulk_action_takes_no_letter_that_came_after_its_page(page: str)
     assert "Replay or dismiss 3 letters" in plan
     assert response.status == 303
     assert job is not None
-    assert sorted(job.ids) == [f"bad-{n}.dead-letter" for n in range(3)]
+    assert sorted(job.keys) == [(f"order-bad-{n}", f"bad-{n}.dead-letter") for n in range(3)]
 
 
 async def test_what_died_again_is_listed_by_the_run() -> None:
@@ -166,34 +167,81 @@ async def test_what_died_again_is_listed_by_the_run() -> None:
         "edited": False,
     }
     asked = {**body_of("dead_letter/budget_exhausted_attempts")["request"], "replay": replay}
-    sent = stored("replayed/unchanged", dead_letter_id="bad-0.dead-letter", request_id=again)
+    sent = stored(
+        "replayed/unchanged",
+        dead_letter_id="bad-0.dead-letter",
+        workflow_id="order-bad-0",
+        request_id=again,
+    )
     died = stored(
         "dead_letter/budget_exhausted_attempts",
         offset=50,
         dead_letter_id=f"{again}.dead-letter",
         request_id=again,
+        workflow_id="order-bad-0",
         request=asked,
         round=1,
     )
     async with site(*some(), sent, died) as here:
-        for number, ids in ((1, ["bad-0.dead-letter"]), (2, ["slow-0.dead-letter"])):
-            order = ReplayOrder("x", "y")
-            job = Job(number, "replay", ids, order, ReplayForm(), finished=True)
+        for number, name in ((1, "bad-0"), (2, "slow-0")):
+            keys, order = [LetterKey(f"order-{name}", f"{name}.dead-letter")], ReplayOrder("x", "y")
+            job = Job(number, "replay", keys, order, ReplayForm(), finished=True)
             here.context.jobs._jobs[number] = job
         page = await text_of(here, "/letters/jobs/1")
         listed = await text_of(here, "/letters/list?again=1&status=any")
         none = await text_of(here, "/letters/list?again=2&status=any")
 
     assert 'href="/letters/list?again=1&amp;status=any">1</a>' in page
-    assert re.findall(r'name="id" value="([^"]+)"', listed) == [f"{again}.dead-letter"]
+    assert re.findall(r'name="id" value="([^"]+)"', listed) == [f"{again}.dead-letter@order-bad-0"]
     assert "No dead letters." in none
+
+
+async def test_an_id_of_several_workflows_is_listed_and_none_is_chosen() -> None:
+    name = "bad-0.dead-letter"
+    again = stored(
+        "dead_letter/budget_exhausted_attempts",
+        offset=50,
+        dead_letter_id=name,
+        request_id="bad-0",
+        workflow_id="another",
+    )
+    dismissed = stored("dismissed/dismissed", offset=51, dead_letter_id=name, workflow_id="another")
+    async with site(*some(), again, dismissed) as here:
+        cookie = await here.log_in(OPERATOR)
+        for address in (f"/letters/one?id={name}", f"/find?q={name}"):
+            response = await here.get(address, cookie)
+            assert response.status == 303
+            listed = response.headers["Location"]
+            assert listed == f"/letters/list?q={name}&status=any"
+        names = re.findall(r'name="id" value="([^"]+)"', await text_of(here, listed))
+        shown = [await here.get(f"/letters/one?id={quote(one)}", cookie) for one in sorted(names)]
+        pages = [await one.text() for one in shown]
+        fields = fields_of(pages[1], "/letters/jobs")
+        act = {**fields, "action": "dry-run"}
+        unclear = await here.post("/letters/jobs", {**act, "id": name}, cookie)
+        edit = f'{{"{name}": []}}'
+        unclear_edit = await here.post("/letters/jobs", {**act, "new-edit": edit}, cookie)
+        chosen = await here.post("/letters/jobs", act, cookie)
+        job = here.context.jobs.get(1)
+
+    assert sorted(names) == [f"{name}@another", f"{name}@order-bad-0"]
+    assert ["Dismissed by" in page for page in pages] == [True, False]
+    assert (unclear.status, unclear_edit.status, chosen.status) == (400, 400, 303)
+    assert job is not None
+    assert job.keys == [("order-bad-0", name)]
 
 
 async def test_a_replay_says_what_these_requests_cost_before() -> None:
     usage = {"input_tokens": 1_000, "output_tokens": 200, "micro_usd": 250_000}
     async with site(*some()) as here:
         for number in range(3):
-            record = stored("attempt/retry", request_id=f"bad-{number}", attempt=1, usage=usage)
+            record = stored(
+                "attempt/retry",
+                request_id=f"bad-{number}",
+                workflow_id=f"order-bad-{number}",
+                attempt=1,
+                usage=usage,
+            )
             here.context.feed.state.dead_letters.take(summarize(record))
         cookie = await here.log_in(OPERATOR)
         text = await (await here.get("/letters/list?q=bad", cookie)).text()

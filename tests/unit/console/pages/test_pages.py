@@ -76,6 +76,7 @@ def records() -> list[Stored]:
             "replayed/edited",
             offset=2,
             dead_letter_id=LETTER,
+            workflow_id=SCRIPT_TEXT,
             by=SCRIPT_TEXT,
             reason=SCRIPT_TEXT,
             edit=[{"op": "replace", "path": "/context/instructions", "value": SAID}],

@@ -29,18 +29,21 @@ def test_a_foreign_record_with_the_name_of_our_event_is_none(example: str) -> No
 
 def test_the_state_keeps_a_tail_without_the_ledger_and_finds_operators_deeds() -> None:
     state = ConsoleState()
-    state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
-    state.take(stored("replayed/unchanged", offset=1, dead_letter_id="x.dead-letter"))
+    state.take(stored("dead_letter/unknown_profile", dead_letter_id="x"))
+    for n, workflow_id in ((1, None), (2, "order-4711")):
+        one = stored("replayed/unchanged", offset=n, dead_letter_id="x", workflow_id=workflow_id)
+        state.take(one)
     state.take(stored("account/busy"))
     for n in range(TAIL_RECORDS):
         state.take(stored("result/dep_bump", NOON_MS + n, offset=n))
 
     assert len(state.tail()) == TAIL_RECORDS
     assert [seen.at_ms for seen in state.tail()[:2]] == [NOON_MS + 299, NOON_MS + 298]
-    assert state.records == TAIL_RECORDS + 3
-    assert [dead_letter.id for dead_letter in state.dead_letters] == ["x.dead-letter"]
+    assert state.records == TAIL_RECORDS + 4
+    assert [dead_letter.id for dead_letter in state.dead_letters] == ["x"]
 
-    assert state.workflows.find("letter\0x.dead-letter") == [Place(DEAD_LETTERS, 0, 1)]
+    assert state.workflows.find("letter\0x") == [Place(DEAD_LETTERS, 0, 1)]
+    assert Place(DEAD_LETTERS, 0, 2) in state.workflows.find("order-4711")
 
 
 def test_groups_are_counted_again_when_letters_have_changed_and_only_then() -> None:

@@ -14,7 +14,12 @@ from tests.unit.operators.stored_examples import stored
 def attempt(request_id: str, number: int, offset: int = 0) -> Stored:
     usage: dict[str, Any] = {"input_tokens": 100, "output_tokens": 20, "micro_usd": 50}
     found = stored(
-        "attempt/retry", offset=offset, request_id=request_id, attempt=number, usage=usage
+        "attempt/retry",
+        offset=offset,
+        request_id=request_id,
+        workflow_id="w-0",
+        attempt=number,
+        usage=usage,
     )
     assert found.topic is ATTEMPTS
     return found

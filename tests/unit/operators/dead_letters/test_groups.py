@@ -17,6 +17,7 @@ from services.operators.dead_letters.groups import (
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import Funds
 from services.operators.dead_letters.selection import Selection, select
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place
 from tests.unit.operators.dead_letters.examples import at, folded, letter_body, replayed_body
 
@@ -52,11 +53,25 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             2,
             NOW_MS,
             NOW_MS + HOUR_MS,
-            "r-1.dead-letter",
+            LetterKey("w-1", "r-1.dead-letter"),
             Funds(1, 10, 0),
         ),
-        Group(("budget_exhausted", "zeta"), 1, NOW_MS, NOW_MS, "r-4.dead-letter", Funds(1, 10, 0)),
-        Group(("deadline_passed", "acme"), 1, NOW_MS, NOW_MS, "r-3.dead-letter", Funds(1, 10, 0)),
+        Group(
+            ("budget_exhausted", "zeta"),
+            1,
+            NOW_MS,
+            NOW_MS,
+            LetterKey("w-3", "r-4.dead-letter"),
+            Funds(1, 10, 0),
+        ),
+        Group(
+            ("deadline_passed", "acme"),
+            1,
+            NOW_MS,
+            NOW_MS,
+            LetterKey("w-2", "r-3.dead-letter"),
+            Funds(1, 10, 0),
+        ),
     ]
 
 
@@ -126,7 +141,10 @@ def test_what_is_no_key_is_none(text: str) -> None:
             Selection(where=((Key("label:", "tenant"), "acme"), (Key("workflow"), "w-1"))),
             ["r-2", "r-1"],
         ),
-        (Selection(ids=frozenset({"r-1.dead-letter", "r-4.dead-letter"})), ["r-1"]),
+        (
+            Selection(ids=frozenset({"r-1.dead-letter", "r-4.dead-letter@w-3"})),
+            ["r-1"],
+        ),
         (Selection(statuses=frozenset({"replayed"})), ["r-4"]),
         (Selection(statuses=frozenset({"open", "replayed"})), ["r-2", "r-3", "r-4", "r-1"]),
         (Selection(since_ms=NOW_MS + 1), ["r-1"]),

@@ -16,6 +16,7 @@ from services.operators.dead_letters.index import (
     ReplayOutcome,
 )
 from services.operators.dead_letters.row import Dismissal, Funds, ReplayInfo
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place
 from services.operators.records.summary import summarize
 from tests.unit.operators.dead_letters.examples import (
@@ -108,7 +109,11 @@ REPLAY = {
     "edited": False,
 }
 AGAIN = letter_body("r-1.replay.1", round=1, request={"replay": REPLAY})
-CONFLICTING = {**example("dead_letter", "conflicting_id"), "request_id": "r-1.replay.1"}
+CONFLICTING = {
+    **example("dead_letter", "conflicting_id"),
+    "request_id": "r-1.replay.1",
+    "workflow_id": "w-0",
+}
 
 
 @pytest.mark.parametrize(
@@ -116,18 +121,29 @@ CONFLICTING = {**example("dead_letter", "conflicting_id"), "request_id": "r-1.re
     [
         ([], ReplayOutcome("pending")),
         (
-            [{**example("result", "replayed"), "request_id": "r-1.replay.1"}],
+            [{**example("result", "replayed"), "request_id": "r-1.replay.1", "workflow_id": "w-0"}],
             ReplayOutcome("answered"),
         ),
         (
-            [{**example("refusal", "by_model"), "request_id": "r-1.replay.1", "replay": REPLAY}],
+            [
+                {
+                    **example("refusal", "by_model"),
+                    "request_id": "r-1.replay.1",
+                    "workflow_id": "w-0",
+                    "replay": REPLAY,
+                }
+            ],
             ReplayOutcome("refused"),
         ),
-        ([AGAIN], ReplayOutcome("dead", "r-1.replay.1.dead-letter")),
-        ([CONFLICTING], ReplayOutcome("dead", str(CONFLICTING["dead_letter_id"]))),
+        ([AGAIN], ReplayOutcome("dead", LetterKey("w-0", "r-1.replay.1.dead-letter"))),
+        ([CONFLICTING], ReplayOutcome("dead", LetterKey("", CONFLICTING["dead_letter_id"]))),
         (
             [
-                {**example("result", "replayed"), "request_id": "r-1.replay.1"},
+                {
+                    **example("result", "replayed"),
+                    "request_id": "r-1.replay.1",
+                    "workflow_id": "w-0",
+                },
                 CONFLICTING,
             ],
             ReplayOutcome("answered"),
@@ -138,7 +154,7 @@ CONFLICTING = {**example("dead_letter", "conflicting_id"), "request_id": "r-1.re
 def test_what_came_of_a_replay(terminals: list[JsonObject], outcome: ReplayOutcome) -> None:
     for order in itertools.permutations([letter_body(), replayed_body(), *terminals]):
         letters = folded(*order)
-        letter = letters.get("r-1.dead-letter")
+        letter = letters.get(LetterKey("w-0", "r-1.dead-letter"))
 
         assert letter is not None
         assert letters.replay_outcome(letter) == outcome
@@ -146,7 +162,7 @@ def test_what_came_of_a_replay(terminals: list[JsonObject], outcome: ReplayOutco
 
 def test_models_come_from_the_attempts_before_and_after_the_letter() -> None:
     attempt = example("attempt", "retry")
-    one = stored({**attempt, "request_id": "r-1"})
+    one = stored({**attempt, "request_id": "r-1", "workflow_id": "w-0"})
     two = stored(letter_body())
     for order in ((one, two), (two, one)):
         letters = DeadLetterIndex()
@@ -160,7 +176,7 @@ def test_models_of_requests_without_a_dead_letter_are_dropped() -> None:
     letters = DeadLetterIndex()
     attempt = example("attempt", "result")
     for n in range(RECENT_REQUESTS_MAX + 1):
-        letters.take(summarize(stored({**attempt, "request_id": f"r-{n}"})))
+        letters.take(summarize(stored({**attempt, "request_id": f"r-{n}", "workflow_id": "w-0"})))
     for n in (0, 1):
         letters.take(summarize(stored(letter_body(f"r-{n}"))))
 

@@ -21,6 +21,7 @@ from services.operators.dead_letters.prepare_replay import (
     ReplayOrder,
     prepare_replay,
 )
+from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Stored
 from services.records.resumed_steps import run_resumed
 from tests.unit.operators.audit.test_step_verification import a_run, chained, changed
@@ -66,7 +67,7 @@ def test_steps_and_ends_of_calls_are_taken_over() -> None:
 
 def test_a_dry_run_says_at_which_step_it_goes_on_and_what_has_happened() -> None:
     forecast = Forecast()
-    forecast.take("letter", prepared(found=past(deliveries={})))
+    forecast.take(LetterKey("w", "letter"), prepared(found=past(deliveries={})))
     (run,) = forecast.runs
 
     assert run.text() == "goes on at step 3, 3 calls of tools with effects done"
@@ -77,7 +78,7 @@ def test_to_start_over_names_each_tool_with_effects_that_has_run() -> None:
     order = ReplayOrder("ops", "again", restart=True)
     forecast = Forecast()
     replay = prepared(order, found=past(deliveries={}))
-    forecast.take("letter", replay)
+    forecast.take(LetterKey("w", "letter"), replay)
 
     assert replay.request.resumed is None
     named = "orders.get_order (timed_out); orders.get_order (ok); orders.get_order (ok)"

@@ -25,6 +25,7 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.row import Funds
+from services.operators.records.letter_key import LetterKey
 from tests.unit.operators.dead_letters.examples import example, letter_event
 from tests.unit.worker.builders import NOW, body
 
@@ -78,6 +79,7 @@ def test_a_letter_becomes_another_request_that_knows_where_it_comes_from() -> No
     assert found.request == Request.model_validate_json(json.dumps(expected))
     assert found.replayed == Replayed(
         dead_letter_id="r-1.dead-letter",
+        workflow_id="w-0",
         request_id="r-1.replay.1",
         round=1,
         by="ops@acme",
@@ -309,10 +311,16 @@ def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
     forecast = Forecast()
     for n in range(3):
         letter = letter_event(f"r-{n}", request={"budget": {"attempts": 2, "tokens": 100}})
-        forecast.take(letter.dead_letter_id, prepared(letter))
+        forecast.take(LetterKey.of(letter), prepared(letter))
     for n in range(2):
-        forecast.take(f"held-{n}", Rejection("rounds", "It was replayed 5 times already"))
+        forecast.take(
+            LetterKey("w", f"held-{n}"), Rejection("rounds", "It was replayed 5 times already")
+        )
 
     assert (forecast.sendable, forecast.worst) == (3, Funds(6, 300, None))
     (held,) = forecast.held_back.values()
-    assert (held.sample, held.count, forecast.held_back_count) == ("held-0", 2, 2)
+    assert (held.sample, held.count, forecast.held_back_count) == (
+        LetterKey("w", "held-0"),
+        2,
+        2,
+    )

@@ -82,13 +82,16 @@ def words(record: DecodedRecord) -> str:
         (
             "replayed/unchanged",
             (
-                f"replayed           - {REQUEST_ID}.replay.2 as {REQUEST_ID}.replay.2 by "
+                f"replayed           order-4711 {REQUEST_ID}.replay.2 as {REQUEST_ID}.replay.2 by "
                 "ops@acme.example: the provider is well again"
             ),
         ),
         (
             "dismissed/dismissed",
-            f"dismissed          - {REQUEST_ID}.dead-letter by ops@acme.example: customer gone",
+            (
+                f"dismissed          order-4711 {REQUEST_ID}.dead-letter by ops@acme.example: "
+                "customer gone"
+            ),
         ),
         (
             "unvalidated_result/invalid",

@@ -1,0 +1,46 @@
+"""The identity of a dead letter: its own id is unique only within its workflow."""
+
+from typing import NamedTuple, Protocol, Self
+
+SEPARATOR = "@"  # no id of a dead letter contains it, so that the first one ends the id
+
+
+class OfLetter(Protocol):
+    """A dead letter, whole or in short."""
+
+    @property
+    def dead_letter_id(self) -> str:
+        """Made of the request's id, which another workflow may use, too; or of a position."""
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The workflow, if the letter names it."""
+
+    @property
+    def request(self) -> object | None:
+        """The request; None if the record is none."""
+
+
+class LetterKey(NamedTuple):
+    """The workflow and the dead letter; without a request the position is enough: no workflow."""
+
+    workflow_id: str
+    dead_letter_id: str
+
+    @classmethod
+    def of(cls, letter: OfLetter) -> Self:
+        """The dead letter itself."""
+        named = letter.workflow_id if letter.request is not None else None
+        return cls(named or "", letter.dead_letter_id)
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """From `text`; an id alone has no workflow."""
+        dead_letter_id, _, workflow_id = text.partition(SEPARATOR)
+        return cls(workflow_id, dead_letter_id)
+
+    @property
+    def text(self) -> str:
+        """`<id>@<workflow>`, as operators give it to commands; the id alone without a workflow."""
+        at = SEPARATOR if self.workflow_id else ""
+        return f"{self.dead_letter_id}{at}{self.workflow_id}"

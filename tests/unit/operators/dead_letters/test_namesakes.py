@@ -1,0 +1,194 @@
+"""Dead letters of several workflows that use one request id: each is one of its own."""
+
+import itertools
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerbus.dead_letter import Dismissed, Replayed
+from services.commands.replay.loading import report_unavailable_ids
+from services.operators.dead_letters.edit import Edits, replacing
+from services.operators.dead_letters.index import DeadLetterIndex, ReplayOutcome
+from services.operators.dead_letters.prepare_replay import (
+    PreparedReplay,
+    ReplayOrder,
+    prepare_replay,
+)
+from services.operators.dead_letters.selection import Selection, select
+from services.operators.records.letter_key import LetterKey
+from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
+from tests.unit.operators.dead_letters.examples import (
+    JsonObject,
+    example,
+    letter_body,
+    letter_event,
+    replayed_body,
+    stored,
+)
+from tests.unit.worker.builders import NOW
+
+ID = "r-1.dead-letter"
+FATES = ("open", "dismissed", "pending", "answered", "refused", "dead")
+ENDINGS = {"answered": ("result", "replayed"), "refused": ("refusal", "by_model")}
+fates = st.sampled_from(FATES)
+partitions = st.integers(0, 1)
+
+
+def dismissed_body(workflow_id: str | None) -> JsonObject:
+    event = Dismissed(dead_letter_id=ID, workflow_id=workflow_id, by="b", reason="r", at=NOW)
+    return event.model_dump(mode="json")
+
+
+def replay_of(workflow_id: str) -> JsonObject:
+    account = f"{workflow_id}~1507d1786741"
+    return {"dead_letter_id": ID, "round": 1, "account": account, "by": "", "edited": False}
+
+
+def story(workflow_id: str, fate: str) -> list[JsonObject]:
+    """The records about the dead letter of one workflow, whose last attempt asked its model."""
+    model = {**example("attempt", "retry")["model"], "model": f"model of {workflow_id}"}
+    attempt = {**example("attempt", "retry"), "request_id": "r-1", "workflow_id": workflow_id}
+    events = [{**attempt, "model": model}, letter_body(workflow_id=workflow_id)]
+    if fate == "dismissed":
+        events.append(dismissed_body(workflow_id))
+    elif fate != "open":
+        events.append({**replayed_body(), "workflow_id": workflow_id, "reason": workflow_id})
+    replay = replay_of(workflow_id)
+    ended = {"request_id": "r-1.replay.1", "workflow_id": workflow_id, "replay": replay}
+    if fate in ENDINGS:
+        events.append({**example(*ENDINGS[fate]), **ended})
+    if fate == "dead":
+        request = {"replay": replay}
+        events.append(letter_body("r-1.replay.1", workflow_id, round=1, request=request))
+    return events
+
+
+def index_of(*records: Stored) -> DeadLetterIndex:
+    letters = DeadLetterIndex()
+    for record in records:
+        letters.take(summarize(record))
+    return letters
+
+
+def check(letters: DeadLetterIndex, workflow_id: str, fate: str) -> None:
+    letter = letters.get(LetterKey(workflow_id, ID))
+    assert letter is not None
+    assert letter.workflow_id == workflow_id
+    assert letter.model == f"model of {workflow_id}"
+    assert letter.cost is not None
+    is_replayed = fate not in ("open", "dismissed")
+    assert letter.status == ("replayed" if is_replayed else fate)
+    assert (letter.replay and letter.replay.reason) == (workflow_id if is_replayed else None)
+    again = LetterKey(workflow_id, "r-1.replay.1.dead-letter") if fate == "dead" else None
+    expected = ReplayOutcome(fate, again) if is_replayed else None  # type: ignore[arg-type]
+    assert letters.replay_outcome(letter) == expected
+
+
+@given(fates, fates, partitions, st.data())
+def test_each_is_listed_tried_replayed_dismissed_and_ended_by_itself(
+    one: str, two: str, partition: int, data: st.DataObject
+) -> None:
+    records = [
+        *(stored(event, n) for n, event in enumerate(story("w-1", one))),
+        *(stored(event, 10 + n, partition) for n, event in enumerate(story("w-2", two))),
+    ]
+    letters = index_of(*data.draw(st.permutations([*records, *records])))
+
+    check(letters, "w-1", one)
+    check(letters, "w-2", two)
+    assert len(letters.named(ID)) == 2
+    assert [letter.workflow_id for letter in letters.named(f"{ID}@w-2")] == ["w-2"]
+    assert letters.named(f"{ID}@w-3") == []
+
+
+def test_an_older_action_means_the_one_letter_of_its_partition() -> None:
+    unnamed = (replayed_body(), dismissed_body(None))
+    records = [
+        stored(letter_body(workflow_id="w-1"), 0, partition=0),
+        stored(letter_body(workflow_id="w-2"), 0, partition=1),
+        *(stored(event, 1 + n, partition=1) for n, event in enumerate(unnamed)),
+    ]
+    for order in itertools.permutations(records):
+        letters = index_of(*order)
+        one, two = (letters.get(LetterKey(workflow, ID)) for workflow in ("w-1", "w-2"))
+
+        assert one is not None
+        assert two is not None
+        assert (one.status, one.dismissal) == ("open", None)
+        assert two.status == "replayed"
+        assert two.dismissal is not None
+
+
+def test_an_older_action_on_letters_of_one_partition_means_what_was_there() -> None:
+    one, two, three = (letter_body(workflow_id=f"w-{n}") for n in (1, 2, 3))
+
+    before = index_of(stored(one), stored(replayed_body(), 1), stored(two, 2))
+    after = index_of(stored(one), stored(two, 1), stored(replayed_body(), 2), stored(three, 3))
+
+    assert [letter.status for letter in before] == ["replayed", "open"]
+    assert [letter.status for letter in after] == ["open", "open", "open"]
+
+
+RAW = {
+    **example("dead_letter", "conflicting_id"),
+    "request_id": "r-1",
+    "dead_letter_id": "t-0-7.dead-letter",
+}
+
+
+@pytest.mark.parametrize("workflow_id", [None, "w-1"])
+@pytest.mark.parametrize("replayed_in", [None, "w-1", "w-9"])
+def test_a_letter_without_a_request_is_known_by_its_place(
+    workflow_id: str | None, replayed_in: str | None
+) -> None:
+    sent = {**replayed_body(), "dead_letter_id": RAW["dead_letter_id"], "request_id": "r-1"}
+    answer = {**example("result", "replayed"), "request_id": "r-1"}
+    events: list[JsonObject] = [
+        {**RAW, "workflow_id": workflow_id},
+        {**sent, "workflow_id": replayed_in},
+        {**answer, "workflow_id": replayed_in or "w-9"},
+    ]
+    for order in itertools.permutations(events):
+        letters = index_of(*(stored(event, n) for n, event in enumerate(order)))
+        (letter,) = letters.named("t-0-7.dead-letter")
+
+        assert letter.key == LetterKey("", "t-0-7.dead-letter")
+        assert letters.replay_outcome(letter) == ReplayOutcome("answered")
+
+
+def test_commands_list_the_letters_of_an_id_of_several_workflows_and_choose_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    events = [letter_body(workflow_id=workflow_id) for workflow_id in ("w-1", "w-2")]
+    letters = index_of(*(stored(event, n) for n, event in enumerate(events)))
+
+    with pytest.raises(typer.Exit) as ended:
+        report_unavailable_ids(letters, (ID,))
+    report_unavailable_ids(letters, (f"{ID}@w-1",))
+
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"2 dead letters have the id {ID}: name one with its workflow.",
+        f"  {ID}@w-1",
+        f"  {ID}@w-2",
+    ]
+    chosen = select(letters, Selection(ids=frozenset({f"{ID}@w-2"})))
+    assert [letter.workflow_id for letter in chosen] == ["w-2"]
+
+
+def test_an_edit_names_its_letter_with_the_workflow() -> None:
+    edits = Edits(by_letter={f"{ID}@w-1": (replacing("/profile", "large"),)})
+    order = ReplayOrder("ops@acme", "why", edits)
+    prepared = [
+        prepare_replay(letter_event("r-1", workflow_id), order, NOW)
+        for workflow_id in ("w-1", "w-2")
+    ]
+
+    replayed: list[Replayed] = []
+    for found in prepared:
+        assert isinstance(found, PreparedReplay)
+        replayed.append(found.replayed)
+    assert [(one.workflow_id, len(one.edit)) for one in replayed] == [("w-1", 1), ("w-2", 0)]
