@@ -44,7 +44,7 @@ async def attempt(task: RequestTask) -> Decision | NoCall:
         if isinstance(place, NoCall):
             return place
 
-        prompt = place.plan.prompt(task.lane_request.request, task.lane_request.prior)
+        prompt = place.plan.prompt(task.lane_request.request, task.lane_request.progress.prior)
         permit = await task.spend(place.plan, prompt)
         if isinstance(permit, NoCall):
             return permit

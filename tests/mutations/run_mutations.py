@@ -16,7 +16,6 @@ from services.worker.core.run.transitions import Change
 from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.lane.state import signals
 from services.worker.lane.state.lane_state import LaneState
-from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.ports import OutRecord
 from tests.mutations.mutations import Mutation, _without
 from tests.simulation.agents import setting
@@ -72,15 +71,8 @@ def _delivered_again() -> AbstractContextManager[object]:
 
 
 def _cancels_are_not_kept() -> AbstractContextManager[object]:
-    cancel = OpenRuns.cancel
-
-    def mutated(self: OpenRuns, asked: Any, lane_requests: Any, *more: Any) -> Any:
-        written = cancel(self, asked, lane_requests, *more)
-        for lane_request in lane_requests:
-            lane_request.cancelled = None
-        return written
-
-    return mock.patch.object(OpenRuns, "cancel", mutated)
+    """Those of people; what its run ends is ended."""
+    return mock.patch.object(LaneState, "cancel_if_asked")
 
 
 @contextmanager
@@ -111,9 +103,9 @@ def _wakes_early() -> AbstractContextManager[object]:
     """A run goes on with the first of its calls that ends."""
 
     def mutated(self: LaneState, lane_request: LaneRequest) -> None:
-        self.queue.release(lane_request)
+        self.queue.signal(lane_request)
 
-    return mock.patch.object(LaneState, "release_if_answered", mutated)
+    return mock.patch.object(LaneState, "signal_if_answered", mutated)
 
 
 RUN_MUTATIONS = (

@@ -52,7 +52,7 @@ TYPED_EVERY = 50  # the schemas of all events cost as much time as everything el
 class Verdict:
     """What was wrong with one history, and the records that it left behind, also compacted ones.
 
-    `met` are the rows of the lane's table that its lanes came to.
+    `met` are the rows of their tables that its lanes and requests came to.
     """
 
     seed: int
@@ -124,7 +124,7 @@ def _judged(history: History) -> Verdict:
 
 
 def summary(seed: int, *, runs: bool = False) -> tuple[int, bool, frozenset[Pair]]:
-    """The seed, whether every promise held, and the rows of the lane's table that were met."""
+    """The seed, whether every promise held, and the rows of the tables that were met."""
     verdict = judge(seed, runs=runs)
     return seed, verdict.is_fine, verdict.met
 

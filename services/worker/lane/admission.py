@@ -174,7 +174,7 @@ class LaneAdmission:
     ) -> bool:
         """Wait for a place at the profile and in the worker; False if the request ends before."""
         request, counts = self._lane_request.request, backend.limiter.counts_tokens
-        tokens = plan.prompt(request, self._lane_request.prior).tokens_max if counts else 0
+        tokens = plan.prompt(request, self._lane_request.progress.prior).tokens_max if counts else 0
         try:
             async with self._lane.waits.limit(self._lane_request, self._seconds_left()):
                 await lease.enter(request.workflow_id, tokens, self._lane.partition)

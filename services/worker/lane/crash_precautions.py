@@ -38,7 +38,7 @@ async def prepare(lane: Lane, lane_request: LaneRequest) -> Prepared:
     async with crash_mark(lane, preparation(lane_request)):
         plan = await plan_of(lane, lane_request)
         if isinstance(plan, Plan):
-            plan.prompt(request, lane_request.prior)
+            plan.prompt(request, lane_request.progress.prior)
         return plan
 
 

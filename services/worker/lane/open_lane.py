@@ -18,7 +18,7 @@ from services.worker.lane.state.suspects import SPARE_ATTEMPTS
 from services.worker.lane.waits import Waits
 
 PACK_EVERY_S = 1.0  # a step takes up to 0.1 s of a core
-STOPPED_PER_PASS = 64  # a workflow may have thousands of requests, all cancelled at once
+ENDED_PER_PASS = 64  # a workflow may have thousands of requests, all cancelled at once
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ class OpenLane:
         """
         state = self.lane_state
         found = state.queue.wake(now)
-        for lane_request in state.runs.take_stopped(STOPPED_PER_PASS):
-            if state.queue.run_at_once(lane_request):
+        for lane_request in state.queue.take_ending(ENDED_PER_PASS):
+            if state.queue.run_to_end(lane_request):
                 found.append(lane_request)
             else:
                 waits.end(lane_request)
@@ -100,7 +100,7 @@ class OpenLane:
 
     def next_moment(self, now: datetime) -> datetime | None:
         """When something is due by time alone."""
-        if self.lane_state.runs.stopped:
+        if self.lane_state.queue.has_ending:
             return now
         due = None if self.must_apply_signals(now) else self.lane_state.runs.next_moment()
         moments = self.lane_state.queue.next_moment(), due

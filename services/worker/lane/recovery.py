@@ -205,28 +205,23 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
 
 def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState) -> None:
     """Queue what is unfinished, calls in flight first."""
-    lane_requests, runs, cancels = (
-        recovered.requests(),
-        recovered.runs.runs(),
-        recovered.runs.cancels,
-    )
+    lane_requests, runs = recovered.requests(), recovered.runs.runs()
     for lane_request in lane.calls:
         if lane_request.run:  # what was not committed of it is forgotten
-            lane_request.run = runs.get(lane_request.key) or new_run(
-                lane_request.run.definition, lane_request.request
-            )
+            begun = new_run(lane_request.run.definition, lane_request.request)
+            lane_request.change_run(runs.get(lane_request.key) or begun)
         lane_state.queue.adopt(lane_request)
     known = (*lane_state.queue.requests.values(), *lane_requests)
     asking = {parent_key(lane_request.request) for lane_request in known}
     for lane_request in lane_requests:
         if lane_request.key not in lane_state.queue.requests:
             if lane_request.run and lane_request.key in asking:
-                lane_request.not_before = lane_request.deadline  # until its children are gone
+                lane_request.await_tools_first()
             lane_state.queue.put(lane_request)
             lane_state.runs.watch(lane_request)
     lane_state.queue.children.put_all(lane_state.ledger.accounts)
-    lane_state.runs.cancels = cancels
+    lane_state.cancellations.found = recovered.runs.cancels
     for lane_request in lane_state.queue.requests.values():
-        lane_state.runs.mark(lane_request)
+        lane_state.cancel_if_asked(lane_request)
     for lane_request in lane_state.queue.requests.values():
         lane_state.stop_children(lane_request)

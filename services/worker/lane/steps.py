@@ -34,9 +34,9 @@ async def plan_of(lane: Lane, lane_request: LaneRequest) -> Prepared:
     above = lane.lane_state.queue.children.parent_of(lane_request)  # it may have ended meanwhile
     if not isinstance(run, Run):
         return run
-    lane_request.run = run = (
-        run if above is None or above.run is None else within(run, above.run, depth_of(request))
-    )
+    if above is not None and above.run is not None:
+        run = within(run, above.run, depth_of(request))
+    lane_request.change_run(run)
     composed = await compose(planner, request, run, partial(_free_budget, lane, lane_request))
     if composed is not None:
         return composed

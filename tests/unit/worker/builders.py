@@ -26,7 +26,12 @@ from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
 from services.worker.core.request.admit import Arrival
-from services.worker.core.request.lane_request import LaneRequest, incoming_trace
+from services.worker.core.request.lane_request import (
+    AtOffset,
+    LaneRequest,
+    Progress,
+    incoming_trace,
+)
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.dialects import prompted
@@ -102,7 +107,8 @@ def lane_request(
     asked = request(request_id, workflow_id, **more)
     digest = canonical_digest(body(request_id, workflow_id, **more))
     trace = incoming_trace((), origin, request_id)
-    return LaneRequest(asked, digest, origin, (), 100, offset, trace)
+    stored = None if offset is None else AtOffset(offset)
+    return LaneRequest(asked, digest, origin, (), 100, trace, Progress(stored), scope=workflow_id)
 
 
 def plan(
@@ -146,10 +152,9 @@ def case(
         origin=origin,
         notes=notes,
         size_bytes=100,
-        offset=17,
         incoming_trace=incoming_trace((), origin, asked.request_id),
-        prior=prior,
-        waits=waits,
+        progress=Progress(AtOffset(17), prior, waits),
+        scope=asked.workflow_id,
     )
     spend = Spend(asked.account_id, asked.request_id, attempt, 1_000, 0, NOW)
     return replace(call(of, spend), plan=plan_ or plan())

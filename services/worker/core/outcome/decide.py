@@ -46,7 +46,9 @@ def decide(call: Call, inputs: DecisionInputs) -> Decision:
     """Decide how the request of a call goes on or ends."""
     reply = call.reply
     if call.lane_request.cancelled:
-        return _dead_letter(call, call.lane_request.prior, call.lane_request.cancelled, inputs)
+        return _dead_letter(
+            call, call.lane_request.progress.prior, call.lane_request.cancelled, inputs
+        )
     match reply:
         case replies.Answered():
             return _answered(call, reply.content, inputs)
@@ -61,7 +63,7 @@ def decide(call: Call, inputs: DecisionInputs) -> Decision:
             return _wait(call, replies.failure_of(reply), inputs)
         case replies.Rejected(scope="request"):
             cause = dead_letter.Rejected(status=reply.status, code=reply.code)
-            return _dead_letter(call, call.lane_request.prior, cause, inputs)
+            return _dead_letter(call, call.lane_request.progress.prior, cause, inputs)
         case replies.Rejected():
             return _wait(call, failure.Unavailable(status=reply.status), inputs)
         case _:
@@ -83,7 +85,9 @@ def _answered(call: Call, content: str, inputs: DecisionInputs) -> Decision:
         case failure.Malformed() | failure.Invalid() as failed:
             return _invalid(call, content, failed, inputs)
         case TooLarge():
-            return _dead_letter(call, call.lane_request.prior, dead_letter.AnswerTooLarge(), inputs)
+            return _dead_letter(
+                call, call.lane_request.progress.prior, dead_letter.AnswerTooLarge(), inputs
+            )
         case _:
             assert_never(call.checked)
 
@@ -178,9 +182,9 @@ def _exhausted(
 
 def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Decision:
     """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
-    waits = call.lane_request.waits + 1
+    waits = call.lane_request.progress.waits + 1
     if waits > WAITS_MAX:
-        cause = dead_letter.WaitedTooOften(waits=call.lane_request.waits, failure=failed)
+        cause = dead_letter.WaitedTooOften(waits=call.lane_request.progress.waits, failure=failed)
         return _dead_letter(call, _prior(call, failed), cause, inputs)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):
@@ -188,7 +192,7 @@ def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Decisi
         delay_s = max(delay_s, failed.retry_after_s or 0.0)
     if delay_s <= WAIT_IN_MEMORY_S_MAX:
         return Wait(failed, delay_s)
-    return _retry(call, call.lane_request.prior, failed, delay_s, inputs, counted=False)
+    return _retry(call, call.lane_request.progress.prior, failed, delay_s, inputs, counted=False)
 
 
 def _retry(
@@ -210,7 +214,7 @@ def _retry(
 def _prior(call: Call, failed: failure.Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
     """The earlier attempts, and this one."""
     attempt, digest = call.spend.attempt, call.answer_digest
-    return history.with_failure(call.lane_request.prior, attempt, failed, answer, digest)
+    return history.with_failure(call.lane_request.progress.prior, attempt, failed, answer, digest)
 
 
 def _dead_letter(

@@ -99,7 +99,7 @@ def retry(
         not_before=not_before,
         deadline=call.lane_request.deadline,
         counted=counted,
-        waits=call.lane_request.waits + (0 if counted else 1),
+        waits=call.lane_request.progress.waits + (0 if counted else 1),
         failure=failed,
         prior=prior,
         account=account,
@@ -112,7 +112,7 @@ def retry(
 def _used(call: Call) -> Usage | None:
     """What goes to a run: its own attempts, or, of a child, to its parent."""
     is_told = call.lane_request.run or call.request.parent
-    return call.lane_request.used.plus(call.usage) if is_told else None
+    return call.lane_request.progress.used.plus(call.usage) if is_told else None
 
 
 def dead_letter(
@@ -128,7 +128,13 @@ def dead_letter_without_call(
 ) -> DeadLetter:
     """The end of a request that is not called again, whether or not it ever had a plan."""
     return _dead_letter(
-        lane_request, lane_request.prior, lane_request.all_notes, Usage(), cause, account, now
+        lane_request,
+        lane_request.progress.prior,
+        lane_request.all_notes,
+        Usage(),
+        cause,
+        account,
+        now,
     )
 
 
@@ -162,7 +168,11 @@ def _dead_letter(
 
 
 def _summary(lane_request: LaneRequest, usage: Usage) -> RunSummary | None:
-    return lane_request.run.summary(lane_request.used.plus(usage)) if lane_request.run else None
+    return (
+        lane_request.run.summary(lane_request.progress.used.plus(usage))
+        if lane_request.run
+        else None
+    )
 
 
 def _problems(failed: failure.Malformed | failure.Invalid) -> tuple[failure.Problem, ...]:

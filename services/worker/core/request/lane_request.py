@@ -1,8 +1,7 @@
-"""A request in a lane: its event, its position, and its history."""
+"""A request in its lane: what arrived, its state, and what came of it so far."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum, auto
 
 from answerbus.budget import Usage
 from answerbus.cause import Cancelled
@@ -17,29 +16,50 @@ from answerbus.wire import clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
 from services.worker.core.request.interned_parts import with_interned_parts
+from services.worker.core.request.life import Event, Life, State
 from services.worker.core.run.run import Run
 
 
-class Stage(Enum):
-    """Where a request stands in its lane's queue."""
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    """In the requests topic: its record keeps the committed offset of the partition back."""
 
-    WAITING = auto()  # behind another of its workflow
-    READY = auto()
-    RUNNING = auto()
-    DELAYED = auto()  # until `not_before`
-    AWAITING_BUDGET = auto()  # until a call of its account is settled
-    DONE = auto()
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class InRetries:
+    """In the retries topic, under a key."""
+
+    key: bytes
+
+
+Stored = AtOffset | InRetries | None
+"""Where a successor finds a request; None: among the records of its run, or of what asked it."""
+
+NOT_USED = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What attempts leave to the next one, since the request arrived or since its last step.
+
+    `waits` were not counted. `used` is what the attempts of a run, or of a child, have used.
+    """
+
+    stored: Stored = None
+    prior: tuple[Prior, ...] = ()
+    waits: int = 0
+    used: Usage = NOT_USED
 
 
 @dataclass(slots=True, eq=False)
 class LaneRequest:
-    """One admitted request.
+    """One admitted request: what arrived, where it is in its lane, and what came of it so far.
 
-    `offset` is its place in the lane's partition while its record still holds the watermark, else
-    None. `retry_key` is that of its entry in the retries topic, if it has one, to be ended with it.
-    `incoming_trace` is the trace that upstream named, or the one that began here. `run` is there
-    once an agent works on it, and `used` is what attempts since its last step have used;
-    `cancelled` once a person has ended it.
+    `incoming_trace` is the trace that upstream named, or the one that began here. `scope` is the
+    workflow in the keys of its private records (private/runs.py). What changes is changed by the
+    methods below alone: the queue hands events on, and `run` is there once an agent works on it.
     """
 
     request: Request
@@ -47,23 +67,56 @@ class LaneRequest:
     origin: Origin
     notes: tuple[str, ...]
     size_bytes: int
-    offset: int | None
     incoming_trace: Trace
-    prior: tuple[Prior, ...] = ()
-    waits: int = 0
-    retry_key: bytes | None = None
-    not_before: datetime | None = None
-    stage: Stage = Stage.WAITING
+    progress: Progress = Progress()
+    life: Life = Life()  # noqa: RUF009 - immutable
     run: Run | None = None
-    used: Usage = field(default_factory=Usage)
-    cancelled: Cancelled | None = None
-    has_minimum: bool = False  # there may be a step after the one that it spent on last
+    scope: str | None = None
     key: RequestKey = field(init=False)
-    scope: str | None = field(init=False)  # see private/runs.py
 
     def __post_init__(self) -> None:
         self.key = RequestKey.of(self.request)
-        self.scope = self.key.workflow_id
+
+    def handle_event(
+        self,
+        event: Event,
+        *,
+        until: datetime | None = None,
+        cause: Cancelled | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Change the state, and with it what it has; `progress` is what a decision leaves."""
+        self.life = self.life.after(event, until, cause)
+        if progress is not None:
+            self.progress = progress
+
+    def add_note(self, note: str) -> None:
+        """What readers of its outcome should know of its admission."""
+        self.notes = bounded_notes((*self.notes, note))
+
+    def change_run(self, run: Run) -> None:
+        """An agent begins to work on it, or its run has become another one."""
+        self.run = run
+
+    def recover(self, run: Run | None, scope: str | None) -> None:
+        """What an opening found of it among the records of runs; it waits for its open calls."""
+        self.run, self.scope = run, scope
+        if run and run.open:
+            self.await_tools_first()
+
+    def await_tools_first(self) -> None:
+        """It was found in the middle of a step: once it is the first of its workflow, it waits."""
+        self.life = Life(until=self.deadline, then=Event.STEP)
+
+    @property
+    def state(self) -> State:
+        """Where it is in its lane."""
+        return self.life.state
+
+    @property
+    def cancelled(self) -> Cancelled | None:
+        """Why it is ending, if it is."""
+        return self.life.cause
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -116,9 +169,11 @@ def request_from_arrival(arrival: Arrival, admitted: Admitted) -> LaneRequest:
         origin=arrival.origin,
         notes=bounded_notes(tuple(unknown)),
         size_bytes=arrival.size_bytes,
-        offset=arrival.place.offset,
         incoming_trace=incoming_trace(arrival.headers, arrival.origin, admitted.request.request_id),
-        prior=bounded_prior(admitted.request.prior),
+        progress=Progress(
+            stored=AtOffset(arrival.place.offset), prior=bounded_prior(admitted.request.prior)
+        ),
+        scope=admitted.request.workflow_id,
     )
 
 
@@ -132,41 +187,39 @@ def request_from_retry(
         origin=entry.origin,
         notes=entry.notes,
         size_bytes=size_bytes,
-        offset=None,
         incoming_trace=incoming_trace(headers, entry.origin, entry.request_id),
-        prior=entry.prior,
-        waits=entry.waits,
-        retry_key=key,
-        not_before=entry.not_before,
-        used=entry.used or Usage(),
+        progress=progress_of(entry, key),
+        life=Life(until=entry.not_before, then=Event.RETRY),
+        scope=entry.request.workflow_id,
     )
 
 
-def request_from_run(record: RunRecord, size_bytes: int, headers: Headers) -> LaneRequest:
+def progress_of(entry: RetryRequest, key: bytes) -> Progress:
+    """What an entry of the retries topic says of earlier attempts."""
+    return Progress(InRetries(key), entry.prior, entry.waits, entry.used or NOT_USED)
+
+
+def request_from_run(record: RunRecord, size_bytes: int, headers: Headers, run: Run) -> LaneRequest:
     """A request whose run is open, and which the retries topic does not have."""
-    lane_request = LaneRequest(
-        request=record.request,
-        body_digest=record.body_digest,
-        origin=record.origin,
-        notes=record.notes,
-        size_bytes=size_bytes,
-        offset=None,
-        incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
-    )
-    lane_request.scope = record.workflow_id
-    return lane_request
+    found = _request_from(record, record.notes, size_bytes, headers)
+    found.recover(run, record.workflow_id)
+    return found
 
 
 def request_from_child(record: RunChildRecord, size_bytes: int, headers: Headers) -> LaneRequest:
     """A request that a run has asked, and on which no agent has worked yet."""
-    lane_request = LaneRequest(
+    return _request_from(record, (), size_bytes, headers)
+
+
+def _request_from(
+    record: RunRecord | RunChildRecord, notes: tuple[str, ...], size_bytes: int, headers: Headers
+) -> LaneRequest:
+    return LaneRequest(
         request=record.request,
         body_digest=record.body_digest,
         origin=record.origin,
-        notes=(),
+        notes=notes,
         size_bytes=size_bytes,
-        offset=None,
         incoming_trace=incoming_trace(headers, record.origin, record.request.request_id),
+        scope=record.workflow_id,
     )
-    lane_request.scope = record.workflow_id
-    return lane_request

@@ -16,15 +16,14 @@ CANCELS_KEPT = timedelta(days=1)  # of requests that were not read yet
 CANCELS_MAX = 10_000
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Cancellations:
-    """See the module. `stopped` are requests that are to end at once, wherever they stand."""
+    """See the module. `found` are their records by key, oldest first."""
 
-    partition: int = 0
-    cancels: dict[str, RunCancelRecord] = field(default_factory=dict)
-    stopped: list[LaneRequest] = field(default_factory=list)
+    partition: int
+    found: dict[str, RunCancelRecord] = field(default_factory=dict)
 
-    def cancel(
+    def add(
         self,
         control: Cancel,
         lane_requests: Sequence[LaneRequest],
@@ -32,16 +31,13 @@ class Cancellations:
         open_requests: Container[RequestKey],
         now: datetime,
     ) -> list[OutRecord]:
-        """End what is open of it, and remember it for what was published `until` then.
+        """Remember what is cancelled: these requests, and what was published `until` then.
 
         Of a workflow one record says it all, however many requests it has.
         """
-        written = self._forget_cancels(open_requests, now)
+        written = self._forget(open_requests, now)
         of_workflow = control.request_id is None or control.scope == "workflow"
-        named = {
-            control.request_id,
-            *(lane_request.request.request_id for lane_request in lane_requests),
-        }
+        named = {control.request_id, *(one.request.request_id for one in lane_requests)}
         for name in {None} if of_workflow else sorted(name for name in named if name):
             record = RunCancelRecord(
                 request_id=name,
@@ -50,57 +46,45 @@ class Cancellations:
                 reason=control.reason,
                 at=until,
             )
-            self.cancels.pop(runs_key(record), None)  # the newest stand last
-            self.cancels[runs_key(record)] = record
+            self.found.pop(runs_key(record), None)  # the newest stand last
+            self.found[runs_key(record)] = record
             written.append(records.run_event_record(record, self.partition))
-        for lane_request in lane_requests:
-            self.mark(lane_request)
         return written
 
-    def mark(self, lane_request: LaneRequest) -> None:
-        """A request that was cancelled ends, at once or when its call is home."""
-        found = self._cancel_of(lane_request)
-        lane_request.cancelled = Cancelled(by=found.by, reason=found.reason) if found else None
-        if found:
-            self.stopped.append(lane_request)
+    def cause_of(self, lane_request: LaneRequest) -> Cancelled | None:
+        """Why a request is cancelled, if it is."""
+        found = self._record_of(lane_request) if self.found else None
+        return Cancelled(by=found.by, reason=found.reason) if found else None
 
-    def stop(self, lane_request: LaneRequest, cause: Cancelled) -> None:
-        """End a request as one that was cancelled, by what its run came to."""
-        if lane_request.cancelled is None:
-            lane_request.cancelled = cause
-            self.stopped.append(lane_request)
+    def end(self, lane_request: LaneRequest) -> list[OutRecord]:
+        """The request has its outcome: a successor need not know of its cancellation."""
+        key = cancel_key(lane_request.request.request_id, lane_request.request.workflow_id)
+        return [self._null(key)] if self.found.pop(key, None) else []
 
-    def _cancel_of(self, lane_request: LaneRequest) -> RunCancelRecord | None:
+    def _record_of(self, lane_request: LaneRequest) -> RunCancelRecord | None:
         """That of the request itself, or that of its workflow if the request was there before."""
         request, published_at = lane_request.request, lane_request.origin.timestamp
-        found = self.cancels.get(cancel_key(request.request_id, request.workflow_id))
+        found = self.found.get(cancel_key(request.request_id, request.workflow_id))
         if found and published_at - found.at <= CANCELS_KEPT:
             return found
-        found = self.cancels.get(cancel_key(None, request.workflow_id))
+        found = self.found.get(cancel_key(None, request.workflow_id))
         return found if found and published_at <= found.at else None
 
-    def take_stopped(self, most: int) -> list[LaneRequest]:
-        """The requests that are to end now, so many at once."""
-        taken, self.stopped = self.stopped[:most], self.stopped[most:]
-        return taken
-
-    def _forget_cancels(
-        self, open_requests: Container[RequestKey], now: datetime
-    ) -> list[OutRecord]:
+    def _forget(self, open_requests: Container[RequestKey], now: datetime) -> list[OutRecord]:
         """Those whose requests have not come in time, and the oldest of too many.
 
         That of a request which has not ended yet stays: a successor must know of it.
         """
         forgotten: list[str] = []
-        for key, found in self.cancels.items():
+        for key, found in self.found.items():
             is_old = now - found.at > CANCELS_KEPT
-            if not is_old and len(self.cancels) - len(forgotten) < CANCELS_MAX:
+            if not is_old and len(self.found) - len(forgotten) < CANCELS_MAX:
                 break  # the oldest stand first
             about = found.request_id and RequestKey(found.workflow_id, found.request_id)
             if not about or about not in open_requests:
                 forgotten.append(key)
         for key in forgotten:
-            del self.cancels[key]
+            del self.found[key]
         return [self._null(key) for key in forgotten]
 
     def _null(self, key: str) -> OutRecord:

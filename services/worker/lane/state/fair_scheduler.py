@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from services.worker.core.limits.fair_queue import FairQueue, has_share
-from services.worker.core.request.lane_request import LaneRequest, Stage
+from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.request.life import State
 
 _Key = TypeVar("_Key")
 
@@ -22,11 +23,20 @@ class FairScheduler:
     the same profile: each has a share.
     """
 
-    running: int = 0
     running_in: Counter[str] = field(default_factory=Counter)  # by workflow
+    _running: set[LaneRequest] = field(default_factory=set)
     _running_of: Counter[str] = field(default_factory=Counter)
     _shares: Counter[tuple[str, str]] = field(default_factory=Counter)
     _ready: OrderedDict[str, FairQueue[LaneRequest]] = field(default_factory=OrderedDict)
+
+    def __contains__(self, lane_request: object) -> bool:
+        """Whether it runs."""
+        return lane_request in self._running
+
+    @property
+    def running(self) -> int:
+        """How many do."""
+        return len(self._running)
 
     @property
     def profiles(self) -> AbstractSet[str]:
@@ -41,7 +51,6 @@ class FairScheduler:
 
     def line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
         """Its turn will come; `first` of its workflow, or last."""
-        lane_request.stage = Stage.READY
         request = lane_request.request
         workflows = self._ready.setdefault(request.profile, FairQueue(_is_gone))
         workflows.put(request.workflow_id, lane_request, first=first)
@@ -55,9 +64,8 @@ class FairScheduler:
 
     def run(self, lane_request: LaneRequest) -> LaneRequest:
         """Let it run, out of turn."""
-        lane_request.stage = Stage.RUNNING
         request = lane_request.request
-        self.running += 1
+        self._running.add(lane_request)
         self.running_in[request.workflow_id] += 1
         self._running_of[request.profile] += 1
         self._shares[request.profile, request.workflow_id] += 1
@@ -66,7 +74,7 @@ class FairScheduler:
     def stop(self, lane_request: LaneRequest) -> None:
         """It runs no longer."""
         request = lane_request.request
-        self.running -= 1
+        self._running.remove(lane_request)
         _count_down(self.running_in, request.workflow_id)
         _count_down(self._running_of, request.profile)
         _count_down(self._shares, (request.profile, request.workflow_id))
@@ -85,7 +93,7 @@ class FairScheduler:
 
 
 def _is_gone(lane_request: LaneRequest) -> bool:
-    return lane_request.stage is not Stage.READY
+    return lane_request.state is not State.READY
 
 
 def _count_down(counter: Counter[_Key], key: _Key) -> None:

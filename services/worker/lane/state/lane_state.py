@@ -1,7 +1,7 @@
 """The state of a lane: changes to ledger, queue and watermark return the records to write."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from answerbus.budget import AccountState, Usage
@@ -16,7 +16,13 @@ from services.worker.core.budget.ledger import Reserved, closed_record
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
-from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.request.lane_request import (
+    AtOffset,
+    InRetries,
+    LaneRequest,
+    Progress,
+    progress_of,
+)
 from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
 from services.worker.lane.state import records
@@ -99,8 +105,8 @@ class LaneState(RecordedLane):
                 return decision, self.writing(*written, *taken, *self._goes_on(lane_request))
             case RetryRequest():
                 self._release_offset(lane_request)
-                if lane_request.retry_key not in (None, written[0].key):  # of a version before
-                    written += self._off_retries(lane_request)
+                if lane_request.progress.stored != InRetries(written[0].key or b""):
+                    written += self._off_retries(lane_request)  # a version before had another key
                 return decision, self.writing(*written, self._account(lane_request))
             case _:
                 written += self.runs.selected(call, decision, account.state, now)
@@ -124,7 +130,7 @@ class LaneState(RecordedLane):
             return decision, []
         record = records.outcome_record(decision, call.lane_request, self.partition)
         if len(record.value or b"") > VALUE_BYTES_MAX:
-            prior, cause = call.lane_request.prior, AnswerTooLarge()
+            prior, cause = call.lane_request.progress.prior, AnswerTooLarge()
             decision = events.dead_letter(call, prior, cause, account.state, now)
             record = records.outcome_record(decision, call.lane_request, self.partition)
         return decision, [record]
@@ -152,43 +158,31 @@ class LaneState(RecordedLane):
         """Let a committed decision take effect on the queue."""
         match decision:
             case Wait():
-                lane_request.waits += 1
+                before = lane_request.progress
+                self.queue.wait(lane_request, replace(before, waits=before.waits + 1))
             case NextStep():
-                lane_request.prior, lane_request.waits, lane_request.used = (), 0, Usage()
-                lane_request.retry_key, lane_request.offset = None, None
-                self.queue.hold(lane_request, lane_request.deadline)
-                self.release_if_answered(lane_request)
-                self._end_if_cancelled(lane_request)
+                self.queue.await_tools(lane_request, Progress())
+                self.signal_if_answered(lane_request)
             case RetryRequest():
-                lane_request.prior, lane_request.waits = decision.prior, decision.waits
-                lane_request.used = decision.used or Usage()
-                lane_request.retry_key, lane_request.offset = (
-                    lane_request.key.record_key().encode(),
-                    None,
-                )
-                self.queue.hold(lane_request, decision.not_before)
-                self._end_if_cancelled(lane_request)
+                progress = progress_of(decision, lane_request.key.record_key().encode())
+                self.queue.delay(lane_request, decision.not_before, progress)
             case _:
                 self._finish(lane_request)
 
     def _finish(self, lane_request: LaneRequest) -> None:
         """The last child of a run lets it go on, or end."""
         if above := self.queue.finish(lane_request):
-            self.release_if_answered(above)
-            self._end_if_cancelled(above)
+            self.signal_if_answered(above)
 
-    def release_if_answered(self, lane_request: LaneRequest) -> None:
+    def signal_if_answered(self, lane_request: LaneRequest) -> None:
         """Let a run go on whose calls have all ended; while its step is committed, after that.
 
         A child ends with the call that asked for it, and before the run goes on.
         """
         self.stop_children(lane_request)
-        if (
-            lane_request.run
-            and not lane_request.run.open
-            and not self.queue.children.of(lane_request)
-        ):
-            self.queue.release(lane_request)
+        run = lane_request.run
+        if run and not run.open and not self.queue.children.of(lane_request):
+            self.queue.signal(lane_request)
 
     def stop_children(self, lane_request: LaneRequest) -> None:
         """End the children of a run whose calls have ended, and all below them."""
@@ -196,12 +190,7 @@ class LaneState(RecordedLane):
             parent = child.request.parent
             if parent and lane_request.run and lane_request.run.open_call(parent.call_id) is None:
                 for one in (child, *self.queue.children.below(child)):
-                    self.runs.stop(one, CALL_ENDED)
-
-    def _end_if_cancelled(self, lane_request: LaneRequest) -> None:
-        """A cancellation came while its call was settled."""
-        if lane_request.cancelled:
-            self.runs.stopped.append(lane_request)
+                    self.queue.cancel(one, CALL_ENDED)
 
     def _terminal(
         self,
@@ -228,6 +217,7 @@ class LaneState(RecordedLane):
         ended = self._off_retries(lane_request)
         if lane_request.run or lane_request.cancelled or lane_request.request.parent:
             ended += self.runs.end(lane_request, now)
+            ended += self.cancellations.end(lane_request)
         progress = self.progress_record(now)
         return self.writing(
             *written,
@@ -246,7 +236,7 @@ class LaneState(RecordedLane):
         if above is None or parent is None:
             return []
         spent = children.used(lane_request, self.ledger.account(lane_request.request, now))
-        usage = outcome.run.usage if outcome.run else lane_request.used.plus(last)
+        usage = outcome.run.usage if outcome.run else lane_request.progress.used.plus(last)
         ended = ChildOutcome(parent.call_id, outcome, spent, usage)
         return self.runs.child_ended(above, ended, now)
 
@@ -258,20 +248,23 @@ class LaneState(RecordedLane):
 
     def _off_retries(self, lane_request: LaneRequest) -> list[OutRecord]:
         """The end of what the retries topic has of it."""
-        key = lane_request.retry_key
-        return [] if key is None else [records.retry_tombstone(key, self.partition)]
+        stored = lane_request.progress.stored
+        if not isinstance(stored, InRetries):
+            return []
+        return [records.retry_tombstone(stored.key, self.partition)]
 
     def _position_of(self, lane_request: LaneRequest) -> int:
         """The offset in this partition up to which the request's record may be delivered again."""
-        if lane_request.offset is not None:
-            return lane_request.offset
+        stored = lane_request.progress.stored
+        if isinstance(stored, AtOffset):
+            return stored.offset
         position = self.watermark.position  # a forwarded record stands somewhere below it
         ours = lane_request.origin.partition == self.partition
         return min(lane_request.origin.offset, position) if ours else position
 
     def _release_offset(self, lane_request: LaneRequest) -> None:
-        if lane_request.offset is not None:
-            self.watermark.finish(lane_request.offset)
+        if isinstance(stored := lane_request.progress.stored, AtOffset):
+            self.watermark.finish(stored.offset)
 
     def _account(self, lane_request: LaneRequest) -> LateRecord:
         return self._account_of(lane_request.request.account_id)

@@ -78,14 +78,18 @@ class OpenChildren:
         self._set_minimum(lane_request, reserved=reserved)
 
     def _set_minimum(self, lane_request: LaneRequest, *, reserved: bool) -> None:
-        request, lane_request.has_minimum = lane_request.request, reserved
-        reserving = self._reserving.setdefault(request.account_id, {})
+        account_id = lane_request.request.account_id
+        reserving = self._reserving.setdefault(account_id, {})
         if reserved:
             reserving[lane_request.key] = lane_request
         else:
             reserving.pop(lane_request.key, None)
         if not reserving:
-            del self._reserving[request.account_id]
+            del self._reserving[account_id]
+
+    def reserves(self, lane_request: LaneRequest) -> bool:
+        """Whether others have to leave it something."""
+        return lane_request.key in self._reserving.get(lane_request.request.account_id, ())
 
     def uncounted(self, lane_request: LaneRequest, account: Account) -> None:
         """Its last spend came to nothing: a run that has taken steps has to ask that one again."""
@@ -140,8 +144,8 @@ class OpenChildren:
             if parent and parent.cap is not None:
                 caps.append(self._cap(one, parent.cap, account, lane_request))
             one, above = above, self.parent_of(above)
-        may_wait = self.parent_of(lane_request) is None and not lane_request.has_minimum
-        return Allowance(_sum(minimums), tuple(caps), may_wait=may_wait)
+        is_needed = self.parent_of(lane_request) is not None or lane_request.key in reserving
+        return Allowance(_sum(minimums), tuple(caps), may_wait=not is_needed)
 
     def attempts_left(self, lane_request: LaneRequest, account: Account) -> int:
         """How many a request may still make, if those in flight come to nothing."""

@@ -1,4 +1,4 @@
-"""The open runs of a lane: their records, expired deadlines, and cancellations."""
+"""The open runs of a lane: what happens to them, and the records of that."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,6 @@ from answerbus.private.runs import (
     RunChildRecord,
     RunRecord,
     call_key,
-    cancel_key,
     run_key,
     step_key,
 )
@@ -34,7 +33,6 @@ from services.worker.core.run.step_record import selected
 from services.worker.core.run.transitions import Change, Written
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
-from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.ports import OutRecord
 
@@ -70,7 +68,7 @@ def _no_place(_: LaneRequest) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class OpenRuns(Cancellations):
+class OpenRuns:
     """See the module. A lane without agents has one that stays empty.
 
     `reply_topic` is where tool servers answer, `chance` makes the tokens of calls, `may_call` says
@@ -79,6 +77,7 @@ class OpenRuns(Cancellations):
     tool call that ends, by a name that is bounded.
     """
 
+    partition: int = 0
     reply_topic: str = "answerbus.tool-results.v1"
     chance: Callable[[int], bytes] = _no_chance
     may_call: Callable[[str, datetime], bool] = _always
@@ -106,7 +105,14 @@ class OpenRuns(Cancellations):
         whole = replace(call.prompt, counted_max=None)
         minimum = minimum_after(account.limit, whole.tokens_max, call.plan.worst_cost(whole))
         change = transitions.take_step(
-            run, step, call.spend.attempt, call.usage, lane_request.used, account, inputs, minimum
+            run,
+            step,
+            call.spend.attempt,
+            call.usage,
+            lane_request.progress.used,
+            account,
+            inputs,
+            minimum,
         )
         head = [] if run.own_steps else [self._head(lane_request, run)]
         return [*head, *self._apply(lane_request, change)]
@@ -135,7 +141,7 @@ class OpenRuns(Cancellations):
             return []
         run, inputs = _run_of(call.lane_request), self._inputs(call.lane_request, now)
         run, event = selected(run, call.spend.attempt, call.usage, chosen, account, inputs)
-        call.lane_request.run = run
+        call.lane_request.change_run(run)
         return [records.run_event_record(event, self.partition)]
 
     def result_came(
@@ -204,19 +210,20 @@ class OpenRuns(Cancellations):
             written += [records.run_event_record(event, self.partition) for event in events]
             written += [self._null(key) for key in _keys(lane_request, run)]
             self._report_ends(change)
-            lane_request.run = change.run  # what comes until this is committed finds no call open
+            # What arrives until this is committed finds no call open.
+            lane_request.change_run(change.run)
             self.watch(lane_request)
         elif lane_request.request.parent:
             written.append(self._null(run_key(request_id, lane_request.scope)))
-        key = cancel_key(request_id, lane_request.request.workflow_id)
-        if self.cancels.pop(key, None):
-            written.append(self._null(key))
         return written
+
+    def _null(self, key: str) -> OutRecord:
+        return records.run_tombstone(key, self.partition)
 
     def _apply(self, lane_request: LaneRequest, change: Change | None) -> list[OutRecord]:
         if change is None:
             return []
-        lane_request.run = change.run
+        lane_request.change_run(change.run)
         self._report_ends(change)
         self.watch(lane_request)
         return [self._written(lane_request, event) for event in change.written]

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 
+from answerbus.cause import Cancelled
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
-from services.worker.core.request.lane_request import LaneRequest, Stage
+from services.worker.core.request.lane_request import LaneRequest, Progress
+from services.worker.core.request.life import Event, State
 from services.worker.lane.state.deadlines import Deadlines
 from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.lane.state.fair_scheduler import FairScheduler
@@ -19,7 +21,7 @@ from services.worker.lane.state.open_children import OpenChildren
 
 @dataclass(slots=True)
 class Queue:
-    """The requests in a lane's hands, from admission to the terminal.
+    """The requests in a lane's hands, from admission to the terminal: all events of their life.
 
     A workflow's ordered requests form a chain; only its head may run, also while that waits for a
     retry. Ready requests take turns, so that neither a workflow with thousands of requests nor a
@@ -49,7 +51,8 @@ class Queue:
     )  # whose account is to be asked again
     _chains: dict[str, deque[LaneRequest]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
-    _held: DelayedRequests = field(default_factory=DelayedRequests)
+    _delayed: DelayedRequests = field(default_factory=DelayedRequests)
+    _ending: deque[LaneRequest] = field(default_factory=deque)  # that have not run since
     _deadlines: Deadlines = field(default_factory=Deadlines)
 
     def __post_init__(self) -> None:
@@ -60,6 +63,17 @@ class Queue:
 
     def put(self, lane_request: LaneRequest) -> None:
         """Take a request in, behind what its workflow already has."""
+        if self._take_in(lane_request):
+            self._admit(lane_request)
+
+    def adopt(self, lane_request: LaneRequest) -> None:
+        """Take in a request whose call is in flight; it runs at the head of its workflow."""
+        self._take_in(lane_request)
+        lane_request.handle_event(Event.REOPENED)
+        self._scheduler.run(lane_request)
+
+    def _take_in(self, lane_request: LaneRequest) -> bool:
+        """Gives whether no request of its workflow is in front of it."""
         request = lane_request.request
         self.requests[lane_request.key] = lane_request
         self.digests[lane_request.key] = lane_request.body_digest
@@ -69,29 +83,23 @@ class Queue:
         self._deadlines.add(lane_request)
         if not _is_ordered(request):
             self.children.put(lane_request)
-            self._admit(lane_request)
-            return
+            return True
         chain = self._chains.setdefault(request.workflow_id, deque())
         chain.append(lane_request)
-        if len(chain) == 1:
-            self._admit(lane_request)
-
-    def adopt(self, lane_request: LaneRequest) -> None:
-        """Take in a request whose call is in flight; it runs at the head of its workflow."""
-        self.put(lane_request)
-        self._scheduler.run(lane_request)
+        return len(chain) == 1
 
     def take(self, most: int = sys.maxsize) -> LaneRequest | None:
-        """The next request whose turn has come; it runs until `hold` or `finish`.
+        """The next request whose turn has come; it runs until it is set aside, or `finish`.
 
         At most `most` requests of one profile run.
         """
         while lane_request := self._scheduler.take(most):
+            lane_request.handle_event(Event.TURN)
             if lane_request in self._with_budget_back:
                 self._with_budget_back.discard(lane_request)
             elif (
                 lane_request.request.account_id in self._awaiting_budget
-                and not lane_request.has_minimum
+                and not self.children.reserves(lane_request)
             ):
                 self._await_budget(lane_request)  # behind those that found out
                 continue
@@ -114,9 +122,9 @@ class Queue:
         waiting = self._awaiting_budget.get(account_id, deque())
         while waiting:
             lane_request = waiting.popleft()
-            if lane_request.stage is Stage.AWAITING_BUDGET:
+            if lane_request.state is State.AWAITING_BUDGET:
                 self._with_budget_back.add(lane_request)
-                self._line_up(lane_request, first=True)
+                self._line_up(lane_request, Event.BUDGET_BACK, first=True)
                 break
         if not waiting:
             self._awaiting_budget.pop(account_id, None)
@@ -124,35 +132,73 @@ class Queue:
     def apart(self) -> list[RequestKey]:
         """The requests that are held, and could run."""
         return [
-            name for name, lane_request in self._apart.items() if lane_request.stage is Stage.READY
+            name for name, lane_request in self._apart.items() if lane_request.state is State.READY
         ]
 
     def take_apart(self, key: RequestKey) -> LaneRequest:
-        """One of `apart`, which runs until `hold` or `finish`."""
+        """One of `apart`, which runs until it is set aside, or `finish`."""
         lane_request = self._apart.pop(key)
         self._with_budget_back.discard(lane_request)
+        lane_request.handle_event(Event.TURN)
         return self._scheduler.run(lane_request)
 
-    def hold(self, lane_request: LaneRequest, not_before: datetime) -> None:
-        """Set a running request aside until then; its workflow waits with it."""
+    def wait(self, lane_request: LaneRequest, progress: Progress) -> None:
+        """A running request asks again soon, and keeps its turn."""
+        lane_request.handle_event(Event.WAITED, progress=progress)
+
+    def delay(self, lane_request: LaneRequest, until: datetime, progress: Progress) -> None:
+        """Set a running request aside until its next attempt; its workflow waits with it."""
+        self._set_aside(lane_request, Event.RETRY, until, progress)
+
+    def await_tools(self, lane_request: LaneRequest, progress: Progress) -> None:
+        """Set a running request aside until `signal`; its workflow waits with it."""
+        self._set_aside(lane_request, Event.STEP, lane_request.deadline, progress)
+
+    def _set_aside(
+        self, lane_request: LaneRequest, event: Event, until: datetime, progress: Progress
+    ) -> None:
         self._scheduler.stop(lane_request)
-        lane_request.not_before = not_before
-        self._admit(lane_request)
-        if not_before >= lane_request.deadline:  # which may have passed while it ran
+        lane_request.handle_event(event, until=until, progress=progress)
+        if lane_request.state is State.ENDING:  # cancelled while its call was settled
+            self._ending.append(lane_request)
+        else:
+            self._delayed.add(lane_request, until)
+        if until >= lane_request.deadline:  # which may have passed while it ran
             self._deadlines.add(lane_request)
 
-    def release(self, lane_request: LaneRequest) -> None:
-        """What a held request waits for is there before its moment."""
-        if self._held.release(lane_request):
-            self._make_ready(lane_request)
+    def signal(self, lane_request: LaneRequest) -> None:
+        """The last of what a run waits for has ended; of one that still runs, it says nothing."""
+        if lane_request.state is State.AWAITING_TOOLS:
+            self._delayed.release(lane_request)
+            self._line_up(lane_request, Event.SIGNAL)
 
-    def run_at_once(self, lane_request: LaneRequest) -> bool:
-        """Let a request run wherever it stands; False if it runs, is gone, or has children."""
-        if lane_request.stage in {Stage.RUNNING, Stage.DONE} or self.children.of(lane_request):
+    def cancel(self, lane_request: LaneRequest, cause: Cancelled) -> None:
+        """Let a request end, wherever it is; the first cause counts."""
+        if lane_request.state not in {State.ENDING, State.DONE}:
+            lane_request.handle_event(Event.CANCELLED, cause=cause)
+            self._ending.append(lane_request)
+
+    @property
+    def has_ending(self) -> bool:
+        """Whether `take_ending` has some."""
+        return bool(self._ending)
+
+    def take_ending(self, most: int) -> list[LaneRequest]:
+        """So many of the requests that were cancelled; see `run_to_end`."""
+        return [self._ending.popleft() for _ in range(min(most, len(self._ending)))]
+
+    def run_to_end(self, lane_request: LaneRequest) -> bool:
+        """Let a cancelled request run; False if it runs, is done, or has children."""
+        return self._run_at_once(lane_request, Event.TURN)
+
+    def _run_at_once(self, lane_request: LaneRequest, event: Event) -> bool:
+        is_done = lane_request.state is State.DONE
+        if is_done or lane_request in self._scheduler or self.children.of(lane_request):
             return False
-        self._held.release(lane_request)
+        self._delayed.release(lane_request)
         self._with_budget_back.discard(lane_request)
         self._apart.pop(lane_request.key, None)
+        lane_request.handle_event(event)
         self._scheduler.run(lane_request)
         return True
 
@@ -161,9 +207,12 @@ class Queue:
 
         Gives the run that waited for it, if it was its last child.
         """
-        had_minimum, above = lane_request.has_minimum, self.children.end(lane_request)
+        had_minimum = self.children.reserves(lane_request)
+        above = self.children.end(lane_request)
         if above:
             self._deadlines.add(above)  # it may have passed while children were open
+            if above.state is State.ENDING:
+                self._ending.append(above)
         self._let_go(lane_request)
         if had_minimum:
             self.budget_back(lane_request.request.account_id)
@@ -171,7 +220,7 @@ class Queue:
 
     def _let_go(self, lane_request: LaneRequest) -> None:
         self._scheduler.stop(lane_request)
-        lane_request.stage = Stage.DONE
+        lane_request.handle_event(Event.OUTCOME)
         request = lane_request.request
         del self.requests[lane_request.key]
         del self.digests[lane_request.key]
@@ -190,23 +239,23 @@ class Queue:
         chain.remove(lane_request)
         if not chain:
             del self._chains[request.workflow_id]
-        elif was_head and chain[0].stage is Stage.WAITING:  # else its deadline made it run before
+        elif was_head and chain[0].state is State.WAITING:  # else its deadline made it run before
             self._admit(chain[0])
 
     def wake(self, now: datetime) -> list[LaneRequest]:
         """Make due retries ready; return the requests whose deadline has passed, as running."""
-        for lane_request in self._held.due(now):
-            if not self.children.of(lane_request):  # else the last of them lets it go on
-                self._make_ready(lane_request)
+        for lane_request in self._delayed.due(now):
+            if lane_request.state is State.DELAYED:  # else what ends it lets it run
+                self._line_up(lane_request, Event.DUE)
         return [
             lane_request
             for lane_request in self._deadlines.passed(now)
-            if self.run_at_once(lane_request)
+            if self._run_at_once(lane_request, Event.DEADLINE)
         ]
 
     def next_moment(self) -> datetime | None:
         """When `wake` may have something to do."""
-        moments = (self._held.next_moment(), self._deadlines.next_moment())
+        moments = (self._delayed.next_moment(), self._deadlines.next_moment())
         return min((moment for moment in moments if moment), default=None)
 
     @property
@@ -235,28 +284,26 @@ class Queue:
     @property
     def held(self) -> int:
         """Requests that wait for their moment: retries, and runs whose tools are at work."""
-        return len(self._held)
+        return len(self._delayed)
 
     def _admit(self, lane_request: LaneRequest) -> None:
-        if lane_request.not_before is None:
-            self._make_ready(lane_request)
+        life = lane_request.life
+        if life.until is None:
+            self._line_up(lane_request, life.then)
         else:
-            lane_request.stage = Stage.DELAYED
-            self._held.add(lane_request, lane_request.not_before)
+            lane_request.handle_event(life.then, until=life.until)
+            self._delayed.add(lane_request, life.until)
 
     def _await_budget(self, lane_request: LaneRequest) -> None:
         self._scheduler.stop(lane_request)
-        lane_request.stage = Stage.AWAITING_BUDGET
+        lane_request.handle_event(Event.BUDGET_GONE)
         waiting = self._awaiting_budget.setdefault(lane_request.request.account_id, deque())
-        (waiting.appendleft if lane_request.has_minimum else waiting.append)(lane_request)
+        is_needed = self.children.reserves(lane_request)
+        (waiting.appendleft if is_needed else waiting.append)(lane_request)
 
-    def _make_ready(self, lane_request: LaneRequest) -> None:
-        lane_request.not_before = None
-        self._line_up(lane_request)
-
-    def _line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
+    def _line_up(self, lane_request: LaneRequest, event: Event, *, first: bool = False) -> None:
+        lane_request.handle_event(event)
         if self.is_held(lane_request.key):
-            lane_request.stage = Stage.READY
             self._apart[lane_request.key] = lane_request
         else:
             self._scheduler.line_up(lane_request, first=first)

@@ -11,13 +11,10 @@ from answerbus.private.ledger import ClosedOutcome
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.request.lane_request import (
-    LaneRequest,
-    bounded_notes,
-    request_from_arrival,
-)
+from services.worker.core.request.lane_request import AtOffset, LaneRequest, request_from_arrival
 from services.worker.core.run.children import adopted
 from services.worker.lane.state import records as lane_records
+from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
@@ -52,7 +49,11 @@ class RecordAdmission:
     suspects: Suspects = field(default_factory=Suspects)
     observer: Observer = field(default_factory=Observers)
     runs: OpenRuns = field(default_factory=OpenRuns)
+    cancellations: Cancellations = field(init=False)
     complete: Callable[[Admitted], Admitted] = _as_it_is
+
+    def __post_init__(self) -> None:
+        self.cancellations = Cancellations(self.partition)
 
     def admit(self, arrival: Arrival, now: datetime) -> LaneWrite | None:
         """Admit a record: queue its request, or write down its outcome at once."""
@@ -68,10 +69,9 @@ class RecordAdmission:
                 )
                 note = self.ledger.take_in(lane_request.request, arrival.place, now)
                 if note is not None:
-                    lane_request.notes = bounded_notes((*lane_request.notes, note))
-                if self.runs.cancels:
-                    self.runs.mark(lane_request)
+                    lane_request.add_note(note)
                 self.queue.put(lane_request)
+                self.cancel_if_asked(lane_request)
                 self._stop_with_parent(lane_request)
                 self.observer.taken(lane_request)
                 return None
@@ -128,17 +128,23 @@ class RecordAdmission:
             return admitted
         return replace(admitted, request=adopted(admitted.request, above.request))
 
+    def cancel_if_asked(self, lane_request: LaneRequest) -> None:
+        """A request that a person has cancelled ends, at once or when its call has ended."""
+        if cause := self.cancellations.cause_of(lane_request):
+            self.queue.cancel(lane_request, cause)
+
     def _stop_with_parent(self, lane_request: LaneRequest) -> None:
         above = self.queue.children.parent_of(lane_request)
         if above and above.cancelled:
-            self.runs.stop(lane_request, above.cancelled)
+            self.queue.cancel(lane_request, above.cancelled)
 
     def _is_held(self, arrival: Arrival) -> bool:
         """Whether this is the very record of a request that outlived a reopening."""
         if not isinstance(arrival.decoded, ReceivedRequest):
             return False
         lane_request = self.queue.requests.get(RequestKey.of(arrival.decoded.request))
-        return lane_request is not None and lane_request.offset == arrival.place.offset
+        stored = AtOffset(arrival.place.offset)
+        return lane_request is not None and lane_request.progress.stored == stored
 
     def writing(self, *records: Outgoing) -> LaneWrite:
         """Records for one transaction, with the offset of this moment."""

@@ -79,11 +79,9 @@ class RecoveredRuns:
             lane_request = listed.get(RequestKey.of(head.request))
             if lane_request is None:
                 headers, size = self._heads[name]
-                lane_request = request_from_run(head, size, headers)
-                found.append(lane_request)
-            lane_request.run, lane_request.scope = run, head.workflow_id
-            if run.open:
-                lane_request.not_before = lane_request.deadline
+                found.append(request_from_run(head, size, headers, run))
+            else:
+                lane_request.recover(run, head.workflow_id)
         return [*found, *self._children(listed)]
 
     def _children(self, listed: Mapping[RequestKey, LaneRequest]) -> Iterator[LaneRequest]:
@@ -91,7 +89,7 @@ class RecoveredRuns:
             if not isinstance(record, RunChildRecord):
                 continue
             if lane_request := listed.get(RequestKey.of(record.request)):
-                lane_request.scope = record.workflow_id
+                lane_request.recover(lane_request.run, record.workflow_id)
             else:
                 headers, size = self._heads[name]
                 yield request_from_child(record, size, headers)

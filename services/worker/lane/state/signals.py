@@ -55,7 +55,7 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
     for lane_request, found in lane_state.runs.time_passed(until, now):
         written += found
         size += sum(record.size_bytes for record in found)
-        lane_state.release_if_answered(lane_request)
+        lane_state.signal_if_answered(lane_request)
         if len(written) >= OVERDUE_RECORDS_MAX or size >= OVERDUE_BYTES_MAX:
             break  # the others are due when the lane looks again, which is at once
     return lane_state.writing(*written) if written else None
@@ -86,7 +86,7 @@ def _apply_to_call(
         return runs.progress_came(lane_request, signal, now)
     written = runs.result_came(lane_request, signal, now)
     if written:
-        lane_state.release_if_answered(lane_request)
+        lane_state.signal_if_answered(lane_request)
     return written
 
 
@@ -133,7 +133,7 @@ def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Appl
     written = lane_state.runs.approval_came(lane_request, approval, now)
     if not written:
         return _NO_EFFECT
-    lane_state.release_if_answered(lane_request)
+    lane_state.signal_if_answered(lane_request)
     return approval.decision, [lane_request.request.request_id], written
 
 
@@ -142,7 +142,10 @@ def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: dat
     if not _may_be_open(lane_state, control):
         return _NO_EFFECT
     lane_requests = _cancellable(lane_state, control, until)
-    written = lane_state.runs.cancel(control, lane_requests, until, lane_state.queue.requests, now)
+    queue, found = lane_state.queue, lane_state.cancellations
+    written = found.add(control, lane_requests, until, queue.requests, now)
+    for lane_request in lane_requests:
+        lane_state.cancel_if_asked(lane_request)
     names = [lane_request.request.request_id for lane_request in lane_requests]
     return ("cancelled" if lane_requests else "remembered"), names, written
 

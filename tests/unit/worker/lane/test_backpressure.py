@@ -115,7 +115,7 @@ def test_retries_held_by_all_lanes_shut_each_of_them() -> None:
         held = lane_request(name, name)
         other.queue.put(held)
         other.queue.take()
-        other.queue.hold(held, after(60))
+        other.queue.delay(held, after(60), held.progress)
 
     assert other.regulate() == ["pause"]
     assert one.regulate() == ["pause"]
@@ -177,7 +177,7 @@ def test_waiting_retries_keep_no_record_from_being_read_until_their_own_limit() 
         held = lane_request(f"held-{number}", f"w-{number}")
         stage.queue.put(held)
         stage.queue.take()
-        stage.queue.hold(held, after(7_200))
+        stage.queue.delay(held, after(7_200), held.progress)
     assert stage.regulate() == []
 
     stage.put("a", "b")

@@ -11,8 +11,8 @@ from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.request_key import RequestKey
 from answerbus.topics import ATTEMPTS, CONTROLS
 from services.worker.core.attempt.reply import Throttled
-from services.worker.lane.state.cancellations import CANCELS_KEPT, CANCELS_MAX
-from services.worker.lane.state.open_runs import OpenRuns
+from services.worker.lane.state.cancellations import CANCELS_KEPT, CANCELS_MAX, Cancellations
+from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.signals import SignalRecord
 from tests.unit.worker.builders import NOW, lane_request, workflow_of
 from tests.unit.worker.lane.fakes import COMMIT_S
@@ -220,12 +220,16 @@ def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes
 def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() -> None:
     count = CANCELLED_AT_ONCE_MAX + 100
     held = {RequestKey(WORKFLOW, f"r-{n}"): lane_request(f"r-{n}", WORKFLOW) for n in range(count)}
-    runs = OpenRuns()
+    cancellations, queue = Cancellations(0), Queue()
 
-    written = runs.cancel(cancel("workflow"), [*held.values()], NOW, held, NOW)
+    written = cancellations.add(cancel("workflow"), [*held.values()], NOW, held, NOW)
+    for one in held.values():
+        cause = cancellations.cause_of(one)
+        assert cause
+        queue.cancel(one, cause)
 
-    assert (len(written), len(runs.cancels)) == (1, 1)
-    taken = [runs.take_stopped(64) for _ in range(count // 64 + 1)]
+    assert (len(written), len(cancellations.found)) == (1, 1)
+    taken = [queue.take_ending(64) for _ in range(count // 64 + 1)]
     assert {len(some) for some in taken[:-1]} == {64}
     assert [one for some in taken for one in some] == [*held.values()]
 
@@ -249,24 +253,23 @@ def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
 
 
 def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:
-    runs = OpenRuns()
-    (record,) = runs.cancel(cancel(), (), NOW, {}, NOW)
+    cancellations = Cancellations(0)
+    (record,) = cancellations.add(cancel(), (), NOW, {}, NOW)
     late, second = NOW + CANCELS_KEPT + timedelta(seconds=1), timedelta(seconds=1)
 
     in_time, too_late = (lane_request("r-1", WORKFLOW, at=at) for at in (late - second, late))
-    runs.mark(in_time)
-    runs.mark(too_late)
-    assert (in_time.cancelled is None, too_late.cancelled) == (False, None)
-    ended, _ = runs.cancel(cancel(name="r-2"), (), late, {}, late)
+    causes = [cancellations.cause_of(one) for one in (in_time, too_late)]
+    assert (causes[0] is None, causes[1]) == (False, None)
+    ended, _ = cancellations.add(cancel(name="r-2"), (), late, {}, late)
     assert (ended.key, ended.value) == (record.key, None)
-    assert len(runs.cancels) == 1
+    assert len(cancellations.found) == 1
 
 
 def test_of_too_many_cancels_the_oldest_is_dropped_but_not_that_of_an_open_request() -> None:
-    runs = OpenRuns()
+    cancellations = Cancellations(0)
     is_open = {RequestKey(WORKFLOW, "r-0")}
     for number in range(CANCELS_MAX + 10):
-        runs.cancel(cancel(name=f"r-{number}"), (), NOW, is_open, NOW)
+        cancellations.add(cancel(name=f"r-{number}"), (), NOW, is_open, NOW)
 
-    kept = [one.request_id for one in runs.cancels.values()]
+    kept = [one.request_id for one in cancellations.found.values()]
     assert (len(kept), kept[:2]) == (CANCELS_MAX, ["r-0", "r-11"])

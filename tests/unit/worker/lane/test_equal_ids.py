@@ -14,6 +14,7 @@ from answerbus.topics import DEAD_LETTERS, LEDGER, RESULTS, RETRIES, RUNS
 from services.records.private_topics import private_event
 from services.worker.core.attempt.reply import TimedOut
 from services.worker.core.outcome.decision import Decision
+from services.worker.core.request.lane_request import InRetries
 from services.worker.lane.opening import RecoveredState
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import LaneWrite
@@ -120,7 +121,7 @@ def test_a_retry_under_a_key_of_before_is_ended_by_that_key() -> None:
     records = of_before("r-1", OURS)
     recovered = reopened(records)
     (lane_request,) = recovered.requests()
-    assert (lane_request.key, lane_request.retry_key) == (BOTH[0], b"r-1")
+    assert (lane_request.key, lane_request.progress.stored) == (BOTH[0], InRetries(b"r-1"))
 
     lane = lane_state(ledger=recovered.ledger)
     lane.queue.put(lane_request)
@@ -129,7 +130,8 @@ def test_a_retry_under_a_key_of_before_is_ended_by_that_key() -> None:
     _, write = settled(lane, called(lane, lane_request, TimedOut(9.0)))
 
     (again,) = reopened([*records, *kept(write)]).requests()
-    assert again.retry_key == BOTH[0].record_key().encode(), "the new key, and the old one is ended"
+    stored = InRetries(BOTH[0].record_key().encode())
+    assert again.progress.stored == stored, "the new key, and the old one is ended"
 
 
 def test_a_closed_id_under_a_key_of_before_is_known_and_ended_by_that_key() -> None:

@@ -87,7 +87,7 @@ def test_retries_come_back_in_the_order_in_which_they_first_arrived() -> None:
     recovered = restored(retry("c", 30), retry("a", 10), retry("b", 20), retry("a", 10, 99))
 
     assert names(recovered) == ["a", "b", "c"]
-    assert recovered.requests()[0].not_before == after(99), "the last word counts"
+    assert recovered.requests()[0].life.until == after(99), "the last word counts"
 
 
 def test_what_was_ended_does_not_come_back_whether_or_not_it_was_compacted() -> None:

@@ -9,7 +9,7 @@ from answerbus.topics import RETRIES
 from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, TRANSITIONS, Event, State
 from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.lane.fakes import Broker
-from tests.unit.worker.lane.noted import Pair, noted
+from tests.unit.worker.lane.noted import noted
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, context, until
@@ -145,7 +145,7 @@ class TransitionStage(Stage):
 
 
 @pytest.mark.parametrize("pair", TRANSITIONS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
-def test_a_lane_that_comes_to_a_row_ends_well(pair: Pair) -> None:
+def test_a_lane_that_comes_to_a_row_ends_well(pair: tuple[State, Event]) -> None:
     async def main() -> None:
         state, event = pair
         scene = TransitionStage(is_idle=pair in WITHOUT_CALLS)

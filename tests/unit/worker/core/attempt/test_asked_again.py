@@ -22,6 +22,7 @@ from services.worker.core.attempt.turns import Turn
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision
+from services.worker.core.request.lane_request import progress_of
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
@@ -78,14 +79,15 @@ def asked(plan: Plan, replies: Sequence[Reply], attempts: int = 1_000) -> Iterat
     """Each attempt of one request that gets these replies, until it ends."""
     of = lane_request(policy={"on_refusal": "retry"}, budget={"attempts": attempts})
     for number, reply in enumerate(replies, start=1):
-        prompt = plan.prompt(of.request, of.prior)
+        prompt = plan.prompt(of.request, of.progress.prior)
         spend = Spend("w-0", "r-1", number, 1_000, 0, NOW)
         decision = decide(checked_call(of, plan, prompt, spend, reply), around(number, attempts))
         yield prompt, decision
         if not isinstance(decision, RetryRequest):
             return
         # As after a restart: what is kept of the attempts has been written and read.
-        of.prior = RetryRequest.model_validate_json(decision.model_dump_json()).prior
+        retry = RetryRequest.model_validate_json(decision.model_dump_json())
+        of.progress = progress_of(retry, b"key")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -231,10 +233,12 @@ def test_what_the_policy_says_of_the_last_answer_holds_for_one_that_repeats_itse
     of = lane_request(policy={"at_last": "unvalidated"})
     ends: list[object] = []
     for number in (1, 2):
-        prompt, spend = plan.prompt(of.request, of.prior), Spend("w-0", "r-1", number, 9, 0, NOW)
+        prompt = plan.prompt(of.request, of.progress.prior)
+        spend = Spend("w-0", "r-1", number, 9, 0, NOW)
         call = checked_call(of, plan, prompt, spend, answered('{"n": 1}'))
         decision = decide(call, around(number, 20))
         ends.append(type(decision))
-        of.prior = decision.prior if isinstance(decision, RetryRequest) else ()
+        if isinstance(decision, RetryRequest):
+            of.progress = progress_of(decision, b"r-1")
 
     assert ends == [RetryRequest, UnvalidatedResult]

@@ -19,7 +19,7 @@ from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.history import PRIOR_BYTES_MAX
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
-from services.worker.core.request.lane_request import LaneRequest, request_from_retry
+from services.worker.core.request.lane_request import InRetries, LaneRequest, request_from_retry
 from services.worker.core.schema.resolved import Accepted
 from tests.unit.worker.builders import (
     NOW,
@@ -83,7 +83,7 @@ TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
 
 
 def retry_of(of: Call, prior: tuple[Prior, ...] | None = None) -> RetryRequest:
-    prior = of.lane_request.prior if prior is None else prior
+    prior = of.lane_request.progress.prior if prior is None else prior
     return events.retry(of, prior, INVALID, after(5), account(), NOW, counted=True)
 
 
@@ -105,17 +105,14 @@ def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(
 
     lane_request = through_the_log(retry_of(of))
 
-    assert (lane_request.request, lane_request.prior, lane_request.notes) == (
+    assert (lane_request.request, lane_request.progress.prior, lane_request.notes) == (
         asked,
-        of.lane_request.prior,
+        of.lane_request.progress.prior,
         of.notes,
     )
-    assert (lane_request.waits, lane_request.retry_key, lane_request.offset) == (
-        3,
-        lane_request.key.record_key().encode(),
-        None,
-    )
-    assert (lane_request.not_before, lane_request.deadline) == (after(5), after(3600))
+    assert lane_request.progress.waits == 3
+    assert lane_request.progress.stored == InRetries(lane_request.key.record_key().encode())
+    assert (lane_request.life.until, lane_request.deadline) == (after(5), after(3600))
     assert lane_request.incoming_trace == TRACE
     assert (lane_request.origin, lane_request.body_digest) == (
         of.lane_request.origin,

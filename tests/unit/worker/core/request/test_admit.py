@@ -233,7 +233,7 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     assert isinstance(found, Admitted)
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
     failed = builders.earlier().failure
-    prior, account = case.lane_request.prior, builders.account()
+    prior, account = case.lane_request.progress.prior, builders.account()
     retry = events.retry(case, prior, failed, NOW, account, NOW, counted=True)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)

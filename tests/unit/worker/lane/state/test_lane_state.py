@@ -19,7 +19,7 @@ from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, Wait
-from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.request.lane_request import InRetries, LaneRequest
 from services.worker.core.schema.resolved import Accepted
 from services.worker.lane.state import lane_state as lane_states
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
@@ -109,7 +109,7 @@ def test_a_result_goes_out_with_its_attempt_account_closed_entry_and_offset() ->
 def test_the_offset_waits_for_the_smallest_that_is_unfinished() -> None:
     lane = lane_state()
     first = running(lane, "r-1", 3)
-    lane.queue.hold(first, after(9))  # so that the second may run
+    lane.queue.delay(first, after(9), first.progress)  # so that the second may run
     second = running(lane, "r-2", 5, policy={"ordering": "none"})
 
     assert settled(lane, called(lane, second))[1].offset == 3
@@ -123,9 +123,9 @@ def test_a_retry_lets_its_offset_go_and_its_terminal_ends_the_list() -> None:
 
     assert isinstance(decision, RetryRequest)
     assert kinds(writing) == ["retry_request", "attempt", "account"]
-    assert (writing.offset, lane_request.offset) == (1, None)
-    assert lane_request.retry_key == lane_request.key.record_key().encode()
-    assert (lane_request.prior, lane.queue.held) == (decision.prior, 1)
+    assert writing.offset == 1
+    assert lane_request.progress.stored == InRetries(lane_request.key.record_key().encode())
+    assert (lane_request.progress.prior, lane.queue.held) == (decision.prior, 1)
 
     lane.queue.wake(decision.not_before)
     assert lane.queue.take() is lane_request
@@ -146,7 +146,7 @@ def test_a_short_wait_writes_no_more_than_the_attempt_and_its_account() -> None:
     assert kinds(writing) == ["attempt", "account"]
     attempt = json.loads(written(writing)[0].value or b"")
     assert (attempt["outcome"], attempt["counted"]) == ("released", False)
-    assert (writing.offset, lane_request.waits, lane.queue.running) == (0, 1, 1)
+    assert (writing.offset, lane_request.progress.waits, lane.queue.running) == (0, 1, 1)
     assert lane.ledger.accounts[OURS].spent == Spent()
 
 

@@ -7,8 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from answerbus.cause import Cancelled
 from answerbus.request_key import RequestKey
-from services.worker.core.request.lane_request import LaneRequest, Stage
+from services.worker.core.budget.account import Account
+from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.request.life import State
 from services.worker.lane.state.deadlines import GONE_MAX
 from services.worker.lane.state.queue import Queue
 from tests.unit.worker.builders import after, lane_request
@@ -63,7 +66,7 @@ def test_a_retry_keeps_its_workflow_waiting_and_comes_first_when_due() -> None:
     queue.put(second)
     assert queue.take() is first
 
-    queue.hold(first, after(10))
+    queue.delay(first, after(10), first.progress)
 
     assert queue.held == 1
     assert queue.next_moment() == after(10)
@@ -117,7 +120,7 @@ def test_a_deadline_that_passed_during_a_call_still_counts() -> None:
     for number in range(10):
         queue.put(lane_request(f"other-{number}", f"w-{number}"))
 
-    queue.hold(late, late.deadline)
+    queue.delay(late, late.deadline, late.progress)
 
     assert queue.wake(after(6)) == [late]
 
@@ -139,23 +142,25 @@ def test_a_run_of_many_steps_has_one_deadline() -> None:
     queue.put(one)
     for _ in range(10 * GONE_MAX):
         assert queue.take() is one
-        queue.hold(one, one.deadline)
-        queue.release(one)
+        queue.await_tools(one, one.progress)
+        queue.signal(one)
 
     assert len(queue._deadlines._heap) == 1
     assert queue.wake(one.deadline) == [one]
 
 
 def test_an_adopted_request_runs_at_the_head_of_its_workflow() -> None:
-    queue = Queue()
+    before, queue = Queue(), Queue()
     called, later = lane_request("called"), lane_request("later")
+    before.put(called)
+    assert before.take() is called
     queue.adopt(called)
     queue.put(later)
 
-    assert (called.stage, queue.running) == (Stage.RUNNING, 1)
+    assert (called.state, queue.running) == (State.RUNNING, 1)
     assert taken(queue) == []
 
-    queue.hold(called, after(1))
+    queue.delay(called, after(1), called.progress)
     queue.wake(after(1))
 
     assert taken(queue) == [called]
@@ -208,13 +213,14 @@ def test_a_run_that_keeps_its_reserved_minimum_waits_behind_none_that_has_none()
     for name in ("poor-0", "poor-1", "keeps"):
         queue.put(lane_request(name, "poor", **UNORDERED))
     poor = [queue.take(), queue.take()]
-    queue.requests[RequestKey("poor", "keeps")].has_minimum = True
+    keeps = queue.requests[RequestKey("poor", "keeps")]
+    account = Account("poor", "poor", keeps.request.budget, updated_at=after(0))
+    queue.children.set_minimum(keeps, account, reserved=True)
     for one in poor:
         assert one is not None
         queue.await_budget(one, after(0))
 
-    (keeps,) = taken(queue)
-    assert keeps.request.request_id == "keeps", "what it needs is kept for it"
+    assert taken(queue) == [keeps], "what it needs is kept for it"
     queue.await_budget(keeps, after(0))
     queue.budget_back("poor")
     assert ids(taken(queue)) == ["keeps"], "before those that wait for what it keeps"
@@ -262,7 +268,7 @@ class QueueMachine(RuleBasedStateMachine):
     def take(self) -> None:
         one = self.queue.take()
         if one is None:
-            assert not [t for t in self.all() if t.stage is Stage.READY]
+            assert not [t for t in self.all() if t.state is State.READY]
             return
         self.started(one)
         is_late = one.deadline <= after(self.clock)  # it only ends, in its turn or not
@@ -286,7 +292,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), delay_s=st.floats(0, 100))
     def hold(self, data: st.DataObject, delay_s: float) -> None:
         one = self.pick(data)
-        self.queue.hold(one, min(after(self.clock + delay_s), one.deadline))
+        self.queue.delay(one, min(after(self.clock + delay_s), one.deadline), one.progress)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -301,7 +307,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(woken) == min(len(before), 1)
 
     def unfunded_of(self, workflow: str) -> set[LaneRequest]:
-        return {one for one in self.put_in[workflow] if one.stage is Stage.AWAITING_BUDGET}
+        return {one for one in self.put_in[workflow] if one.state is State.AWAITING_BUDGET}
 
     @rule(seconds=st.floats(0, 30))
     def wake(self, seconds: float) -> None:
@@ -311,8 +317,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.started(one)
         for one in self.all():
             assert one in self.running or one.deadline > after(self.clock), "deadlines are kept"
-            due = one.not_before is None or one.not_before > after(self.clock)
-            assert one.stage is not Stage.DELAYED or due
+            due = one.life.until is None or one.life.until > after(self.clock)
+            assert one.state is not State.DELAYED or due
 
     def started(self, one: LaneRequest) -> None:
         assert one not in self.running, "nothing runs twice"
@@ -329,7 +335,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert set(self.queue.requests.values()) == set(self.all())
         assert self.queue.bytes == 100 * len(self.all())
         assert self.queue.running == len(self.running)
-        assert all(one.stage is Stage.RUNNING for one in self.running)
+        assert all(one.state is State.RUNNING for one in self.running)
 
     def teardown(self) -> None:
         """After each history the queue can be worked off to the last request."""
@@ -352,10 +358,10 @@ def held_twice(queue: Queue) -> LaneRequest:
     one = lane_request("a")
     queue.put(one)
     queue.take()
-    queue.hold(one, after(10))
-    queue.release(one)
+    queue.await_tools(one, one.progress)
+    queue.signal(one)
     assert queue.take() is one
-    queue.hold(one, after(100))
+    queue.delay(one, after(100), one.progress)
     return one
 
 
@@ -365,7 +371,7 @@ def test_a_request_that_was_released_early_is_not_due_at_its_old_moment() -> Non
 
     queue.wake(after(11))
 
-    assert one.stage is Stage.DELAYED
+    assert one.state is State.DELAYED
     assert taken(queue) == []
 
     queue.wake(after(100))
@@ -390,9 +396,13 @@ def test_a_request_can_run_at_once_wherever_it_stands() -> None:
     for one in (head, waiting, held):
         queue.put(one)
     assert set(taken(queue)) == {head, held}
-    queue.hold(held, after(10))
+    queue.delay(held, after(10), held.progress)
 
-    assert [queue.run_at_once(one) for one in (head, waiting, held)] == [False, True, True]
+    for one in (head, waiting, held):
+        queue.cancel(one, Cancelled(by="a person", reason="why"))
+    ending = queue.take_ending(64)
+    assert ending == [head, waiting, held]
+    assert [queue.run_to_end(one) for one in ending] == [False, True, True]
 
     assert queue.held == 0
     assert queue.running == 3

@@ -1,0 +1,123 @@
+"""The life of a request in its lane as a table of states and events; pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum, auto
+from typing import NamedTuple
+
+from answerbus.cause import Cancelled
+
+
+class State(Enum):
+    """Where a request is in its lane; the value says it in words."""
+
+    WAITING = "behind another request of its workflow"
+    READY = "takes its turn: round robin over profiles, then over workflows"
+    RUNNING = "prepared, called, settled"
+    DELAYED = "until the moment of its retry"
+    AWAITING_BUDGET = "until a call of its account is settled: nothing else is free there"
+    AWAITING_TOOLS = "until the calls of its step have ended, and the requests that they asked"
+    ENDING = "cancelled: it ends as soon as no request that it asked is open"
+    DONE = "its outcome is committed"
+
+    __hash__ = object.__hash__  # by identity: that of Enum is Python code, and a step of each event
+
+
+class Event(Enum):
+    """What happens to a request in its lane."""
+
+    ADMITTED = auto()  # no request of its workflow is in front of it
+    TURN = auto()  # its profile and its workflow have room for it
+    WAITED = auto()  # the provider did no work: it is asked again, without a place in the queue
+    RETRY = auto()  # it is tried again later: committed, or found when the lane opened
+    STEP = auto()  # its answer called tools: committed, or found when the lane opened
+    BUDGET_GONE = auto()  # nothing of its account is free
+    BUDGET_BACK = auto()  # something of its account may be free
+    DUE = auto()  # the moment of its retry has come
+    SIGNAL = auto()  # the last of its calls, or of the requests that it asked, has ended
+    CANCELLED = auto()  # by a person, or by the end of the call that asked it
+    DEADLINE = auto()  # it has passed, and no request that it asked is open
+    OUTCOME = auto()  # committed
+    REOPENED = auto()  # its lane lost its producer and has another one; its call went on
+
+    __hash__ = object.__hash__
+
+
+_BY_STATE: Mapping[State, Mapping[Event, State]] = {
+    State.WAITING: {
+        Event.ADMITTED: State.READY,
+        Event.RETRY: State.DELAYED,
+        Event.STEP: State.AWAITING_TOOLS,
+        Event.CANCELLED: State.ENDING,
+        Event.DEADLINE: State.RUNNING,
+    },
+    State.READY: {
+        Event.TURN: State.RUNNING,
+        Event.CANCELLED: State.ENDING,
+        Event.DEADLINE: State.RUNNING,
+    },
+    State.RUNNING: {
+        Event.WAITED: State.RUNNING,
+        Event.RETRY: State.DELAYED,
+        Event.STEP: State.AWAITING_TOOLS,
+        Event.BUDGET_GONE: State.AWAITING_BUDGET,
+        Event.CANCELLED: State.ENDING,
+        Event.OUTCOME: State.DONE,
+        Event.REOPENED: State.RUNNING,
+    },
+    State.DELAYED: {
+        Event.DUE: State.READY,
+        Event.CANCELLED: State.ENDING,
+        Event.DEADLINE: State.RUNNING,
+    },
+    State.AWAITING_BUDGET: {
+        Event.BUDGET_BACK: State.READY,
+        Event.CANCELLED: State.ENDING,
+        Event.DEADLINE: State.RUNNING,
+    },
+    State.AWAITING_TOOLS: {
+        Event.SIGNAL: State.READY,
+        Event.CANCELLED: State.ENDING,
+        Event.DEADLINE: State.RUNNING,
+    },
+    State.ENDING: {
+        Event.TURN: State.ENDING,
+        Event.WAITED: State.ENDING,
+        Event.RETRY: State.ENDING,
+        Event.STEP: State.ENDING,
+        Event.DEADLINE: State.ENDING,
+        Event.OUTCOME: State.DONE,
+        Event.REOPENED: State.RUNNING,  # what of its cancellation is committed cancels it again
+    },
+    State.DONE: {},
+}
+
+TRANSITIONS: Mapping[tuple[State, Event], State] = {
+    (state, event): after for state, row in _BY_STATE.items() for event, after in row.items()
+}
+
+
+class Life(NamedTuple):
+    """A state, and what only that state has.
+
+    `until` is the moment of a retry, of one that is delayed or will be. `then` is what follows for
+    a request that waits, once it is the first of its workflow. `cause` is why one that is ending
+    was cancelled.
+    """
+
+    state: State = State.WAITING
+    until: datetime | None = None
+    then: Event = Event.ADMITTED
+    cause: Cancelled | None = None
+
+    def after(
+        self, event: Event, until: datetime | None = None, cause: Cancelled | None = None
+    ) -> "Life":
+        """The state after an event, and what it has. Raises LookupError for a bug."""
+        state = _BY_STATE[self.state][event]
+        if state is self.state:
+            return self
+        return Life(state, until, cause=cause) if until or cause else _LIVES[state]
+
+
+_LIVES = {state: Life(state) for state in State}
