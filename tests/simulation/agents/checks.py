@@ -167,7 +167,7 @@ def _calls(reply: RunReport) -> Iterator[str]:
     for name, times in reply.history.tools.ran.items():
         if name not in reply.asked:
             yield f"A4 {name} ran, and its step is not committed"
-        if times > 1 and reply.asked[name]["tool"] == "orders.pay":
+        elif times > 1 and reply.asked[name]["tool"] == "orders.pay":
             yield f"A4 {name} ran {times} times, and may run once"
 
 
@@ -218,7 +218,10 @@ def _bounded(reply: RunReport) -> Iterator[str]:
         if applied.body["effect"] != "cancelled":
             continue
         for call in reply.events["tool_call"]:
-            if call.body["request_id"] in applied.body["requests"] and call.at > applied.at:
+            if call.body["request_id"] not in applied.body["requests"]:
+                continue
+            # One write may approve a call, make it, and cancel its run: of that all is at once.
+            if call.at > applied.at and call.body["at"] != applied.body["at"]:
                 yield f"A7 {call.body['call_id']} was called after it was cancelled"
         for made in reply.history.provider.journal():
             late_s = (made.started - applied.at).total_seconds()
