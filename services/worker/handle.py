@@ -55,6 +55,6 @@ async def attempt(task: RequestTask) -> Decision | NoCall:
 
         committed: Decision | None = None
         while committed is None:  # as often as it takes, each time on the lane's present producer
-            decision = decide(call, await task.inputs(call))
-            committed = await task.commit(call, decision)
+            verdict = decide(call, await task.inputs(call))
+            committed = await task.commit(call, verdict)
         return committed

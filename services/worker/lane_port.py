@@ -11,7 +11,7 @@ from services.worker.core.budget.account import Spend
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
-from services.worker.core.outcome.decision import Decision
+from services.worker.core.outcome.decision import Decision, Verdict
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 
@@ -92,10 +92,10 @@ class RequestTask(Protocol):
         """What to decide by, once the lane can write; `commit` must follow without a wait."""
         ...
 
-    async def commit(self, call: Call, decision: Decision) -> Decision | None:
+    async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
         """Publish the outcome of the call; None if that must be decided anew.
 
-        Gives what was published: a dead letter, if no record can hold the decision.
+        Gives what was published: a dead letter, if no record can hold the outcome.
         """
         ...
 

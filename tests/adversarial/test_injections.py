@@ -17,13 +17,12 @@ from answerbus.request import InlineRef, Prior, SchemaRef
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt, build
-from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.schema_cache import SchemaCache
 from tests.corpora import corpora
 from tests.oracle import is_valid
-from tests.unit.worker.builders import answered, around, case, plan, request
+from tests.unit.worker.builders import answered, around, case, decided, plan, request
 
 TEXTS = [pytest.param(case["text"], id=case["id"]) for case in corpora().injections()]
 SCHEMAS = SchemaCache(Registry())
@@ -90,7 +89,7 @@ def outcome(ref: SchemaRef, content: str, policy: dict[str, Any]) -> tuple[Plan,
     checked = check(content, of.schema, of.wire)
     asked = case(request(policy=policy), plan_=of)
     call = replace(asked, reply=answered(content), checked=checked)
-    return of, decide(call, around(3, 3))
+    return of, decided(call, around(3, 3))
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -12,7 +12,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
-from services.worker.core.outcome.decision import Decision, NextStep
+from services.worker.core.outcome.decision import Decision, NextStep, Verdict
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 from services.worker.lane import crash_precautions
@@ -76,10 +76,10 @@ class LaneRequestTask:
         left = lane.lane_state.attempts_left(self.lane_request, now, call)
         return DecisionInputs(account, context.backoff, now, context.jitter(), left)
 
-    async def commit(self, call: Call, decision: Decision) -> Decision | None:
+    async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
         """See lane_port.RequestTask."""
         lane, open_lane, now = self._lane, self._lane.opened, self._lane.context.clock.now()
-        decision, writing = open_lane.lane_state.commit(call, decision, now)
+        decision, writing = open_lane.lane_state.commit(call, verdict, now)
         try:
             await open_lane.put(writing)
         except LaneLost:

@@ -24,7 +24,9 @@ from services.worker.core.attempt.reply import Answered, CallFacts, Reply
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import DecisionInputs
+from services.worker.core.outcome.decide import DecisionInputs, decide
+from services.worker.core.outcome.decision import Decision, NextStep, Verdict, Wait
+from services.worker.core.outcome.events import event_of
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.lane_request import (
     AtOffset,
@@ -166,6 +168,17 @@ def account(spent: int = 1, limit: int = 3) -> AccountState:
 
 def around(spent: int = 1, limit: int = 3, jitter: float = 0.5) -> DecisionInputs:
     return DecisionInputs(account(spent, limit), BACKOFF, NOW, jitter)
+
+
+def decided(of: Call, inputs: DecisionInputs) -> Decision:
+    """The verdict on a call, with the event that is made of it."""
+    return as_committed(decide(of, inputs), of, inputs)
+
+
+def as_committed(verdict: Verdict, of: Call, inputs: DecisionInputs) -> Decision:
+    if isinstance(verdict, Wait | NextStep):
+        return verdict
+    return event_of(verdict, of, inputs.account, inputs.now)
 
 
 def answered(content: str = "hello", used: tuple[int, int] | None = (10, 5)) -> Answered:

@@ -15,7 +15,7 @@ from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Timed
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs
-from services.worker.core.outcome.decision import Decision
+from services.worker.core.outcome.decision import Decision, Verdict
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep, WantedCall
@@ -29,7 +29,7 @@ from services.worker.lane_port import (
     RequestTask,
     Unanswerable,
 )
-from tests.unit.worker.builders import answered, around, case
+from tests.unit.worker.builders import answered, around, as_committed, case
 
 CASE = case()
 PERMIT = Permit(CASE.spend, expires_at=5.0, took_s=0.1)
@@ -79,7 +79,8 @@ class FakeTask:
         self.verbs.append("decide")
         return around()
 
-    async def commit(self, call: Call, decision: Decision) -> Decision | None:
+    async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
+        decision = as_committed(verdict, call, around())
         self.verbs.append(f"commit {getattr(decision, 'kind', 'wait')}")
         self.losses -= 1
         return decision if self.losses < 0 else None

@@ -1,6 +1,7 @@
-"""The closed union of decisions on a call."""
+"""What is decided on a call, as data: a closed union, and what is published of it."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -8,7 +9,49 @@ from pydantic import JsonValue
 from answerbus import dead_letter, failure
 from answerbus.attempt import AttemptOutcome
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
-from services.worker.core.schema.resolved import AcceptedStep
+from answerbus.request import Prior
+from services.worker.core.attempt import reply as replies
+from services.worker.core.schema.resolved import Accepted, AcceptedStep
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """The answer: a result, or the refusing variant of a contract."""
+
+    accepted: Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class PublishUnvalidated:
+    """The last answer, which does not satisfy its schema."""
+
+    answer: JsonValue
+    failure: failure.Malformed | failure.Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The provider declined."""
+
+    reply: replies.Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try again, not before a moment; `prior` are the attempts that the next one sees."""
+
+    prior: tuple[Prior, ...]
+    failure: failure.Failure
+    not_before: datetime
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """No answer; `prior` are the attempts of which the dead letter tells."""
+
+    prior: tuple[Prior, ...]
+    cause: dead_letter.Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +69,13 @@ class NextStep:
     step: AcceptedStep
 
 
+Published = Publish | PublishUnvalidated | Refuse | Retry | End
+Verdict = Published | Wait | NextStep
+"""What `decide` gives; see events.event_of for what is published of it."""
+
 Outcome = Result[JsonValue] | UnvalidatedResult | Refusal | RetryRequest | dead_letter.DeadLetter
 Decision = Outcome | Wait | NextStep
+"""A verdict as it was committed."""
 
 
 def attempt_outcome(decision: Decision) -> AttemptOutcome:

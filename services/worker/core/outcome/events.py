@@ -1,7 +1,7 @@
-"""Makes the events of decisions, each in one place, from the call at hand."""
+"""Makes the event of a verdict, from the call at hand; each kind of event in one place."""
 
 from datetime import datetime
-from typing import TypedDict
+from typing import TypedDict, assert_never
 
 from pydantic import JsonValue
 
@@ -15,11 +15,39 @@ from answerbus.request import Prior, Replay, SchemaId
 from answerbus.wire import clip
 from services.worker.core.attempt import reply as replies
 from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import (
+    End,
+    Outcome,
+    Publish,
+    Published,
+    PublishUnvalidated,
+    Refuse,
+    Retry,
+)
 from services.worker.core.request.lane_request import LaneRequest, bounded_notes
 from services.worker.core.schema.resolved import Accepted
 
 
-def result(
+def event_of(verdict: Published, call: Call, account: AccountState, now: datetime) -> Outcome:
+    """What is published of a verdict; `account` is as it is once the call is settled."""
+    match verdict:
+        case Publish(accepted=accepted) if accepted.declined:
+            return _refusal_by_model(call, accepted, account, now)
+        case Publish(accepted=accepted):
+            return _result(call, accepted, account, now)
+        case PublishUnvalidated():
+            return _unvalidated(call, verdict, account, now)
+        case Refuse(reply=reply):
+            return _refusal_by_provider(call, reply, account, now)
+        case Retry():
+            return _retry(call, verdict, account, now)
+        case End():
+            return _end(call, verdict, account, now)
+        case _:
+            assert_never(verdict)
+
+
+def _result(
     call: Call, accepted: Accepted, account: AccountState, now: datetime
 ) -> Result[JsonValue]:
     """A valid answer."""
@@ -33,23 +61,19 @@ def result(
     )
 
 
-def unvalidated(
-    call: Call,
-    answer: JsonValue,
-    failed: failure.Malformed | failure.Invalid,
-    account: AccountState,
-    now: datetime,
+def _unvalidated(
+    call: Call, verdict: PublishUnvalidated, account: AccountState, now: datetime
 ) -> UnvalidatedResult:
     """The last answer without its audit-only fields, of another type than a valid one."""
     return UnvalidatedResult(
         event_id=f"{call.request.request_id}.result",
-        unvalidated_answer=answer,
-        problems=_problems(failed),
+        unvalidated_answer=verdict.answer,
+        problems=_problems(verdict.failure),
         **_answered(call, account, now, ()),
     )
 
 
-def refusal_by_model(
+def _refusal_by_model(
     call: Call, accepted: Accepted, account: AccountState, now: datetime
 ) -> Refusal:
     """The refusing variant of a contract."""
@@ -64,7 +88,7 @@ def refusal_by_model(
     )
 
 
-def refusal_by_provider(
+def _refusal_by_provider(
     call: Call, reply: replies.Refused, account: AccountState, now: datetime
 ) -> Refusal:
     """The provider's own refusal channel or filter."""
@@ -77,16 +101,7 @@ def refusal_by_provider(
     )
 
 
-def retry(
-    call: Call,
-    prior: tuple[Prior, ...],
-    failed: failure.Failure,
-    not_before: datetime,
-    account: AccountState,
-    now: datetime,
-    *,
-    counted: bool,
-) -> RetryRequest:
+def _retry(call: Call, verdict: Retry, account: AccountState, now: datetime) -> RetryRequest:
     """The entry in the list of what is still being tried."""
     return RetryRequest(
         event_id=f"{call.request.request_id}.retry.{call.spend.attempt + 1}",
@@ -96,12 +111,12 @@ def retry(
         body_digest=call.lane_request.body_digest,
         origin=call.lane_request.origin,
         next_attempt=call.spend.attempt + 1,
-        not_before=not_before,
+        not_before=verdict.not_before,
         deadline=call.lane_request.deadline,
-        counted=counted,
-        waits=call.lane_request.progress.waits + (0 if counted else 1),
-        failure=failed,
-        prior=prior,
+        counted=verdict.counted,
+        waits=call.lane_request.progress.waits + (0 if verdict.counted else 1),
+        failure=verdict.failure,
+        prior=verdict.prior,
         account=account,
         used=_used(call),
         notes=bounded_notes(call.notes),
@@ -115,12 +130,10 @@ def _used(call: Call) -> Usage | None:
     return call.lane_request.progress.used.plus(call.usage) if is_told else None
 
 
-def dead_letter(
-    call: Call, prior: tuple[Prior, ...], cause: Cause, account: AccountState, now: datetime
-) -> DeadLetter:
+def _end(call: Call, verdict: End, account: AccountState, now: datetime) -> DeadLetter:
     """The end of a request that a call leaves without an answer."""
-    notes = call.notes + call.plan.wire.notes
-    return _dead_letter(call.lane_request, prior, notes, call.usage, cause, account, now)
+    notes, usage = call.notes + call.plan.wire.notes, call.usage
+    return _dead_letter(call.lane_request, verdict.prior, notes, usage, verdict.cause, account, now)
 
 
 def dead_letter_without_call(

@@ -15,7 +15,14 @@ from services.worker.core.budget.audit import chain, give_back
 from services.worker.core.budget.ledger import Reserved, closed_record
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
+from services.worker.core.outcome.decision import (
+    Decision,
+    End,
+    NextStep,
+    Verdict,
+    Wait,
+    attempt_outcome,
+)
 from services.worker.core.request.lane_request import (
     AtOffset,
     InRetries,
@@ -78,15 +85,15 @@ class LaneState(RecordedLane):
         account = self.ledger.account(lane_request.request, now)
         return self.queue.children.attempts_now(lane_request, account) - len(account.in_flight) <= 1
 
-    def commit(self, call: Call, decision: Decision, now: datetime) -> tuple[Decision, LaneWrite]:
-        """Write down the decision on a call; `apply_decision` follows once that is committed.
+    def commit(self, call: Call, verdict: Verdict, now: datetime) -> tuple[Decision, LaneWrite]:
+        """Write down the verdict on a call; `apply_decision` follows once that is committed.
 
         An outcome that no record can hold becomes a dead letter, which is given instead.
         """
         lane_request = call.lane_request
         account = self.ledger.settle(call.spend, call.usage, now, counted=call.is_counted)
         self.queue.budget_back(account.id)
-        decision, written = self._outcome(call, decision, account, now)
+        decision, written = self._outcome(call, verdict, account, now)
         if not call.is_counted:
             self.queue.children.uncounted(lane_request, account)
         elif self.suspects.clear(lane_request.key):
@@ -124,16 +131,17 @@ class LaneState(RecordedLane):
         return self.writing(*taken, *self._goes_on(lane_request))
 
     def _outcome(
-        self, call: Call, decision: Decision, account: Account, now: datetime
+        self, call: Call, verdict: Verdict, account: Account, now: datetime
     ) -> tuple[Decision, list[OutRecord]]:
-        if isinstance(decision, Wait | NextStep):
-            return decision, []
-        record = records.outcome_record(decision, call.lane_request, self.partition)
+        if isinstance(verdict, Wait | NextStep):
+            return verdict, []
+        outcome = events.event_of(verdict, call, account.state, now)
+        record = records.outcome_record(outcome, call.lane_request, self.partition)
         if len(record.value or b"") > VALUE_BYTES_MAX:
-            prior, cause = call.lane_request.progress.prior, AnswerTooLarge()
-            decision = events.dead_letter(call, prior, cause, account.state, now)
-            record = records.outcome_record(decision, call.lane_request, self.partition)
-        return decision, [record]
+            too_large = End(call.lane_request.progress.prior, AnswerTooLarge())
+            outcome = events.event_of(too_large, call, account.state, now)
+            record = records.outcome_record(outcome, call.lane_request, self.partition)
+        return outcome, [record]
 
     def release(self, lane_request: LaneRequest, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""

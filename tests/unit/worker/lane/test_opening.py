@@ -22,6 +22,7 @@ from services.worker.core.budget.account import Spend
 from services.worker.core.budget.id_chunk import IdChunk, SingleId
 from services.worker.core.budget.ledger import Ledger, closed_record
 from services.worker.core.outcome import events
+from services.worker.core.outcome.decision import Retry
 from services.worker.lane.opening import (
     RecoveredState,
     UnreadableState,
@@ -42,15 +43,10 @@ DIGEST = "sha256:" + "0" * 64
 def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryRequest:
     made = case(request(request_id))
     made.lane_request.origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
-    return events.retry(
-        made,
-        (),
-        TimedOut(after_s=1),
-        after(not_before_s),
-        builders.account(),
-        NOW,
-        counted=True,
-    )
+    verdict = Retry((), TimedOut(after_s=1), after(not_before_s), counted=True)
+    written = events.event_of(verdict, made, builders.account(), NOW)
+    assert isinstance(written, RetryRequest)
+    return written
 
 
 def chunk_of(request_id: str, number: int) -> ClosedIdsRecord:

@@ -20,13 +20,12 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import CallFacts, Refused, Reply, TimedOut, Truncated
 from services.worker.core.attempt.turns import Turn
 from services.worker.core.budget.account import Spend
-from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import progress_of
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
-from tests.unit.worker.builders import NOW, answered, around, checked_call, lane_request
+from tests.unit.worker.builders import NOW, answered, around, checked_call, decided, lane_request
 
 DIALECTS: tuple[DialectName, ...] = (
     "openai",
@@ -81,7 +80,7 @@ def asked(plan: Plan, replies: Sequence[Reply], attempts: int = 1_000) -> Iterat
     for number, reply in enumerate(replies, start=1):
         prompt = plan.prompt(of.request, of.progress.prior)
         spend = Spend("w-0", "r-1", number, 1_000, 0, NOW)
-        decision = decide(checked_call(of, plan, prompt, spend, reply), around(number, attempts))
+        decision = decided(checked_call(of, plan, prompt, spend, reply), around(number, attempts))
         yield prompt, decision
         if not isinstance(decision, RetryRequest):
             return
@@ -236,7 +235,7 @@ def test_what_the_policy_says_of_the_last_answer_holds_for_one_that_repeats_itse
         prompt = plan.prompt(of.request, of.progress.prior)
         spend = Spend("w-0", "r-1", number, 9, 0, NOW)
         call = checked_call(of, plan, prompt, spend, answered('{"n": 1}'))
-        decision = decide(call, around(number, 20))
+        decision = decided(call, around(number, 20))
         ends.append(type(decision))
         if isinstance(decision, RetryRequest):
             of.progress = progress_of(decision, b"r-1")

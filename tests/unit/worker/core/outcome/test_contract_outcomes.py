@@ -21,13 +21,12 @@ from answerbus.request import InlineRef, SchemaRef, TextRef
 from services.worker.core.attempt.check import check, check_as_text
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.schema.resolved import Accepted, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
 from tests.oracle import is_valid
-from tests.unit.worker.builders import answered, around, case, plan, request
+from tests.unit.worker.builders import answered, around, case, decided, plan, request
 
 SCHEMAS = SchemaCache(Registry())
 DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
@@ -51,7 +50,7 @@ def outcome(of: Call, answer: object, *, spent: int = 1) -> Decision:
     """`answer` is a content, or what it says as JSON."""
     content = answer if isinstance(answer, str) else json.dumps(answer)
     checked = check(content, of.plan.schema, of.plan.wire)
-    return decide(replace(of, reply=answered(content), checked=checked), around(spent, 3))
+    return decided(replace(of, reply=answered(content), checked=checked), around(spent, 3))
 
 
 def published(of: Call, answer: object, *, spent: int = 1) -> JsonValue:

@@ -27,7 +27,6 @@ from services.worker.core.outcome.decide import (
     WAIT_IN_MEMORY_S_MAX,
     WAITS_MAX,
     DecisionInputs,
-    decide,
 )
 from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.schema.resolved import Accepted
@@ -42,6 +41,7 @@ from tests.unit.worker.builders import (
     plan,
     request,
 )
+from tests.unit.worker.builders import decided as committed
 
 INVALID = failure.Invalid(problems=(failure.Problem.of("/a", "type", "a number"),))
 MALFORMED = failure.Malformed(position=3, excerpt="{,")
@@ -61,7 +61,7 @@ def decided(
     of: Call | None = None,
     **state: Any,
 ) -> Decision:
-    return decide(ended(of or asked(), reply, checked), around(**state))
+    return committed(ended(of or asked(), reply, checked), around(**state))
 
 
 def ended(of: Call, reply: Reply | None = None, checked: Checked | None = None) -> Call:
@@ -275,7 +275,7 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     way = plan(OBJECT, tariff=Tariff(1.0, 1.0))
 
     def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:
-        return decide(ended(case(request(policy=policy), plan_=way), reply, checked), now)
+        return committed(ended(case(request(policy=policy), plan_=way), reply, checked), now)
 
     decisions = (
         of(answered('{"a":"x"}'), INVALID, at_last="unvalidated"),

@@ -19,6 +19,7 @@ from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.history import PRIOR_BYTES_MAX
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
+from services.worker.core.outcome.decision import End, Publish, PublishUnvalidated, Retry
 from services.worker.core.request.lane_request import InRetries, LaneRequest, request_from_retry
 from services.worker.core.schema.resolved import Accepted
 from tests.unit.worker.builders import (
@@ -51,7 +52,7 @@ JSON = st.recursive(
 
 def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
     asked = request("r-7", "w-7", labels={"tenant": "acme"})
-    made = events.result(case(asked, attempt=2), Accepted("hi"), account(), after(9))
+    made = events.event_of(Publish(Accepted("hi")), case(asked, attempt=2), account(), after(9))
 
     assert json.loads(made.model_dump_json()) == {
         "kind": "result",
@@ -84,7 +85,9 @@ TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
 
 def retry_of(of: Call, prior: tuple[Prior, ...] | None = None) -> RetryRequest:
     prior = of.lane_request.progress.prior if prior is None else prior
-    return events.retry(of, prior, INVALID, after(5), account(), NOW, counted=True)
+    retry = events.event_of(Retry(prior, INVALID, after(5), counted=True), of, account(), NOW)
+    assert isinstance(retry, RetryRequest)
+    return retry
 
 
 def through_the_log(retry: RetryRequest) -> LaneRequest:
@@ -133,7 +136,7 @@ def test_more_notes_than_an_event_holds_break_no_retry() -> None:
 def test_half_a_surrogate_pair_from_a_model_breaks_no_event(content: str) -> None:
     kept = history.kept_answer(AUDIT_ONLY.plan, content)
     prior = history.with_failure((), 1, INVALID, kept)
-    unvalidated = events.unvalidated(AUDIT_ONLY, kept, INVALID, account(), NOW)
+    unvalidated = events.event_of(PublishUnvalidated(kept, INVALID), AUDIT_ONLY, account(), NOW)
 
     assert isinstance(decode(encode(retry_of(AUDIT_ONLY, prior)).value), RetryRequest)
     assert isinstance(decode(encode(unvalidated).value), UnvalidatedResult)
@@ -213,9 +216,10 @@ def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
 
 def test_the_dialects_notes_reach_result_and_letter() -> None:
     prompted = case(plan_=plan(OBJECT))
-    result = events.result(prompted, Accepted({}, notes=("own",)), account(), NOW)
+    result = events.event_of(Publish(Accepted({}, notes=("own",))), prompted, account(), NOW)
 
     assert isinstance(result, Result)
     assert result.notes == (*prompted.plan.wire.notes, "own")
-    letter = events.dead_letter(prompted, (), CrashedWorker(openings=6), account(), NOW)
+    letter = events.event_of(End((), CrashedWorker(openings=6)), prompted, account(), NOW)
+    assert isinstance(letter, DeadLetter)
     assert letter.notes == prompted.plan.wire.notes

@@ -18,12 +18,11 @@ from services.operators.explain import failure_text, problem_text, written_text
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.schema.resolved import Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
-from tests.unit.worker.builders import answered, around, case, plan, request
+from tests.unit.worker.builders import answered, around, case, decided, plan, request
 
 SCHEMAS = SchemaCache(Registry())
 TEXTS: tuple[DialectName, ...] = ("openai", "anthropic", "gemini")
@@ -54,7 +53,7 @@ def case_of(ref: SchemaRef, dialect: DialectName, *audit_only: str) -> Call:
 def outcome(of: Call, answer: JsonValue, *, spent: int = 1) -> Decision:
     content = json.dumps(answer)
     checked = check(content, of.plan.schema, of.plan.wire)
-    return decide(replace(of, reply=answered(content), checked=checked), around(spent, 3))
+    return decided(replace(of, reply=answered(content), checked=checked), around(spent, 3))
 
 
 def call(args: str) -> dict[str, JsonValue]:

@@ -32,6 +32,7 @@ from services.records.forwarding import FORWARDED_HEADER
 from services.text.digest import canonical_digest
 from services.worker.core.budget.ledger import Ledger, closed_record
 from services.worker.core.outcome import events
+from services.worker.core.outcome.decision import Retry
 from services.worker.core.request.admit import (
     REQUEST_DEPTH_MAX,
     Admission,
@@ -234,7 +235,7 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
     failed = builders.earlier().failure
     prior, account = case.lane_request.progress.prior, builders.account()
-    retry = events.retry(case, prior, failed, NOW, account, NOW, counted=True)
+    retry = events.event_of(Retry(prior, failed, NOW, counted=True), case, account, NOW)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)
 
