@@ -18,7 +18,7 @@ def page(text: str) -> str:
     of_request = ((before, event, after) for (before, event), after in life.TRANSITIONS.items())
     text = between(text, "lane diagram", _diagram(State.UNASSIGNED, State.CLOSED, of_lane))
     text = between(text, "lane states", _states())
-    request = _diagram(life.State.WAITING, life.State.DONE, of_request)
+    request = _diagram(life.RequestState.WAITING, life.RequestState.DONE, of_request)
     text = between(text, "request diagram", request)
     return between(text, "request states", _request_states())
 
@@ -50,7 +50,7 @@ def _states() -> str:
 
 def _request_states() -> str:
     lines = ["| state | the request |", "|---|---|"]
-    lines += [f"| `{state.name}` | {state.value} |" for state in life.State]
+    lines += [f"| `{state.name}` | {state.value} |" for state in life.RequestState]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -18,7 +18,7 @@ def test_histories_meet_most_rows_and_none_that_is_said_to_be_met_by_none() -> N
 
 def test_a_row_that_is_never_met_is_reported() -> None:
     rare = (State.HANDING_OVER, Event.ASSIGNED)
-    retry = (life.State.RUNNING, life.Event.RETRY)
+    retry = (life.RequestState.RUNNING, life.RequestEvent.RETRY)
     lines = list(never_met(set(ROWS) - NOT_MET.keys() - {rare, retry}))
 
     assert len(lines) == len(NOT_MET) + 2

@@ -42,7 +42,7 @@ NOT_MET: Mapping[Pair, str] = {
     (State.DRAINING_ELSEWHERE, Event.DRAIN_REQUESTED): _ONE_DRAIN,
     (State.DRAINING_REOPENING, Event.DRAIN_REQUESTED): _ONE_DRAIN,
     (State.DRAINING_REOPENING, Event.OPENING_REFUSED): _NO_GARBAGE,
-    (life.State.DELAYED, life.Event.DEADLINE): _NEVER_LATER,
+    (life.RequestState.DELAYED, life.RequestEvent.DEADLINE): _NEVER_LATER,
 }
 
 
@@ -54,5 +54,5 @@ def never_met(met: AbstractSet[Pair]) -> Iterator[str]:
     for pair in ROWS:
         if pair not in met:
             why = NOT_MET.get(pair, "no reason is known: too few histories, or a dead row")
-            of = "request " if isinstance(pair[0], life.State) else ""
+            of = "request " if isinstance(pair[0], life.RequestState) else ""
             yield f"never met: {of}{pair[0].name} {pair[1].name} ({why})"

@@ -31,7 +31,7 @@ from services.worker.core.request.admit import Arrival
 from services.worker.core.request.lane_request import (
     AtOffset,
     LaneRequest,
-    Progress,
+    RequestProgress,
     incoming_trace,
 )
 from services.worker.core.schema.resolve import resolve
@@ -110,7 +110,9 @@ def lane_request(
     digest = canonical_digest(body(request_id, workflow_id, **more))
     trace = incoming_trace((), origin, request_id)
     stored = None if offset is None else AtOffset(offset)
-    return LaneRequest(asked, digest, origin, (), 100, trace, Progress(stored), scope=workflow_id)
+    return LaneRequest(
+        asked, digest, origin, (), 100, trace, RequestProgress(stored), scope=workflow_id
+    )
 
 
 def plan(
@@ -155,7 +157,7 @@ def case(
         notes=notes,
         size_bytes=100,
         incoming_trace=incoming_trace((), origin, asked.request_id),
-        progress=Progress(AtOffset(17), prior, waits),
+        progress=RequestProgress(AtOffset(17), prior, waits),
         scope=asked.workflow_id,
     )
     spend = Spend(asked.account_id, asked.request_id, attempt, 1_000, 0, NOW)

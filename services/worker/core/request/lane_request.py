@@ -16,7 +16,7 @@ from answerbus.wire import clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
 from services.worker.core.request.interned_parts import with_interned_parts
-from services.worker.core.request.life import Event, Life, State
+from services.worker.core.request.life import Life, RequestEvent, RequestState
 from services.worker.core.run.run import Run
 
 
@@ -41,7 +41,7 @@ NOT_USED = Usage()
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RequestProgress:
     """What attempts leave to the next one, since the request arrived or since its last step.
 
     `waits` were not counted. `used` is what the attempts of a run, or of a child, have used.
@@ -68,7 +68,7 @@ class LaneRequest:
     notes: tuple[str, ...]
     size_bytes: int
     incoming_trace: Trace
-    progress: Progress = Progress()
+    progress: RequestProgress = RequestProgress()
     life: Life = Life()  # noqa: RUF009 - immutable
     run: Run | None = None
     scope: str | None = None
@@ -79,11 +79,11 @@ class LaneRequest:
 
     def handle_event(
         self,
-        event: Event,
+        event: RequestEvent,
         *,
         until: datetime | None = None,
         cause: Cancelled | None = None,
-        progress: Progress | None = None,
+        progress: RequestProgress | None = None,
     ) -> None:
         """Change the state, and with it what it has; `progress` is what a decision leaves."""
         self.life = self.life.after(event, until, cause)
@@ -106,10 +106,10 @@ class LaneRequest:
 
     def await_tools_first(self) -> None:
         """It was found in the middle of a step: once it is the first of its workflow, it waits."""
-        self.life = Life(until=self.deadline, then=Event.STEP)
+        self.life = Life(until=self.deadline, then=RequestEvent.STEP)
 
     @property
-    def state(self) -> State:
+    def state(self) -> RequestState:
         """Where it is in its lane."""
         return self.life.state
 
@@ -170,7 +170,7 @@ def request_from_arrival(arrival: Arrival, admitted: Admitted) -> LaneRequest:
         notes=bounded_notes(tuple(unknown)),
         size_bytes=arrival.size_bytes,
         incoming_trace=incoming_trace(arrival.headers, arrival.origin, admitted.request.request_id),
-        progress=Progress(
+        progress=RequestProgress(
             stored=AtOffset(arrival.place.offset), prior=bounded_prior(admitted.request.prior)
         ),
         scope=admitted.request.workflow_id,
@@ -189,14 +189,14 @@ def request_from_retry(
         size_bytes=size_bytes,
         incoming_trace=incoming_trace(headers, entry.origin, entry.request_id),
         progress=progress_of(entry, key),
-        life=Life(until=entry.not_before, then=Event.RETRY),
+        life=Life(until=entry.not_before, then=RequestEvent.RETRY),
         scope=entry.request.workflow_id,
     )
 
 
-def progress_of(entry: RetryRequest, key: bytes) -> Progress:
+def progress_of(entry: RetryRequest, key: bytes) -> RequestProgress:
     """What an entry of the retries topic says of earlier attempts."""
-    return Progress(InRetries(key), entry.prior, entry.waits, entry.used or NOT_USED)
+    return RequestProgress(InRetries(key), entry.prior, entry.waits, entry.used or NOT_USED)
 
 
 def request_from_run(record: RunRecord, size_bytes: int, headers: Headers, run: Run) -> LaneRequest:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from answerbus.cause import Cancelled
 
 
-class State(Enum):
+class RequestState(Enum):
     """Where a request is in its lane; the value says it in words."""
 
     WAITING = "behind another request of its workflow"
@@ -23,7 +23,7 @@ class State(Enum):
     __hash__ = object.__hash__  # by identity: that of Enum is Python code, and a step of each event
 
 
-class Event(Enum):
+class RequestEvent(Enum):
     """What happens to a request in its lane."""
 
     ADMITTED = auto()  # no request of its workflow is in front of it
@@ -43,56 +43,56 @@ class Event(Enum):
     __hash__ = object.__hash__
 
 
-_BY_STATE: Mapping[State, Mapping[Event, State]] = {
-    State.WAITING: {
-        Event.ADMITTED: State.READY,
-        Event.RETRY: State.DELAYED,
-        Event.STEP: State.AWAITING_TOOLS,
-        Event.CANCELLED: State.ENDING,
-        Event.DEADLINE: State.RUNNING,
+_BY_STATE: Mapping[RequestState, Mapping[RequestEvent, RequestState]] = {
+    RequestState.WAITING: {
+        RequestEvent.ADMITTED: RequestState.READY,
+        RequestEvent.RETRY: RequestState.DELAYED,
+        RequestEvent.STEP: RequestState.AWAITING_TOOLS,
+        RequestEvent.CANCELLED: RequestState.ENDING,
+        RequestEvent.DEADLINE: RequestState.RUNNING,
     },
-    State.READY: {
-        Event.TURN: State.RUNNING,
-        Event.CANCELLED: State.ENDING,
-        Event.DEADLINE: State.RUNNING,
+    RequestState.READY: {
+        RequestEvent.TURN: RequestState.RUNNING,
+        RequestEvent.CANCELLED: RequestState.ENDING,
+        RequestEvent.DEADLINE: RequestState.RUNNING,
     },
-    State.RUNNING: {
-        Event.WAITED: State.RUNNING,
-        Event.RETRY: State.DELAYED,
-        Event.STEP: State.AWAITING_TOOLS,
-        Event.BUDGET_GONE: State.AWAITING_BUDGET,
-        Event.CANCELLED: State.ENDING,
-        Event.OUTCOME: State.DONE,
-        Event.REOPENED: State.RUNNING,
+    RequestState.RUNNING: {
+        RequestEvent.WAITED: RequestState.RUNNING,
+        RequestEvent.RETRY: RequestState.DELAYED,
+        RequestEvent.STEP: RequestState.AWAITING_TOOLS,
+        RequestEvent.BUDGET_GONE: RequestState.AWAITING_BUDGET,
+        RequestEvent.CANCELLED: RequestState.ENDING,
+        RequestEvent.OUTCOME: RequestState.DONE,
+        RequestEvent.REOPENED: RequestState.RUNNING,
     },
-    State.DELAYED: {
-        Event.DUE: State.READY,
-        Event.CANCELLED: State.ENDING,
-        Event.DEADLINE: State.RUNNING,
+    RequestState.DELAYED: {
+        RequestEvent.DUE: RequestState.READY,
+        RequestEvent.CANCELLED: RequestState.ENDING,
+        RequestEvent.DEADLINE: RequestState.RUNNING,
     },
-    State.AWAITING_BUDGET: {
-        Event.BUDGET_BACK: State.READY,
-        Event.CANCELLED: State.ENDING,
-        Event.DEADLINE: State.RUNNING,
+    RequestState.AWAITING_BUDGET: {
+        RequestEvent.BUDGET_BACK: RequestState.READY,
+        RequestEvent.CANCELLED: RequestState.ENDING,
+        RequestEvent.DEADLINE: RequestState.RUNNING,
     },
-    State.AWAITING_TOOLS: {
-        Event.SIGNAL: State.READY,
-        Event.CANCELLED: State.ENDING,
-        Event.DEADLINE: State.RUNNING,
+    RequestState.AWAITING_TOOLS: {
+        RequestEvent.SIGNAL: RequestState.READY,
+        RequestEvent.CANCELLED: RequestState.ENDING,
+        RequestEvent.DEADLINE: RequestState.RUNNING,
     },
-    State.ENDING: {
-        Event.TURN: State.ENDING,
-        Event.WAITED: State.ENDING,
-        Event.RETRY: State.ENDING,
-        Event.STEP: State.ENDING,
-        Event.DEADLINE: State.ENDING,
-        Event.OUTCOME: State.DONE,
-        Event.REOPENED: State.RUNNING,  # what of its cancellation is committed cancels it again
+    RequestState.ENDING: {
+        RequestEvent.TURN: RequestState.ENDING,
+        RequestEvent.WAITED: RequestState.ENDING,
+        RequestEvent.RETRY: RequestState.ENDING,
+        RequestEvent.STEP: RequestState.ENDING,
+        RequestEvent.DEADLINE: RequestState.ENDING,
+        RequestEvent.OUTCOME: RequestState.DONE,
+        RequestEvent.REOPENED: RequestState.RUNNING,  # and is cancelled again if that was committed
     },
-    State.DONE: {},
+    RequestState.DONE: {},
 }
 
-TRANSITIONS: Mapping[tuple[State, Event], State] = {
+TRANSITIONS: Mapping[tuple[RequestState, RequestEvent], RequestState] = {
     (state, event): after for state, row in _BY_STATE.items() for event, after in row.items()
 }
 
@@ -105,13 +105,13 @@ class Life(NamedTuple):
     was cancelled.
     """
 
-    state: State = State.WAITING
+    state: RequestState = RequestState.WAITING
     until: datetime | None = None
-    then: Event = Event.ADMITTED
+    then: RequestEvent = RequestEvent.ADMITTED
     cause: Cancelled | None = None
 
     def after(
-        self, event: Event, until: datetime | None = None, cause: Cancelled | None = None
+        self, event: RequestEvent, until: datetime | None = None, cause: Cancelled | None = None
     ) -> "Life":
         """The state after an event, and what it has. Raises LookupError for a bug."""
         state = _BY_STATE[self.state][event]
@@ -120,4 +120,4 @@ class Life(NamedTuple):
         return Life(state, until, cause=cause) if until or cause else _LIVES[state]
 
 
-_LIVES = {state: Life(state) for state in State}
+_LIVES = {state: Life(state) for state in RequestState}

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import count
 
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.request.life import State
+from services.worker.core.request.life import RequestState
 
 GONE_MAX = 64  # beside as many as there are requests
 
@@ -41,6 +41,6 @@ class Deadlines:
     def forget_the_gone(self, lane_requests: int) -> None:
         """Deadlines are hours away; requests that are done must not stay in memory till then."""
         if len(self._heap) > 2 * lane_requests + GONE_MAX:
-            self._heap = [entry for entry in self._heap if entry[2].state is not State.DONE]
+            self._heap = [entry for entry in self._heap if entry[2].state is not RequestState.DONE]
             heapq.heapify(self._heap)
             self._added = {entry[2] for entry in self._heap}

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from services.worker.core.limits.fair_queue import FairQueue, has_share
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.request.life import State
+from services.worker.core.request.life import RequestState
 
 _Key = TypeVar("_Key")
 
@@ -93,7 +93,7 @@ class FairScheduler:
 
 
 def _is_gone(lane_request: LaneRequest) -> bool:
-    return lane_request.state is not State.READY
+    return lane_request.state is not RequestState.READY
 
 
 def _count_down(counter: Counter[_Key], key: _Key) -> None:

@@ -27,7 +27,7 @@ from services.worker.core.request.lane_request import (
     AtOffset,
     InRetries,
     LaneRequest,
-    Progress,
+    RequestProgress,
     progress_of,
 )
 from services.worker.core.run.children import ChildOutcome, Ended
@@ -169,7 +169,7 @@ class LaneState(RecordedLane):
                 before = lane_request.progress
                 self.queue.wait(lane_request, replace(before, waits=before.waits + 1))
             case NextStep():
-                self.queue.await_tools(lane_request, Progress())
+                self.queue.await_tools(lane_request, RequestProgress())
                 self.signal_if_answered(lane_request)
             case RetryRequest():
                 progress = progress_of(decision, lane_request.key.record_key().encode())

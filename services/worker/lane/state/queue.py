@@ -11,8 +11,8 @@ from operator import itemgetter
 from answerbus.cause import Cancelled
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
-from services.worker.core.request.lane_request import LaneRequest, Progress
-from services.worker.core.request.life import Event, State
+from services.worker.core.request.lane_request import LaneRequest, RequestProgress
+from services.worker.core.request.life import RequestEvent, RequestState
 from services.worker.lane.state.deadlines import Deadlines
 from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.lane.state.fair_scheduler import FairScheduler
@@ -69,7 +69,7 @@ class Queue:
     def adopt(self, lane_request: LaneRequest) -> None:
         """Take in a request whose call is in flight; it runs at the head of its workflow."""
         self._take_in(lane_request)
-        lane_request.handle_event(Event.REOPENED)
+        lane_request.handle_event(RequestEvent.REOPENED)
         self._scheduler.run(lane_request)
 
     def _take_in(self, lane_request: LaneRequest) -> bool:
@@ -94,7 +94,7 @@ class Queue:
         At most `most` requests of one profile run.
         """
         while lane_request := self._scheduler.take(most):
-            lane_request.handle_event(Event.TURN)
+            lane_request.handle_event(RequestEvent.TURN)
             if lane_request in self._with_budget_back:
                 self._with_budget_back.discard(lane_request)
             elif (
@@ -122,9 +122,9 @@ class Queue:
         waiting = self._awaiting_budget.get(account_id, deque())
         while waiting:
             lane_request = waiting.popleft()
-            if lane_request.state is State.AWAITING_BUDGET:
+            if lane_request.state is RequestState.AWAITING_BUDGET:
                 self._with_budget_back.add(lane_request)
-                self._line_up(lane_request, Event.BUDGET_BACK, first=True)
+                self._line_up(lane_request, RequestEvent.BUDGET_BACK, first=True)
                 break
         if not waiting:
             self._awaiting_budget.pop(account_id, None)
@@ -132,34 +132,40 @@ class Queue:
     def apart(self) -> list[RequestKey]:
         """The requests that are held, and could run."""
         return [
-            name for name, lane_request in self._apart.items() if lane_request.state is State.READY
+            name
+            for name, lane_request in self._apart.items()
+            if lane_request.state is RequestState.READY
         ]
 
     def take_apart(self, key: RequestKey) -> LaneRequest:
         """One of `apart`, which runs until it is set aside, or `finish`."""
         lane_request = self._apart.pop(key)
         self._with_budget_back.discard(lane_request)
-        lane_request.handle_event(Event.TURN)
+        lane_request.handle_event(RequestEvent.TURN)
         return self._scheduler.run(lane_request)
 
-    def wait(self, lane_request: LaneRequest, progress: Progress) -> None:
+    def wait(self, lane_request: LaneRequest, progress: RequestProgress) -> None:
         """A running request asks again soon, and keeps its turn."""
-        lane_request.handle_event(Event.WAITED, progress=progress)
+        lane_request.handle_event(RequestEvent.WAITED, progress=progress)
 
-    def delay(self, lane_request: LaneRequest, until: datetime, progress: Progress) -> None:
+    def delay(self, lane_request: LaneRequest, until: datetime, progress: RequestProgress) -> None:
         """Set a running request aside until its next attempt; its workflow waits with it."""
-        self._set_aside(lane_request, Event.RETRY, until, progress)
+        self._set_aside(lane_request, RequestEvent.RETRY, until, progress)
 
-    def await_tools(self, lane_request: LaneRequest, progress: Progress) -> None:
+    def await_tools(self, lane_request: LaneRequest, progress: RequestProgress) -> None:
         """Set a running request aside until `signal`; its workflow waits with it."""
-        self._set_aside(lane_request, Event.STEP, lane_request.deadline, progress)
+        self._set_aside(lane_request, RequestEvent.STEP, lane_request.deadline, progress)
 
     def _set_aside(
-        self, lane_request: LaneRequest, event: Event, until: datetime, progress: Progress
+        self,
+        lane_request: LaneRequest,
+        event: RequestEvent,
+        until: datetime,
+        progress: RequestProgress,
     ) -> None:
         self._scheduler.stop(lane_request)
         lane_request.handle_event(event, until=until, progress=progress)
-        if lane_request.state is State.ENDING:  # cancelled while its call was settled
+        if lane_request.state is RequestState.ENDING:  # cancelled while its call was settled
             self._ending.append(lane_request)
         else:
             self._delayed.add(lane_request, until)
@@ -168,14 +174,14 @@ class Queue:
 
     def signal(self, lane_request: LaneRequest) -> None:
         """The last of what a run waits for has ended; of one that still runs, it says nothing."""
-        if lane_request.state is State.AWAITING_TOOLS:
+        if lane_request.state is RequestState.AWAITING_TOOLS:
             self._delayed.release(lane_request)
-            self._line_up(lane_request, Event.SIGNAL)
+            self._line_up(lane_request, RequestEvent.SIGNAL)
 
     def cancel(self, lane_request: LaneRequest, cause: Cancelled) -> None:
         """Let a request end, wherever it is; the first cause counts."""
-        if lane_request.state not in {State.ENDING, State.DONE}:
-            lane_request.handle_event(Event.CANCELLED, cause=cause)
+        if lane_request.state not in {RequestState.ENDING, RequestState.DONE}:
+            lane_request.handle_event(RequestEvent.CANCELLED, cause=cause)
             self._ending.append(lane_request)
 
     @property
@@ -189,10 +195,10 @@ class Queue:
 
     def run_to_end(self, lane_request: LaneRequest) -> bool:
         """Let a cancelled request run; False if it runs, is done, or has children."""
-        return self._run_at_once(lane_request, Event.TURN)
+        return self._run_at_once(lane_request, RequestEvent.TURN)
 
-    def _run_at_once(self, lane_request: LaneRequest, event: Event) -> bool:
-        is_done = lane_request.state is State.DONE
+    def _run_at_once(self, lane_request: LaneRequest, event: RequestEvent) -> bool:
+        is_done = lane_request.state is RequestState.DONE
         if is_done or lane_request in self._scheduler or self.children.of(lane_request):
             return False
         self._delayed.release(lane_request)
@@ -211,7 +217,7 @@ class Queue:
         above = self.children.end(lane_request)
         if above:
             self._deadlines.add(above)  # it may have passed while children were open
-            if above.state is State.ENDING:
+            if above.state is RequestState.ENDING:
                 self._ending.append(above)
         self._let_go(lane_request)
         if had_minimum:
@@ -220,7 +226,7 @@ class Queue:
 
     def _let_go(self, lane_request: LaneRequest) -> None:
         self._scheduler.stop(lane_request)
-        lane_request.handle_event(Event.OUTCOME)
+        lane_request.handle_event(RequestEvent.OUTCOME)
         request = lane_request.request
         del self.requests[lane_request.key]
         del self.digests[lane_request.key]
@@ -239,18 +245,20 @@ class Queue:
         chain.remove(lane_request)
         if not chain:
             del self._chains[request.workflow_id]
-        elif was_head and chain[0].state is State.WAITING:  # else its deadline made it run before
+        elif (
+            was_head and chain[0].state is RequestState.WAITING
+        ):  # else its deadline made it run before
             self._admit(chain[0])
 
     def wake(self, now: datetime) -> list[LaneRequest]:
         """Make due retries ready; return the requests whose deadline has passed, as running."""
         for lane_request in self._delayed.due(now):
-            if lane_request.state is State.DELAYED:  # else what ends it lets it run
-                self._line_up(lane_request, Event.DUE)
+            if lane_request.state is RequestState.DELAYED:  # else what ends it lets it run
+                self._line_up(lane_request, RequestEvent.DUE)
         return [
             lane_request
             for lane_request in self._deadlines.passed(now)
-            if self._run_at_once(lane_request, Event.DEADLINE)
+            if self._run_at_once(lane_request, RequestEvent.DEADLINE)
         ]
 
     def next_moment(self) -> datetime | None:
@@ -296,12 +304,14 @@ class Queue:
 
     def _await_budget(self, lane_request: LaneRequest) -> None:
         self._scheduler.stop(lane_request)
-        lane_request.handle_event(Event.BUDGET_GONE)
+        lane_request.handle_event(RequestEvent.BUDGET_GONE)
         waiting = self._awaiting_budget.setdefault(lane_request.request.account_id, deque())
         is_needed = self.children.reserves(lane_request)
         (waiting.appendleft if is_needed else waiting.append)(lane_request)
 
-    def _line_up(self, lane_request: LaneRequest, event: Event, *, first: bool = False) -> None:
+    def _line_up(
+        self, lane_request: LaneRequest, event: RequestEvent, *, first: bool = False
+    ) -> None:
         lane_request.handle_event(event)
         if self.is_held(lane_request.key):
             self._apart[lane_request.key] = lane_request

@@ -9,7 +9,7 @@ from services.worker.core.request import life
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state.machine import Action, Event, State, StateMachine
 
-Pair = tuple[State, Event] | tuple[life.State, life.Event]
+Pair = tuple[State, Event] | tuple[life.RequestState, life.RequestEvent]
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def noted() -> Iterator[set[Pair]]:
         met.add((self.state, event))
         return of_lane(self, event)
 
-    def request_event(self: LaneRequest, event: life.Event, **more: Any) -> None:
+    def request_event(self: LaneRequest, event: life.RequestEvent, **more: Any) -> None:
         met.add((self.state, event))
         of_request(self, event, **more)
 

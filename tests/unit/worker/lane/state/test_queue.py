@@ -11,7 +11,7 @@ from answerbus.cause import Cancelled
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Account
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.request.life import State
+from services.worker.core.request.life import RequestState
 from services.worker.lane.state.deadlines import GONE_MAX
 from services.worker.lane.state.queue import Queue
 from tests.unit.worker.builders import after, lane_request
@@ -157,7 +157,7 @@ def test_an_adopted_request_runs_at_the_head_of_its_workflow() -> None:
     queue.adopt(called)
     queue.put(later)
 
-    assert (called.state, queue.running) == (State.RUNNING, 1)
+    assert (called.state, queue.running) == (RequestState.RUNNING, 1)
     assert taken(queue) == []
 
     queue.delay(called, after(1), called.progress)
@@ -268,7 +268,7 @@ class QueueMachine(RuleBasedStateMachine):
     def take(self) -> None:
         one = self.queue.take()
         if one is None:
-            assert not [t for t in self.all() if t.state is State.READY]
+            assert not [t for t in self.all() if t.state is RequestState.READY]
             return
         self.started(one)
         is_late = one.deadline <= after(self.clock)  # it only ends, in its turn or not
@@ -307,7 +307,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(woken) == min(len(before), 1)
 
     def unfunded_of(self, workflow: str) -> set[LaneRequest]:
-        return {one for one in self.put_in[workflow] if one.state is State.AWAITING_BUDGET}
+        return {one for one in self.put_in[workflow] if one.state is RequestState.AWAITING_BUDGET}
 
     @rule(seconds=st.floats(0, 30))
     def wake(self, seconds: float) -> None:
@@ -318,7 +318,7 @@ class QueueMachine(RuleBasedStateMachine):
         for one in self.all():
             assert one in self.running or one.deadline > after(self.clock), "deadlines are kept"
             due = one.life.until is None or one.life.until > after(self.clock)
-            assert one.state is not State.DELAYED or due
+            assert one.state is not RequestState.DELAYED or due
 
     def started(self, one: LaneRequest) -> None:
         assert one not in self.running, "nothing runs twice"
@@ -335,7 +335,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert set(self.queue.requests.values()) == set(self.all())
         assert self.queue.bytes == 100 * len(self.all())
         assert self.queue.running == len(self.running)
-        assert all(one.state is State.RUNNING for one in self.running)
+        assert all(one.state is RequestState.RUNNING for one in self.running)
 
     def teardown(self) -> None:
         """After each history the queue can be worked off to the last request."""
@@ -371,7 +371,7 @@ def test_a_request_that_was_released_early_is_not_due_at_its_old_moment() -> Non
 
     queue.wake(after(11))
 
-    assert one.state is State.DELAYED
+    assert one.state is RequestState.DELAYED
     assert taken(queue) == []
 
     queue.wake(after(100))

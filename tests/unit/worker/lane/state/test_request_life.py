@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from answerbus.cause import Cancelled
-from services.worker.core.request.life import TRANSITIONS, Event, Life, State
+from services.worker.core.request.life import TRANSITIONS, Life, RequestEvent, RequestState
 from services.worker.lane.state.queue import Queue
 from tests.unit.worker.builders import NOW, after, lane_request
 from tests.unit.worker.lane.noted import noted
@@ -21,85 +21,90 @@ RETRY_AT = NOW + RETRY_AFTER
 class Story:
     """A request in a queue, brought into a state; `first` is before it in its workflow."""
 
-    def __init__(self, state: State, event: Event) -> None:
+    def __init__(self, state: RequestState, event: RequestEvent) -> None:
         self.queue, self.first, self.one = Queue(), lane_request("r-0"), lane_request("r-1")
-        if state is State.WAITING:
+        if state is RequestState.WAITING:
             self.queue.put(self.first)
             self.queue.take()
             self._found_in_the_middle(event)
         self.queue.put(self.one)
-        if state not in {State.WAITING, State.READY} and not self._ends_before_its_turn(
-            state, event
-        ):
+        if state not in {
+            RequestState.WAITING,
+            RequestState.READY,
+        } and not self._ends_before_its_turn(state, event):
             assert self.queue.take() is self.one
         # No retry is later than its deadline, but what an opening finds may say anything.
-        self.retry_at = self.one.deadline + RETRY_AFTER if event is Event.DEADLINE else RETRY_AT
+        self.retry_at = (
+            self.one.deadline + RETRY_AFTER if event is RequestEvent.DEADLINE else RETRY_AT
+        )
         self._set_aside(state)
 
-    def _found_in_the_middle(self, event: Event) -> None:
+    def _found_in_the_middle(self, event: RequestEvent) -> None:
         """By an opening, of a request whose workflow has another one before it."""
-        if event is Event.RETRY:
-            self.one.life = Life(until=RETRY_AT, then=Event.RETRY)
-        if event is Event.STEP:
+        if event is RequestEvent.RETRY:
+            self.one.life = Life(until=RETRY_AT, then=RequestEvent.RETRY)
+        if event is RequestEvent.STEP:
             self.one.await_tools_first()
 
-    def _ends_before_its_turn(self, state: State, event: Event) -> bool:
-        return state is State.ENDING and event in {Event.TURN, Event.DEADLINE}
+    def _ends_before_its_turn(self, state: RequestState, event: RequestEvent) -> bool:
+        return state is RequestState.ENDING and event in {RequestEvent.TURN, RequestEvent.DEADLINE}
 
-    def _set_aside(self, state: State) -> None:
+    def _set_aside(self, state: RequestState) -> None:
         queue, one = self.queue, self.one
         match state:
-            case State.DELAYED:
+            case RequestState.DELAYED:
                 queue.delay(one, self.retry_at, one.progress)
-            case State.AWAITING_BUDGET:
+            case RequestState.AWAITING_BUDGET:
                 queue.await_budget(one, after(0))
-            case State.AWAITING_TOOLS:
+            case RequestState.AWAITING_TOOLS:
                 queue.await_tools(one, one.progress)
-            case State.ENDING:
+            case RequestState.ENDING:
                 queue.cancel(one, CAUSE)
             case _:
                 pass
 
-    def happens(self, event: Event) -> None:  # noqa: C901  # one line for each
-        queue, one, is_first = self.queue, self.one, self.one.state is not State.WAITING
+    def happens(self, event: RequestEvent) -> None:  # noqa: C901  # one line for each
+        queue, one, is_first = self.queue, self.one, self.one.state is not RequestState.WAITING
         match event:
-            case Event.ADMITTED:
+            case RequestEvent.ADMITTED:
                 queue.finish(self.first)
-            case Event.TURN if one.state is State.ENDING:
+            case RequestEvent.TURN if one.state is RequestState.ENDING:
                 assert queue.run_to_end(one)
-            case Event.TURN:
+            case RequestEvent.TURN:
                 assert queue.take() is one
-            case Event.WAITED:
+            case RequestEvent.WAITED:
                 queue.wait(one, one.progress)
-            case Event.RETRY | Event.STEP if not is_first:
+            case RequestEvent.RETRY | RequestEvent.STEP if not is_first:
                 queue.finish(self.first)
-            case Event.RETRY:
+            case RequestEvent.RETRY:
                 queue.delay(one, RETRY_AT, one.progress)
-            case Event.STEP:
+            case RequestEvent.STEP:
                 queue.await_tools(one, one.progress)
-            case Event.BUDGET_GONE:
+            case RequestEvent.BUDGET_GONE:
                 queue.await_budget(one, after(0))
-            case Event.BUDGET_BACK:
+            case RequestEvent.BUDGET_BACK:
                 queue.budget_back(one.request.account_id)
-            case Event.DUE:
+            case RequestEvent.DUE:
                 assert queue.wake(RETRY_AT) == []
-            case Event.SIGNAL:
+            case RequestEvent.SIGNAL:
                 queue.signal(one)
-            case Event.CANCELLED:
+            case RequestEvent.CANCELLED:
                 queue.cancel(one, CAUSE)
-            case Event.DEADLINE:
+            case RequestEvent.DEADLINE:
                 assert one in queue.wake(one.deadline)
-            case Event.OUTCOME:
+            case RequestEvent.OUTCOME:
                 queue.finish(one)
-            case Event.REOPENED:
+            case RequestEvent.REOPENED:
                 self.queue = Queue()
                 self.queue.adopt(one)
 
 
 @pytest.mark.parametrize(
-    ("state", "event"), TRANSITIONS, ids=lambda one: one.name if isinstance(one, State) else None
+    ("state", "event"),
+    TRANSITIONS,
+    ids=lambda one: one.name if isinstance(one, RequestState) else None,
 )
-def test_each_row_is_met_by_a_request_in_a_queue(state: State, event: Event) -> None:
+def test_each_row_is_met_by_a_request_in_a_queue(state: RequestState, event: RequestEvent) -> None:
     story = Story(state, event)
     assert story.one.state is state
 
@@ -119,9 +124,9 @@ def ended(story: Story) -> None:
     for cancelled in queue.take_ending(64):
         if queue.run_to_end(cancelled):
             queue.finish(cancelled)
-    if one.state is not State.DONE:
+    if one.state is not RequestState.DONE:
         queue.finish(one)
-    assert (one.state, one.key in queue.requests) == (State.DONE, False)
+    assert (one.state, one.key in queue.requests) == (RequestState.DONE, False)
 
 
 def test_what_a_state_has_goes_with_it() -> None:
@@ -134,7 +139,7 @@ def test_what_a_state_has_goes_with_it() -> None:
 
     queue.cancel(one, CAUSE)
     queue.cancel(one, Cancelled(by="another", reason="later"))
-    assert one.life == Life(State.ENDING, cause=CAUSE)
+    assert one.life == Life(RequestState.ENDING, cause=CAUSE)
 
     assert queue.run_to_end(one)
     assert one.cancelled == CAUSE, "also while it runs"
@@ -142,9 +147,9 @@ def test_what_a_state_has_goes_with_it() -> None:
 
 @pytest.mark.parametrize(
     ("state", "event"),
-    [(s, e) for s in State for e in Event if (s, e) not in TRANSITIONS],
+    [(s, e) for s in RequestState for e in RequestEvent if (s, e) not in TRANSITIONS],
 )
-def test_anything_else_is_a_bug(state: State, event: Event) -> None:
+def test_anything_else_is_a_bug(state: RequestState, event: RequestEvent) -> None:
     with pytest.raises(LookupError):
         Life(state).after(event)
 
@@ -175,6 +180,6 @@ def test_a_deadline_that_is_put_off_by_the_clock_lets_a_request_go_on() -> None:
     assert queue.wake(one.deadline) == [one]
 
     queue.await_tools(one, one.progress)
-    assert one.state is State.AWAITING_TOOLS
+    assert one.state is RequestState.AWAITING_TOOLS
     queue.signal(one)
     assert queue.take() is one
