@@ -97,15 +97,15 @@ async def test_an_agent_is_asked_by_its_name_and_its_budget_is_its_own() -> None
     assert "budget" not in body
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [{"agent": AgentRef(name="support"), "budget": Budget(attempts=3)}, {}],
-    ids=["a budget of its own", "no agent"],
-)
-def test_what_a_request_may_spend_is_written_down_else(reply: dict[str, Any]) -> None:
-    body = json.loads(request_record(text_request(**reply), None).value)
+def test_a_budget_is_written_down_only_where_one_is_named() -> None:
+    named = text_request(agent=AgentRef(name="support"), budget=Budget(attempts=3))
 
-    assert body["budget"] == {"attempts": 3, "tokens": None, "micro_usd": None}
+    assert json.loads(request_record(named, None).value)["budget"] == {
+        "attempts": 3,
+        "tokens": None,
+        "micro_usd": None,
+    }
+    assert "budget" not in json.loads(request_record(text_request(), None).value)
 
 
 async def test_an_agent_that_no_worker_has_ends_the_request() -> None:
