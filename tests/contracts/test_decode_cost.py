@@ -46,6 +46,7 @@ READ: Mapping[str, tuple[Read, Budget]] = {
     "cancel": (read_report, ANYBODY),
     "run_resumed": (read_report, ANYBODY),
     "toolset": (decode, ANYBODY),
+    "tool_accepted": (decode, ANYBODY),
     "tool_call": (decode, ANYBODY),
     "tool_cancel": (decode, ANYBODY),
     "result": (decode, ANYBODY),
