@@ -40,7 +40,6 @@ class UnionMatcher:
 
         Of a union that the value has a tag of, the alternative it names is the only one.
         """
-        self._step()
         waiting, seen = [*schemas], set[int]()
         applied, untagged = list[JsonObject](), list[TaggedUnion]()
         while waiting:
