@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from answerbus.call_id import call_name
 from answerbus.topics import RESULTS, RUN_TOPICS, STEPS
 from infra.local_model import LocalModel
 from tests.integration.bus import Bus, create_topics
@@ -45,7 +46,7 @@ async def test_a_real_model_proposes_and_chooses(
     (root,) = (one for one in results if not one.get("parent"))
     (choice,) = (one for one in await bus.everything(STEPS) if one.get("composed") == "select")
     assert len(proposals) <= PROPOSALS == root["run"]["children"]
-    assert proposals[choice["chosen"]] == root["answer"], "one of them, unchanged"
+    assert proposals[call_name(choice["chosen"])] == root["answer"], "one of them, unchanged"
     assert choice["said"], "and why"
     assert all(one["model"]["model"] == model.name for one in results)
     assert worker.terminate() == 0

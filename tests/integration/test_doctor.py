@@ -62,6 +62,7 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
     assert match["libraries"][0] == "ok"
     assert match.keys() == {
         "libraries",
+        "accounts",
         "contracts",
         "settings",
         "files",

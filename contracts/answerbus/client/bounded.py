@@ -33,6 +33,18 @@ async def _wait(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
     await asyncio.wait(tasks, timeout=limit_s)
 
 
+async def wait_for_end(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:
+    """For `bounded`: where its caller is cancelled, the work may still end, for CLEAN_UP_S.
+
+    A client of Kafka whose start is cut off leaves a connection open that nothing closes.
+    """
+    try:
+        await asyncio.wait(tasks, timeout=limit_s)
+    except asyncio.CancelledError:
+        await asyncio.wait(tasks, timeout=CLEAN_UP_S)
+        raise
+
+
 async def bounded(
     work: Coroutine[Any, Any, T],
     limit_s: float,

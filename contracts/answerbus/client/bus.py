@@ -17,7 +17,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from answerbus.client.bounded import bounded, close
+from answerbus.client.bounded import bounded, close, wait_for_end
 from answerbus.client.connection_check import diagnosis_at
 from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, diagnosis_of
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
@@ -96,7 +96,7 @@ class Bus:
         """The client, started; stopped in any case, since a failed start leaves connections."""
         try:
             async with self.connecting():
-                await bounded(client.start(), START_TIMEOUT_S)
+                await bounded(client.start(), START_TIMEOUT_S, wait_for_end)
             yield client
         finally:
             await close(client.stop())

@@ -5,12 +5,7 @@ import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    suppress,
-)
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from typing import Self
 
@@ -36,6 +31,7 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
 
+LOOKS_END_S = 5.0  # for looks at earlier outcomes, whose requests are not waited for any more
 CONFLICT_S = 1.0  # in which a worker reports that the id was used with another body
 
 _log = logging.getLogger(__name__)
@@ -54,6 +50,7 @@ class Connection:
         self._producer: AIOKafkaProducer | None = None
         self._terminals: Terminals | None = None
         self._layout = Layout(1)
+        self._looks = set[asyncio.Task[None]]()
 
     async def __aenter__(self) -> Self:
         self._layout = await self._bus.layout(REQUESTS)
@@ -64,6 +61,8 @@ class Connection:
     async def __aexit__(self, *raised: object) -> None:
         self._producer = self._terminals = None
         await self._stack.aclose()
+        if self._looks:
+            await asyncio.wait(self._looks, timeout=LOOKS_END_S)
 
     @property
     def principal(self) -> str:
@@ -97,10 +96,8 @@ class Connection:
         partition = self._layout.owner(request.workflow_id)
         value = request_record(request, trace).value
         digest = None if is_follow_up(request.request_id) else _digest(value)
-        async with (
-            terminals.awaiting(RequestKey.of(request), partition, digest) as terminal,
-            self._looking_back(request, terminal),
-        ):
+        async with terminals.awaiting(RequestKey.of(request), partition, digest) as terminal:
+            self._start_look_back(request, terminal)
             if tell is None:
                 await self.publish(request, trace)
                 return await _in_time(terminal, request, timeout_s)
@@ -109,32 +106,26 @@ class Connection:
                 waiting = with_retries(terminal, request.request_id, retries, tell)
                 return await _in_time(waiting, request, timeout_s)
 
-    @asynccontextmanager
-    async def _looking_back(
-        self, request: Request, terminal: "asyncio.Future[Terminal]"
-    ) -> AsyncIterator[None]:
+    def _start_look_back(self, request: Request, terminal: "asyncio.Future[Terminal]") -> None:
+        """In a task that ends by itself: a client of Kafka that is cut off leaves connections."""
         now_ms = time.time_ns() // 1_000_000
-        if is_new(request.request_id, now_ms):
-            yield
-            return
-        task = asyncio.create_task(self._look_back(request, terminal, now_ms))
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        if not is_new(request.request_id, now_ms):
+            task = asyncio.create_task(self._look_back(request, terminal, now_ms))
+            self._looks.add(task)
+            task.add_done_callback(self._looks.discard)
 
     async def _look_back(
         self, request: Request, terminal: "asyncio.Future[Terminal]", now_ms: int
     ) -> None:
         homes = self._layout.homes(request.workflow_id)
         try:
-            found = await find_past_terminal(self._bus, RequestKey.of(request), homes, now_ms)
+            found = await find_past_terminal(
+                self._bus, RequestKey.of(request), homes, now_ms, is_enough=terminal.done
+            )
         except BusUnavailable as error:
             _log.warning("no look at earlier outcomes of %s: %s", request.request_id, error)
             return
-        if found is not None:
+        if found is not None and not terminal.done():
             await asyncio.wait([terminal], timeout=CONFLICT_S)
             if not terminal.done():
                 terminal.set_result(found)

@@ -1,6 +1,6 @@
 """Look for the outcome of a request that was published before."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from aiokafka import TopicPartition
 
@@ -32,11 +32,16 @@ async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[in
 
 
 async def find_past_terminal(
-    bus: Bus, request: RequestKey, partitions: Collection[int], now_ms: int
+    bus: Bus,
+    request: RequestKey,
+    partitions: Collection[int],
+    now_ms: int,
+    is_enough: Callable[[], bool],
 ) -> Terminal | None:
     """The outcome of the request among those of the last day; None if it is not found.
 
-    It looks at the newest records first, at most LOOK_BACK_BYTES_MAX. Raises BusUnavailable.
+    It looks at the newest records first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`.
+    Raises BusUnavailable.
     """
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     places, left = _places(bus, partitions), LOOK_BACK_BYTES_MAX
@@ -45,12 +50,14 @@ async def find_past_terminal(
         with bus.explained():
             ends = await consumer.end_offsets(places)
             for past_s in LOOK_BACK_S:
+                if is_enough():
+                    return None
                 times = dict.fromkeys(places, now_ms - 1_000 * past_s)
                 found = await consumer.offsets_for_times(times)
                 begins = {
                     p: min(at.offset, ends[p]) if (at := found.get(p)) else ends[p] for p in places
                 }
-                terminal, read = await _between(consumer, begins, ends, request)
+                terminal, read = await _between(consumer, begins, ends, request, is_enough)
                 left -= read
                 if terminal is not None or left <= 0:
                     return terminal
@@ -63,12 +70,13 @@ async def _between(
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     request: RequestKey,
+    is_enough: Callable[[], bool],
 ) -> tuple[Terminal | None, int]:
     """The outcome, if it is between these offsets, and how many bytes were read."""
     for place, begin in begins.items():
         consumer.seek(place, begin)
     read, waiting = 0, {place for place in begins if begins[place] < ends[place]}
-    while waiting and read < LOOK_BACK_BYTES_MAX:
+    while waiting and read < LOOK_BACK_BYTES_MAX and not is_enough():
         for records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).values():
             read += sum(len(record.value or b"") for record in records)
             if (terminal := await _first(records, request)) is not None:

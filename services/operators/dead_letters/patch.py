@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from answerbus.dead_letter import PatchOperation
 from answerbus.limits import JSON_DEPTH_MAX, REQUEST_BYTES_MAX, REQUEST_VALUES_MAX
 
-PUT_VALUES_MAX = 2 * REQUEST_VALUES_MAX  # by all operations: copies of copies grow fast
+PUT_VALUES_MAX = REQUEST_VALUES_MAX  # by all operations: copies of copies grow fast
 _TOO_LARGE = "the request becomes larger or deeper than requests may be"
 
 
@@ -71,10 +71,7 @@ def _applied(
     members = operation.model_dump(by_alias=True, exclude_unset=True)
     values = 0
     if operation.from_ is not None:
-        source = resolve_pointer(document, operation.from_)
-        values = _values(source, levels + 1, values_left)
-        if operation.op == "copy":
-            members = {"op": "add", "path": operation.path, "value": _copied(source)}
+        values = _values(resolve_pointer(document, operation.from_), levels + 1, values_left)
     elif operation.op in ("add", "replace"):
         values = _values(operation.value, levels + 1, values_left)
     changed: JsonValue = JsonPatch([members]).apply(document, in_place=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from answerbus.client.bounded import CLEAN_UP_S, ClientCancelled, bounded
+from answerbus.client.bounded import CLEAN_UP_S, ClientCancelled, bounded, wait_for_end
 from tests.unit.worker.lane.virtual import run
 
 
@@ -103,3 +103,28 @@ def test_an_error_after_its_caller_left_is_not_reported() -> None:
         raise ConnectionError
 
     run(main())
+
+
+@pytest.mark.parametrize(("takes_s", "ends"), [(CLEAN_UP_S / 2, ["started"]), (20.0, ["cut off"])])
+def test_a_start_may_end_for_a_moment_where_its_caller_is_cancelled(
+    takes_s: float, ends: list[str]
+) -> None:
+    ended: list[str] = []
+
+    async def start() -> None:
+        try:
+            await asyncio.sleep(takes_s)
+        except asyncio.CancelledError:
+            ended.append("cut off")
+            raise
+        ended.append("started")
+
+    async def main() -> None:
+        caller = asyncio.create_task(bounded(start(), 30.0, wait_for_end))
+        await asyncio.sleep(0)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+
+    run(main())
+    assert ended == ends
