@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from answerbus.topics import RUN_TOPICS, TOPICS
 from tests.integration.rights import (
     DESCRIBE,
     GROUP,
@@ -19,11 +20,7 @@ from tests.integration.rights import (
 
 SETTLE_S = 120.0  # a broker that is away is waited for
 PAUSE_S = 0.5
-TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
-RUN_TOPICS = (
-    *("tool-results.v1", "approvals.v1", "controls.v1", "runs.v1", "steps.v1"),
-    *("tools.*", "toolsets.*"),
-)
+OF_TOOLSETS = ("tools.*", "toolsets.*")  # tool servers come in as the same user
 # What may be taken away, by turns: its kind, its name behind the prefix, the operation.
 TAKEN: tuple[tuple[Any, str, Any], ...] = (
     (GROUP, ".worker", READ),
@@ -49,12 +46,11 @@ class WorkersRights(Rights):
 
     def give_all(self) -> None:
         """What a worker needs, each right by itself; DESCRIBE stays when the others go."""
-        for name in TOPICS:
-            self.allow(TOPIC, f"{self._prefix}.{name}.v1", READ, WRITE, DESCRIBE)
+        names = [topic.full_name(self._prefix) for topic in (*TOPICS, *RUN_TOPICS)]
+        for name in (*names, *(f"{self._prefix}.{name}" for name in OF_TOOLSETS)):
+            self.allow(TOPIC, name, READ, WRITE, DESCRIBE)
         self.allow(GROUP, f"{self._prefix}.worker", READ, DESCRIBE)
         self.allow(TRANSACTIONAL_ID, f"{self._prefix}.lane.*", WRITE, DESCRIBE)
-        for name in RUN_TOPICS:  # where there are agents; tool servers come in as the same user
-            self.allow(TOPIC, f"{self._prefix}.{name}", READ, WRITE, DESCRIBE)
         self.allow(GROUP, f"{self._prefix}.tools.*", READ, DESCRIBE)
 
     def take(self, number: int) -> bool:

@@ -14,6 +14,7 @@ from tests.storms.storm import Journal, violations
 
 SEEDS = range(PARTITIONS)
 ALL_SEEDS = 200
+EARLY = "visible before its commit"
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,13 @@ async def test_without_new_epochs_they_break_some(cluster: ProxiedCluster, tmp_p
     never = mock.PropertyMock(return_value=False)
     with mock.patch.object(TransactionalProducer, "unanswered", never):
         async with staged(cluster, "unmended", tmp_path) as stage:
-            found = await stage.play(SEEDS)
+            # Whether a late request meets an open transaction is a matter of milliseconds.
+            for first in range(0, ALL_SEEDS, PARTITIONS):
+                found = await stage.play(range(first, first + PARTITIONS))
+                if any(EARLY in complaint for those in found.values() for complaint in those):
+                    return
 
-    assert any("visible before its commit" in one for those in found.values() for one in those)
+    pytest.fail(f"{ALL_SEEDS} storms broke no transaction")
 
 
 @pytest.mark.kafka
@@ -83,7 +88,7 @@ def test_the_auditor_finds_what_is_not_whole() -> None:
     about = {complaint.partition(":")[0] for complaint in reported}
     assert about == {*tokens, "1.2.end.1", "1.0", "1.1"}
     assert "1.0.spend.1: {('ledger', 0): 1} visible, of [('ledger', 0), ('results', 1)]" in reported
-    assert "1.0.end.1: visible before its commit" in reported
+    assert f"1.0.end.1: {EARLY}" in reported
     assert "1.1.spend.1: acknowledged and not visible" in reported
     assert "1.1.end.1: was not there, and is visible by now" in reported
     assert "1.2.end.1: was never written" in reported
