@@ -283,9 +283,12 @@ class Chaos:
         if not times:
             return ["no good request was published in the calm"], None
         p95 = latency.percentile(times, 0.95)
-        self._say(
-            f"{len(times)} good requests in the calm, 95 % within {p95.total_seconds():.2f} s"
+        shares = {"half": 0.5, "95 %": 0.95, "all": 1.0}
+        within = (
+            f"{name} within {latency.percentile(times, share).total_seconds():.2f} s"
+            for name, share in shares.items()
         )
+        self._say(f"{len(times)} good requests in the calm: {', '.join(within)}")
         late = p95 > latency.P95_MAX
         text = f"95 % of {len(times)} good requests ended only within {p95.total_seconds():.2f} s"
         return [text] if late else [], p95.total_seconds()

@@ -32,7 +32,7 @@ TIMEOUT_S = 3.0
 PROFILES = tuple(f"profile-{number}" for number in range(8))
 
 CONTRACT, WRAPPED, BARE, TEXT, RUN = "pwbtg"
-FORMS_OF_REQUESTS = (CONTRACT, WRAPPED, BARE, TEXT, RUN)
+FORMS_OF_ONE_CALL = (CONTRACT, WRAPPED, BARE, TEXT)
 STEPS = 4  # of a run, before its answer
 INLINE_SCHEMA: Json = {
     "type": "object",
@@ -73,9 +73,9 @@ def plot(chance: random.Random) -> str:
 
 
 def is_good(request_id: str) -> bool:
-    """Whether each of its attempts is answered at once."""
+    """Whether one call, which is answered, is all that it takes; a run takes five and its tools."""
     _, form, fate = request_id.split(".")
-    return form in FORMS_OF_REQUESTS and set(fate) == {ANSWER}
+    return form in FORMS_OF_ONE_CALL and set(fate) == {ANSWER}
 
 
 def rules(seed: int, costly: Iterable[tuple[str, str]] = ()) -> list[Json]:
