@@ -9,7 +9,7 @@ from answerbus.wire import Count, Reason, Wire
 
 
 class UndecodableCause(Wire):
-    """The record is no valid request."""
+    """The record is an invalid request."""
 
     kind: Literal["undecodable"] = "undecodable"
     problems: Problems

@@ -28,10 +28,10 @@ from answerbus.tool_event import ToolEvent
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
 
-Terminal = AnyResult | UnvalidatedResult | Refusal | DeadLetter
+AnyOutcome = AnyResult | UnvalidatedResult | Refusal | DeadLetter
 Event = (
     Request
-    | Terminal
+    | AnyOutcome
     | RetryRequest
     | Replayed
     | Dismissed

@@ -87,7 +87,7 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
     """Why a request ended as a dead letter."""
     match cause:
         case causes.UndecodableCause():
-            return "The record is no valid request: " + problems_text(cause.problems)
+            return "The record is an invalid request: " + problems_text(cause.problems)
         case causes.ConflictingId():
             return "The request id is known with another body."
         case causes.MisroutedTwice():

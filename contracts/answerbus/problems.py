@@ -17,7 +17,7 @@ _QUOTING = {
 
 
 _FOUND = {
-    "extra_forbidden": "a member that nothing names",
+    "extra_forbidden": "a member that is not in the schema",
     "union_tag_not_found": "an object without its tag",
     "union_tag_invalid": "an object with another tag",
 }

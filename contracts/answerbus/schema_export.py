@@ -1,6 +1,7 @@
 """The JSON Schemas of all events and contracts as files, for readers in any language; pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from answerbus.registry import BUILT_IN
 from answerbus.request import Request
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolsetCard
+from answerbus.type_bundle import bundle
 
 _READ = (
     Request,
@@ -46,16 +48,27 @@ class _OnTheWire(GenerateJsonSchema):
 
 def documents(contracts: Iterable[Contract[Any]] = BUILT_IN) -> dict[str, str]:
     """The text of each file by its path, always the same for the same code."""
-    events = {
-        f"events/{kind}.v1.json": event_schema(kind, model)
-        for kind, model in event_models().items()
-    }
-    answers = {}
+    models = event_models()
+    files = {f"events/{kind}.v1.json": event_schema(kind, models[kind]) for kind in models}
+    answers: dict[str, tuple[JsonSchemaMode, Any]] = {}
     for contract in contracts:
         name = f"contracts/{contract.name}.v{contract.version}"
-        answers[f"{name}.json"] = contract.schema()
-        answers[f"{name}.asked.json"] = contract.asked_schema()
-    return {path: _text(schema) for path, schema in sorted((events | answers).items())}
+        files[f"{name}.json"] = contract.schema()
+        files[f"{name}.asked.json"] = contract.asked_schema()
+        answers[_type_name(contract)] = ("serialization", contract.answer)
+    public = [model for model in models.values() if not _is_private(model)]
+    events = {_title(model): (_mode(model), model) for model in public}
+    files["types.v1.json"] = bundle(events, answers, _OnTheWire)
+    return {path: _text(schema) for path, schema in sorted(files.items())}
+
+
+def _type_name(contract: Contract[Any]) -> str:
+    words = re.split(r"[^A-Za-z0-9]+", contract.name)
+    return f"{''.join(word[:1].upper() + word[1:] for word in words)}V{contract.version}"
+
+
+def _is_private(model: type[BaseModel]) -> bool:
+    return model.__module__.startswith("answerbus.private.")
 
 
 def event_models() -> Mapping[str, type[BaseModel]]:
@@ -65,14 +78,21 @@ def event_models() -> Mapping[str, type[BaseModel]]:
 
 def event_schema(kind: str, model: type[BaseModel]) -> dict[str, JsonValue]:
     """The schema of an event as it is on the wire: what others write as read, ours as written."""
-    mode: JsonSchemaMode = "validation" if model in _READ else "serialization"
-    schema = model.model_json_schema(mode=mode, schema_generator=_OnTheWire)
+    schema = model.model_json_schema(mode=_mode(model), schema_generator=_OnTheWire)
     return {
         "$schema": _DIALECT,
         "$id": f"urn:answerbus:event:{kind}.v1",
         **schema,
-        "title": model.__name__.partition("[")[0],
+        "title": _title(model),
     }
+
+
+def _mode(model: type[BaseModel]) -> JsonSchemaMode:
+    return "validation" if model in _READ else "serialization"
+
+
+def _title(model: type[BaseModel]) -> str:
+    return model.__name__.partition("[")[0]
 
 
 def _is_tag(schema: Any) -> bool:

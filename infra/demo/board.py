@@ -7,7 +7,7 @@ from typing import assert_never
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.failure import Failure, Invalid, Throttled
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.step import Step
@@ -26,7 +26,7 @@ class Row:
     attempts: int = 0
     tokens: int = 0
     text: str = ""
-    terminals: tuple[Terminal, ...] = ()
+    terminals: tuple[AnyOutcome, ...] = ()
 
     @property
     def is_done(self) -> bool:
@@ -47,7 +47,7 @@ def belongs(seen: DecodedRecord, row: Row) -> bool:
     return seen.subject is not None and seen.subject == _answerable(row.case)
 
 
-def outcome_text(terminal: Terminal) -> str:
+def outcome_text(terminal: AnyOutcome) -> str:
     """How a request ended, in a few words."""
     match terminal:
         case Result(answer={"kind": str(kind)}):
@@ -80,7 +80,7 @@ def step_text(step: Step) -> str:
     return f"step {step.n}: {', '.join(plain(call.tool) for call in step.calls)}"
 
 
-def seconds(terminal: Terminal) -> float:
+def seconds(terminal: AnyOutcome) -> float:
     """From the broker's append time to the outcome."""
     return (_ended(terminal) - _began(terminal)).total_seconds()
 
@@ -107,11 +107,11 @@ def _after(row: Row, seen: DecodedRecord) -> Row:
             return row
 
 
-def _began(terminal: Terminal) -> datetime:
+def _began(terminal: AnyOutcome) -> datetime:
     if isinstance(terminal, DeadLetter):
         return terminal.origin.timestamp
     return terminal.requested_at
 
 
-def _ended(terminal: Terminal) -> datetime:
+def _ended(terminal: AnyOutcome) -> datetime:
     return terminal.at if isinstance(terminal, DeadLetter) else terminal.finished_at

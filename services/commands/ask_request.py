@@ -13,6 +13,7 @@ from pydantic import JsonValue, ValidationError
 from answerbus import json_text
 from answerbus.agent import AgentRef
 from answerbus.budget import Budget
+from answerbus.cause import HostileSchema, UnsupportedSchema
 from answerbus.envelope import Undecodable, decode_request
 from answerbus.problems import pointer
 from answerbus.registry import Registry
@@ -28,7 +29,7 @@ from answerbus.request import (
     TextRef,
 )
 from services.operators.dead_letters.money import micro_usd_of
-from services.operators.explain import problem_text
+from services.operators.explain import cause_text, problem_text, remedy
 
 Read = Callable[[str], bytes]
 
@@ -111,10 +112,15 @@ def _schema(arguments: AskArguments, registry: Registry, read: Read) -> SchemaRe
 
 
 def inline_schema(file: str, content: bytes, *, wrapped: bool) -> InlineRef:
-    """The schema in a file, called like it; raises typer.BadParameter."""
+    """The schema in a file, called like it, if workers accept it; raises typer.BadParameter."""
+    from services.worker.core.schema.validator import compile_schema  # noqa: PLC0415 - loads slowly
+
     parsed = json_text.parse(content)
     if not isinstance(parsed, json_text.Parsed) or not isinstance(parsed.value, dict | bool):
         _refuse(f"{file} holds no JSON Schema (a JSON object).")
+    compiled = compile_schema(parsed.value)
+    if isinstance(compiled, HostileSchema | UnsupportedSchema):
+        _refuse(f"{file}: {cause_text(compiled)} {remedy(compiled)}")
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", PurePath(file).stem)
     return InlineRef(name=name, json_schema=parsed.value, wrapped=wrapped)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -20,7 +21,8 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.client.request_id import RANDOM_BYTES
 from answerbus.client.timeout import timeout_s_default
 from answerbus.envelope import Undecodable
-from answerbus.event import Event, Terminal
+from answerbus.event import AnyOutcome, Event
+from answerbus.limits import ATTEMPTS_DEFAULT
 from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import AccountRecord
 from answerbus.registry import Registry
@@ -116,7 +118,7 @@ async def _wait(
     timeout_s: float,
     *,
     as_json: bool,  # noqa: ARG001 - the outcome alone is shown so
-) -> Terminal:
+) -> AnyOutcome:
     shown = _waiting_shown(bus_of(settings), request, stderr())
     try:
         async with client_of(settings, registry) as client, shown:
@@ -132,7 +134,7 @@ async def _follow(
     timeout_s: float,
     *,
     as_json: bool,
-) -> Terminal:
+) -> AnyOutcome:
     try:
         async with client_of(settings, registry) as client:
             if as_json:
@@ -144,16 +146,30 @@ async def _follow(
 
 
 def _interrupted(request: Request) -> typer.Exit:
-    """Ctrl-C ends the wait alone: the request goes on, and may cost more."""
-    stderr().print(
-        f"\nNot waiting any more. Request {request.request_id} goes on and may cost more: "
-        f"`answerbus workflow {request.workflow_id}` shows how far it is, "
-        f"`answerbus cancel {request.request_id} --workflow {request.workflow_id} --reason …` "
-        "ends it.",
-        style="yellow",
-        markup=False,
-    )
+    stderr().print("\n" + interrupted_text(request), style="yellow", markup=False)
     return typer.Exit(EXIT_CTRL_C)
+
+
+def interrupted_text(request: Request) -> str:
+    """Ctrl-C ends the wait alone: the request goes on, and may cost as much as its budget."""
+    workflow = shlex.quote(request.workflow_id)
+    return (
+        f"Not waiting any more. Request {request.request_id} goes on, and {_cost_text(request)}: "
+        f"`answerbus workflow {workflow}` shows how far it is, "
+        f"`answerbus cancel {request.request_id} --workflow {workflow} --reason …` ends it."
+    )
+
+
+def _cost_text(request: Request) -> str:
+    budget = request.budget
+    if budget is None and request.agent is not None:
+        return "may cost as much as the budget of its agent"
+    amounts = [f"{ATTEMPTS_DEFAULT if budget is None else budget.attempts:,} calls"]
+    if budget is not None and budget.tokens is not None:
+        amounts.append(f"{budget.tokens:,} tokens")
+    if budget is not None and budget.micro_usd is not None:
+        amounts.append(f"${budget.micro_usd / 1_000_000:.2f}")
+    return f"may cost up to {', '.join(amounts)} in all"
 
 
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:

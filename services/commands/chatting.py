@@ -16,7 +16,7 @@ from answerbus.budget import Budget
 from answerbus.client import Client, NoAnswerYet, uuid7
 from answerbus.client.request_id import RANDOM_BYTES
 from answerbus.client.timeout import timeout_s_default
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.limits import KIB, MESSAGES_MAX
 from answerbus.outcome import Result
 from answerbus.request import Context, Message, Request, TextRef
@@ -67,7 +67,7 @@ class Chat:
             **given,
         )
 
-    def take(self, terminal: Terminal | None) -> bool:
+    def take(self, terminal: AnyOutcome | None) -> bool:
         """An answer is remembered; a turn without one is not, and may be said again."""
         if isinstance(terminal, Result):
             self.messages.append(Message(role="assistant", content=str(terminal.answer)))
@@ -105,7 +105,7 @@ async def _turn(
 ) -> bool:
     request = chat.turn(text, new_id())
     wait_s = timeout_s_default(request) if timeout_s is None else timeout_s
-    terminal: Terminal | None = None
+    terminal: AnyOutcome | None = None
     try:
         if as_json:
             terminal = await follow_to_end(client, request, wait_s, show_json)

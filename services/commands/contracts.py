@@ -63,7 +63,7 @@ def show(name: ContractName, *, asked: Asked = False, as_json: AsJson = False) -
 
 
 @app.command()
-def export(folder: Folder = Path("contracts/schemas")) -> None:
+def export(folder: Folder) -> None:
     """Write the JSON Schema of each event and each contract, also of plugins, one file each."""
     changed = 0
     written = documents(plugins.registry())
@@ -78,7 +78,7 @@ def export(folder: Folder = Path("contracts/schemas")) -> None:
 
 
 @app.command()
-def asyncapi(file: File = Path("contracts/asyncapi.json")) -> None:
+def asyncapi(file: File) -> None:
     """Write the bus as an AsyncAPI 3 document: channels, operations, messages and bindings."""
     with _writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)

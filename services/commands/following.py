@@ -11,7 +11,7 @@ from rich.text import Text
 
 from answerbus.client import Client, Followed, NoAnswerYet
 from answerbus.control import ApprovalRequested, ControlApplied
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from services.operators.runs.fold import RunFold
@@ -21,7 +21,9 @@ from services.text.escaping import json_line
 Show = Callable[[Followed], None]
 
 
-async def follow_to_end(client: Client, request: Request, timeout_s: float, show: Show) -> Terminal:
+async def follow_to_end(
+    client: Client, request: Request, timeout_s: float, show: Show
+) -> AnyOutcome:
     """Publish, and show what the run does until its terminal; raises NoAnswerYet."""
     limit = asyncio.timeout(timeout_s)
     try:
@@ -36,7 +38,7 @@ async def follow_to_end(client: Client, request: Request, timeout_s: float, show
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
 
 
-async def _terminal(events: AsyncIterator[Followed], show: Show) -> Terminal:
+async def _terminal(events: AsyncIterator[Followed], show: Show) -> AnyOutcome:
     async for followed in events:
         show(followed)
         match followed.event:

@@ -7,7 +7,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from answerbus.dead_letter import DeadLetter
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.schema_name import schema_name
 from services.command_line import json_shown
@@ -18,7 +18,7 @@ from services.text.escaping import plain, plain_line
 NOTES_SHOWN_MAX = 3
 
 
-def show(terminal: Terminal, data: Console, words: Console) -> None:
+def show(terminal: AnyOutcome, data: Console, words: Console) -> None:
     """The answer of a result goes to `data`, all else to `words`."""
     match terminal:
         case Result():

@@ -30,7 +30,12 @@ ContractName = Annotated[
     typer.Option("--contract", help="A contract, as plan_proposal or plan_proposal.v1."),
 ]
 Kinds = Annotated[
-    list[str] | None, typer.Option("--kind", help=f"One of {', '.join(STYLES)}; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        help=f"One of {', '.join(STYLES)}; may be repeated.",
+        autocompletion=lambda: tuple(STYLES),
+    ),
 ]
 FromStart = Annotated[bool, typer.Option("--from-start", help="Begin with what is still kept.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="End after so many.")]

@@ -18,7 +18,7 @@ from answerbus.client.testing import Asked, FakeClient, answered, dead_letter, k
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import DeadLetter, UnknownAgent
 from answerbus.envelope import decode, encode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Result
 from answerbus.request import Context, Request, TextRef
 
@@ -281,7 +281,7 @@ PARENT = ParentId(request_id="r-0", call_id="r-0.call.1.0")
 async def test_subscribers_have_children_only_if_they_ask_for_them() -> None:
     fake = FakeClient()
 
-    def as_child(asked: Asked) -> Terminal:
+    def as_child(asked: Asked) -> AnyOutcome:
         terminal = answered("from a child")(asked)
         assert isinstance(terminal, Result)
         return terminal.model_copy(update={"parent": PARENT})

@@ -11,7 +11,7 @@ from answerbus.client import DeadLetterError, OutcomeError, RefusalError, Unvali
 from answerbus.client.answer_type import AnswerType
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.explain import remedy
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
@@ -24,7 +24,7 @@ TERMINALS = [
 ]
 
 
-def terminal(path: Path) -> Terminal:
+def terminal(path: Path) -> AnyOutcome:
     event = decode(path.read_bytes())
     assert isinstance(event, Result | UnvalidatedResult | Refusal | DeadLetter)
     return event

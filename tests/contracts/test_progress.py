@@ -8,7 +8,7 @@ import pytest
 from answerbus.client import Progress, Waiting
 from answerbus.client.progress import with_retries
 from answerbus.envelope import decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Result, RetryRequest
 
 EXAMPLES = Path(__file__).parents[2] / "contracts/examples"
@@ -31,7 +31,7 @@ def result() -> Result:
 async def test_retries_that_came_before_the_outcome_are_reported_first(
     retry: RetryRequest, result: Result
 ) -> None:
-    terminal: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
+    terminal: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
     retries: asyncio.Queue[RetryRequest] = asyncio.Queue()
     heard: list[Progress] = []
     for _ in range(2):
@@ -43,7 +43,7 @@ async def test_retries_that_came_before_the_outcome_are_reported_first(
 
 
 async def test_a_failure_ends_the_wait(retry: RetryRequest) -> None:
-    terminal: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
+    terminal: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
     retries: asyncio.Queue[RetryRequest] = asyncio.Queue()
     heard: list[Progress] = []
 
@@ -57,7 +57,7 @@ async def test_a_failure_ends_the_wait(retry: RetryRequest) -> None:
 
 
 async def test_nothing_is_left_behind_when_the_wait_is_cancelled(retry: RetryRequest) -> None:
-    terminal: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
+    terminal: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
     retries: asyncio.Queue[RetryRequest] = asyncio.Queue()
     waiting = asyncio.create_task(with_retries(terminal, "r", retries, lambda _: None))
     await asyncio.sleep(0)

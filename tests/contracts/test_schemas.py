@@ -1,6 +1,7 @@
 """The committed JSON Schemas are those of the code."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from answerbus.registry import Registry
 from answerbus.schema_export import documents, event_models
 
 SCHEMAS = Path(__file__).parents[2] / "contracts/schemas"
+TYPES = "types.v1.json"
 
 
 @cache
@@ -40,7 +42,7 @@ def test_there_is_one_schema_for_each_event_and_two_for_each_contract() -> None:
         for suffix in ("", ".asked")
     }
 
-    assert set(exported()) == events | contracts
+    assert set(exported()) == events | contracts | {TYPES}
 
 
 def test_the_kinds_are_those_that_the_codec_tells_apart() -> None:
@@ -53,8 +55,32 @@ def test_a_schema_is_one_and_names_itself(name: str) -> None:
 
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert schema["$id"].startswith(("urn:answerbus:event:", "urn:answerbus:contract:"))
+    assert schema["$id"].startswith("urn:answerbus:")
     assert exported()[name].endswith("}\n")
+
+
+def test_generators_of_types_get_each_type_once_and_named() -> None:
+    types = json.loads(exported()[TYPES])["$defs"]
+    written = json.dumps(types)
+
+    public = [one for one in event_models().values() if ".private." not in one.__module__]
+    assert {model.__name__.partition("[")[0] for model in public} <= types.keys()
+    assert {"PlanProposalV1", "AgentActionV1", "AnswerbusEvent", "RequestWritten"} <= types.keys()
+    assert {name: part["title"] for name, part in types.items()} == {name: name for name in types}
+    assert written.count('"title": "') == len(types)
+    assert '"default"' not in written
+    assert set(re.findall(r'"#/\$defs/([^"]*)"', written)) <= types.keys()
+
+
+@pytest.mark.parametrize(
+    "path", sorted((SCHEMAS.parent / "examples/result").glob("*.json")), ids=str
+)
+def test_the_types_hold_for_the_examples(path: Path) -> None:
+    schema = json.loads(exported()[TYPES])
+    example = json.loads(path.read_text(encoding="utf-8"))
+
+    chosen = {**schema, "anyOf": [{"$ref": "#/$defs/Result"}]}
+    assert [*Draft202012Validator(chosen).iter_errors(example)] == []
 
 
 def test_ids_are_unique() -> None:

@@ -139,8 +139,10 @@ def test_the_example_of_all_settings_is_accepted_and_shows_the_defaults() -> Non
     assert settings.kafka == type(settings.kafka)()
     assert settings.worker == type(settings.worker)()
     commented = re.findall(r"^# (\w+) = ", example.read_text(encoding="utf-8"), re.MULTILINE)
-    shown = {*given["kafka"], *given["worker"], *commented}
-    assert shown >= {*type(settings.kafka).model_fields, *type(settings.worker).model_fields}
+    tables = (given["kafka"], given["worker"], *given["profiles"].values())
+    shown = {*commented, *(name for table in tables for name in table)}
+    sections = (settings.kafka, settings.worker, *settings.profiles.values())
+    assert shown >= {name for section in sections for name in type(section).model_fields}
 
 
 def test_the_request_for_the_console_producer_is_one() -> None:

@@ -305,7 +305,7 @@ async def test_a_client_without_the_right_to_write_is_reported(secured: Secured,
     assert reported == refused(
         secured.at("SASL_PLAINTEXT"),
         f"no right to the topic {bus.prefix}.requests.v1 (TopicAuthorizationFailedError)",
-        "grant the user Describe on the topic, and Read or Write as docs/wire.md lists",
+        "grant the user Describe on the topic, and Read or Write as docs/rights.md lists",
     )
     secured.allow(TOPIC, f"{bus.prefix}.*", WRITE)
 

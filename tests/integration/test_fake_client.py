@@ -11,7 +11,7 @@ from answerbus.answers.specialist import Specialist
 from answerbus.budget import Budget
 from answerbus.client import Client
 from answerbus.client.testing import FakeClient, answered, refused
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result
 from answerbus.request import Context, ContractRef, Request
 from tests.integration.bus import DEP_BUMP, Bus
@@ -42,7 +42,7 @@ REPLIES: dict[str, Any] = {
 async def asks(client: Client) -> list[dict[str, Any]]:
     """Some of everything, by ids that tell replies apart."""
 
-    async def ask(request_id: str, form: Any = str, **more: Any) -> Terminal:
+    async def ask(request_id: str, form: Any = str, **more: Any) -> AnyOutcome:
         return await client.ask(
             "Do it.",
             **{"workflow_id": request_id, "request_id": request_id, **more},
@@ -72,7 +72,7 @@ async def asks(client: Client) -> list[dict[str, Any]]:
     return [as_data(outcome) for outcome in (*outcomes, found)]
 
 
-def as_data(outcome: Terminal) -> dict[str, Any]:
+def as_data(outcome: AnyOutcome) -> dict[str, Any]:
     """All that does not depend on who answered, and when."""
     data: dict[str, Any] = json.loads(outcome.model_dump_json(exclude=VARYING))
     if data["kind"] == "dead_letter":  # a letter about a record is named by its place

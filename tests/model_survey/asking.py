@@ -12,7 +12,7 @@ from answerbus.attempt import Attempt
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.partition import partition_of
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, REQUESTS, RESULTS
@@ -54,7 +54,7 @@ class Survey:
     bus: Bus
     recorder: Recorder
     attempts: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
-    terminals: dict[str, Terminal] = field(default_factory=dict)
+    terminals: dict[str, AnyOutcome] = field(default_factory=dict)
 
     async def ask(self, questions: Sequence[Question]) -> AsyncGenerator[Row, None]:
         """Publish them, a few ahead, and give each row as soon as its question has ended."""

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
@@ -26,7 +26,7 @@ _SCHEMAS = SchemaCache(Registry())
 
 def judged(
     question: Question,
-    terminal: Terminal,
+    terminal: AnyOutcome,
     attempts: Sequence[Attempt],
     answers: dict[str, Recorded],
 ) -> Row:
@@ -43,7 +43,7 @@ def judged(
     )
 
 
-def _published(question: Question, terminal: Terminal) -> bool | None:
+def _published(question: Question, terminal: AnyOutcome) -> bool | None:
     if not isinstance(terminal, Result | Refusal):
         return None
     ref = question.asked

@@ -11,7 +11,7 @@ from typing_extensions import TypeForm
 from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client.closed_schema import ClosedSchema
 from answerbus.dead_letter import DeadLetter
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.fail_fast import JsonReader
 from answerbus.limits import NAME_CHARS_MAX, NOTES_MAX, REASON_BYTES_MAX
 from answerbus.outcome import AnyResult, Refusal, Result, UnvalidatedResult
@@ -77,7 +77,7 @@ class AnswerType(Generic[AnswerT]):
             return _unvalidated(result, error)
         return result.model_copy(update={"answer": answer})
 
-    def read(self, terminal: Terminal) -> "TypedOutcome[AnswerT]":
+    def read(self, terminal: AnyOutcome) -> "TypedOutcome[AnswerT]":
         """An outcome with its answer, if it has one, as `typed` gives it."""
         return self.typed(terminal) if isinstance(terminal, Result) else terminal
 

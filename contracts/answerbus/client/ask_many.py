@@ -10,7 +10,7 @@ from answerbus.client.connection import Connection
 from answerbus.client.follow_up import valid_answer
 from answerbus.client.job import CONCURRENCY_MAX, JobOutcomes, JobProgress, Row, RowOutcome
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.request import Request
 
 JobTell = Callable[[JobProgress[Any]], None]
@@ -75,7 +75,7 @@ class _Job(Generic[AnswerT]):
                 self._tell(self.progress)
             await asyncio.sleep(0)  # what is known already must not keep the loop busy
 
-    async def _ask(self, request: Request) -> Terminal:
+    async def _ask(self, request: Request) -> AnyOutcome:
         if (known := self._outcomes.known(request.request_id)) is not None:
             return known
         await self._connection.publish(request)

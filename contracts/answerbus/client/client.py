@@ -26,7 +26,7 @@ from answerbus.client.subscription import Subscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import DeadLetter
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import Request
@@ -101,7 +101,7 @@ class Client:
         request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
         left_s = TimeLeft(timeout_s_of(timeout_s, request), time.monotonic)
 
-        async def once(asked: Request) -> Terminal:
+        async def once(asked: Request) -> AnyOutcome:
             return await self._connection.ask(asked, left_s(), trace, on_progress)
 
         return await valid_answer(request, answers, once)

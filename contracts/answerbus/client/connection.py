@@ -23,7 +23,7 @@ from answerbus.client.terminals import Terminals
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied
 from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import Layout
 from answerbus.request import Request
@@ -86,7 +86,7 @@ class Connection:
         timeout_s: float | None,
         trace: Trace | None = None,
         tell: Tell | None = None,
-    ) -> Terminal:
+    ) -> AnyOutcome:
         """Publish, and wait for the outcome; raises NoAnswerYet.
 
         A request that was asked before may have had its outcome: it is looked for meanwhile. A
@@ -106,7 +106,7 @@ class Connection:
                 waiting = with_retries(terminal, request.request_id, retries, tell)
                 return await _in_time(waiting, request, timeout_s)
 
-    def _start_look_back(self, request: Request, terminal: "asyncio.Future[Terminal]") -> None:
+    def _start_look_back(self, request: Request, terminal: "asyncio.Future[AnyOutcome]") -> None:
         """In a task that ends by itself: a client of Kafka that is cut off leaves connections."""
         now_ms = time.time_ns() // 1_000_000
         if not is_new(request.request_id, now_ms):
@@ -115,7 +115,7 @@ class Connection:
             task.add_done_callback(self._looks.discard)
 
     async def _look_back(
-        self, request: Request, terminal: "asyncio.Future[Terminal]", now_ms: int
+        self, request: Request, terminal: "asyncio.Future[AnyOutcome]", now_ms: int
     ) -> None:
         homes = self._layout.homes(request.workflow_id)
         try:
@@ -130,7 +130,7 @@ class Connection:
             if not terminal.done():
                 terminal.set_result(found)
 
-    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
+    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> AnyOutcome:
         """The first outcome since the start of retention, or a later one; raises NoAnswerYet."""
         self._open()
         try:
@@ -210,8 +210,8 @@ def _digest(value: bytes) -> str:
 
 
 async def _in_time(
-    terminal: Awaitable[Terminal], request: Request, timeout_s: float | None
-) -> Terminal:
+    terminal: Awaitable[AnyOutcome], request: Request, timeout_s: float | None
+) -> AnyOutcome:
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:

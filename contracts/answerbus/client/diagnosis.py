@@ -58,7 +58,7 @@ def diagnosis_of(error: BaseException) -> Diagnosis | None:
             return _right("consumer group", error, "Read on the group (Describe, to look at it)")
         case TopicAuthorizationFailedError():
             return _right(
-                "topic", error, "Describe on the topic, and Read or Write as docs/wire.md lists"
+                "topic", error, "Describe on the topic, and Read or Write as docs/rights.md lists"
             )
         case TransactionalIdAuthorizationFailed():
             return _right("transactional id", error, "Write and Describe on the id")

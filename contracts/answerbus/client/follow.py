@@ -20,13 +20,13 @@ from answerbus.client.terminals import end_of, is_of_others
 from answerbus.client.turns import in_turns
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.envelope import decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import STEPS
 
 StepEvent: TypeAlias = Step | ToolEnded | ApprovalRequested | ControlApplied
-FollowedEvent: TypeAlias = StepEvent | Terminal
+FollowedEvent: TypeAlias = StepEvent | AnyOutcome
 
 _POLL_MS = 1_000
 _FETCH_WAIT_MS = 50
@@ -114,7 +114,7 @@ class _Run:
     ) -> None:
         self._bus, self._consumer, self._request = bus, consumer, request
         self._places, self._offsets = places, offsets
-        self._terminal: Terminal | None = None
+        self._terminal: AnyOutcome | None = None
 
     async def events(self) -> AsyncIterator[Followed]:
         """What comes, and once the outcome is there, the steps that were written before it."""

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from answerbus.budget import AccountState
 from answerbus.client.answer_type import AnswerT, AnswerType, TypedOutcome
 from answerbus.envelope import encode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.failure import Invalid
 from answerbus.json_values import has_more_values
 from answerbus.limits import (
@@ -33,7 +33,7 @@ _NUMBER_CHARS_MAX = 7
 async def valid_answer(
     request: Request,
     answers: AnswerType[AnswerT],
-    ask: Callable[[Request], Awaitable[Terminal]],
+    ask: Callable[[Request], Awaitable[AnyOutcome]],
 ) -> "TypedOutcome[AnswerT]":
     """The outcome of a request whose answer keeps the rules of its class, as far as `ask` goes."""
     while True:

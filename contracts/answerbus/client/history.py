@@ -9,7 +9,7 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.terminals import TOPICS, end_of
 from answerbus.client.turns import in_turns
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
 
 LOOK_BACK_S = (600, 3 * 3_600, 24 * 3_600)  # the newest first; workers know ids for 24 h
@@ -18,7 +18,7 @@ _POLL_MS = 1_000
 _FETCH_WAIT_MS = 50
 
 
-async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[int]) -> Terminal:
+async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[int]) -> AnyOutcome:
     """The first outcome of the request in these partitions; waits until there is one."""
     consumer = bus.consumer(auto_offset_reset="earliest")
     async with bus.running(consumer):
@@ -37,7 +37,7 @@ async def find_past_terminal(
     partitions: Collection[int],
     now_ms: int,
     is_enough: Callable[[], bool],
-) -> Terminal | None:
+) -> AnyOutcome | None:
     """The outcome of the request among those of the last day; None if it is not found.
 
     It looks at the newest records first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`.
@@ -71,7 +71,7 @@ async def _between(
     ends: Mapping[TopicPartition, int],
     request: RequestKey,
     is_enough: Callable[[], bool],
-) -> tuple[Terminal | None, int]:
+) -> tuple[AnyOutcome | None, int]:
     """The outcome, if it is between these offsets, and how many bytes were read."""
     for place, begin in begins.items():
         consumer.seek(place, begin)
@@ -85,7 +85,7 @@ async def _between(
     return None, read
 
 
-async def _first(records: Collection[Record], request: RequestKey) -> Terminal | None:
+async def _first(records: Collection[Record], request: RequestKey) -> AnyOutcome | None:
     async for record in in_turns(records):
         if (terminal := end_of(record, request)) is not None:
             return terminal

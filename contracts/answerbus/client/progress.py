@@ -14,7 +14,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.terminals import is_of_others
 from answerbus.client.turns import in_turns
 from answerbus.envelope import decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import RetryRequest
 from answerbus.request_key import RequestKey
 from answerbus.topics import RETRIES
@@ -64,11 +64,11 @@ async def retries_of(
 
 
 async def with_retries(
-    terminal: "asyncio.Future[Terminal]",
+    terminal: "asyncio.Future[AnyOutcome]",
     request_id: str,
     retries: "asyncio.Queue[RetryRequest]",
     tell: Tell,
-) -> Terminal:
+) -> AnyOutcome:
     """Wait for the outcome, and tell of each retry, and every second that there is none yet."""
     loop = asyncio.get_running_loop()
     began = loop.time()

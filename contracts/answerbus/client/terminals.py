@@ -17,7 +17,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import Undecodable, decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
@@ -65,13 +65,13 @@ class Terminals:
     @asynccontextmanager
     async def awaiting(
         self, request: RequestKey, partition: int, digest: str | None
-    ) -> AsyncIterator[asyncio.Future[Terminal]]:
+    ) -> AsyncIterator[asyncio.Future[AnyOutcome]]:
         """A future for the outcome of the request from this moment on.
 
         That its id is known with another body concerns the record with this digest alone; the
         request of that id goes on.
         """
-        future: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(future, digest)
         self._waiting[request].append(waiter)
         self._waiters[partition] += 1
@@ -139,11 +139,11 @@ class Terminals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiter:
-    outcome: asyncio.Future[Terminal]
+    outcome: asyncio.Future[AnyOutcome]
     digest: str | None  # of the record that it published
 
 
-def ends(terminal: Terminal, digest: str | None = None) -> bool:
+def ends(terminal: AnyOutcome, digest: str | None = None) -> bool:
     """Whether it is the outcome of its request, or of the record with this digest.
 
     That an id is known with another body does not end the request of that id.
@@ -153,7 +153,7 @@ def ends(terminal: Terminal, digest: str | None = None) -> bool:
     return terminal.raw is not None and terminal.raw.digest == digest
 
 
-def terminal_of(record: Record, requests: Container[RequestKey]) -> Terminal | None:
+def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
     """The outcome in a record, if it is that of one of these requests.
 
     The headers spare reading the bodies of others; a record without them is read. What cannot be
@@ -173,13 +173,13 @@ def terminal_of(record: Record, requests: Container[RequestKey]) -> Terminal | N
             return None
 
 
-def end_of(record: Record, request: RequestKey) -> Terminal | None:
+def end_of(record: Record, request: RequestKey) -> AnyOutcome | None:
     """The outcome of the request. A letter about another record under its id ends nothing."""
     terminal = terminal_of(record, {request})
     return terminal if terminal is not None and ends(terminal) else None
 
 
-def request_of(terminal: Terminal) -> RequestKey | None:
+def request_of(terminal: AnyOutcome) -> RequestKey | None:
     """The request that a outcome names; a dead letter may name none, or no workflow."""
     if terminal.request_id is None or terminal.workflow_id is None:
         return None

@@ -13,7 +13,7 @@ from answerbus.client.follow_up import root_of
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.terminals import TOPICS, ends, request_of, terminal_of
 from answerbus.client.turns import in_turns
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
 
 _POLL_MS = 1_000
@@ -40,25 +40,25 @@ class WorkflowOutcomes:
     """See the module; for one event loop."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Terminal] = {}
-        self._waiting: dict[str, asyncio.Future[Terminal]] = {}
+        self._known: dict[str, AnyOutcome] = {}
+        self._waiting: dict[str, asyncio.Future[AnyOutcome]] = {}
         self._error: BaseException | None = None
 
-    def known(self, request_id: str) -> Terminal | None:
+    def known(self, request_id: str) -> AnyOutcome | None:
         """The outcome that the request has had."""
         return self._known.get(request_id)
 
-    async def wait(self, request_id: str) -> Terminal:
+    async def wait(self, request_id: str) -> AnyOutcome:
         """The outcome, once it is there; raises BusUnavailable when the reader ends."""
         if self._error is not None:
             raise self._error
         if (terminal := self._known.get(request_id)) is not None:
             return terminal
-        future: asyncio.Future[Terminal] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
         return await future
 
-    def add(self, terminal: Terminal) -> None:
+    def add(self, terminal: AnyOutcome) -> None:
         """Take an outcome; the first of a request counts."""
         key = request_of(terminal)
         if key is None or not ends(terminal):
@@ -119,7 +119,9 @@ async def _follow(
         outcomes.end(error)
 
 
-async def _read(consumer: RecordConsumer, wanted: Wanted, take: Callable[[Terminal], None]) -> None:
+async def _read(
+    consumer: RecordConsumer, wanted: Wanted, take: Callable[[AnyOutcome], None]
+) -> None:
     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
         async for record in in_turns(records):
             if (terminal := terminal_of(record, wanted)) is not None:

@@ -96,7 +96,7 @@ def import_(
 ) -> None:
     """Send repaired requests, each once, and link them to the dead letters that they repair.
 
-    A file's name says which dead letter it is. Exit code 1 if a file is still no valid request.
+    A file's name says which dead letter it is. Exit code 1 if a file is still an invalid request.
     """
     repaired = {path.name.removesuffix(SUFFIX): _content(path) for path in files}
     bus, order = bus_of(from_environment(config).kafka), ReplayOrder(operator(by), reason)

@@ -22,7 +22,7 @@ from services.commands.replay.options import (
     selection_of,
 )
 from services.operators.dead_letters import index
-from services.operators.dead_letters.groups import BY_DEFAULT, group
+from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, group
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.selection import Selection, select
 from services.settings.settings import from_environment
@@ -30,7 +30,10 @@ from services.settings.settings import from_environment
 By = Annotated[
     list[str] | None,
     typer.Option(
-        "--by", metavar="KEY", help=f"{KEYS_HELP}; repeatable. Default: {', '.join(BY_DEFAULT)}."
+        "--by",
+        metavar="KEY",
+        help=f"{KEYS_HELP}; repeatable. Default: {', '.join(BY_DEFAULT)}.",
+        autocompletion=lambda: KEYS,
     ),
 ]
 

@@ -2,12 +2,16 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any, get_args
 
 import typer
 
+from answerbus.cause import Cause
+from answerbus.failure import Failure
 from services.operators.dead_letters.edit import Edits, edits_of
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.groups import KEYS, Key, key_of
@@ -22,6 +26,7 @@ from services.settings.settings import Settings
 
 KEYS_HELP = f"{', '.join(KEYS)} or label:NAME"
 _AMOUNT = re.compile(r"\d{1,15}")
+_CLOSED: Mapping[str, Any] = MappingProxyType({"cause": Cause, "failure": Failure})
 
 _Texts = list[str] | None
 Where = Annotated[
@@ -29,11 +34,12 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="KEY=VALUE",
-        help=f"Letters whose KEY is VALUE, empty for none; repeatable. KEY: {KEYS_HELP}.",
+        help=f"Dead letters whose KEY is VALUE, empty for none; repeatable. KEY: {KEYS_HELP}.",
     ),
 ]
 Ids = Annotated[
-    _Texts, typer.Option("--id", metavar="ID", help="This letter, also as ID@WORKFLOW; repeatable.")
+    _Texts,
+    typer.Option("--id", metavar="ID", help="This dead letter, also as ID@WORKFLOW; repeatable."),
 ]
 Since = Annotated[
     str | None,
@@ -43,7 +49,11 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="The oldest so many.")]
 Statuses = Annotated[
     _Texts,
-    typer.Option("--status", help=f"One of {', '.join(STATUSES)}; repeatable. Default: open."),
+    typer.Option(
+        "--status",
+        help=f"One of {', '.join(STATUSES)}; repeatable. Default: open.",
+        autocompletion=lambda: STATUSES,
+    ),
 ]
 Edit = Annotated[
     str | None,
@@ -136,7 +146,24 @@ def _condition(text: str) -> tuple[Key, str | None]:
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"--where: {text!r} is not KEY=VALUE.")
-    return _key(name), value or None
+    key = _key(name)
+    if value and key.kind in _CLOSED:
+        _check_word(key.kind, value)
+    return key, value or None
+
+
+def _check_word(key: str, value: str) -> None:
+    known = _kinds(_CLOSED[key])
+    if value in known:
+        return
+    close = get_close_matches(value, known, n=1)
+    meant = f" Did you mean {close[0]}?" if close else f" Known: {', '.join(known)}."
+    raise typer.BadParameter(f"--where: there is no {key} {value!r}.{meant}")
+
+
+def _kinds(union: Any) -> list[str]:
+    """The tags of a closed union."""
+    return [member.model_fields["kind"].default for member in get_args(get_args(union)[0])]
 
 
 def _key(text: str) -> Key:

@@ -16,10 +16,10 @@ from services.console.views.units import duration, tick_text
 from services.console.views.words import count_text
 
 CLASSES: Mapping[str, str] = {
-    "answered": "answered",
-    "unusable": "answer not usable",
+    "answered": "replied, valid",
+    "unusable": "replied, invalid",
     "throttled": "throttled",
-    "away": "away or too slow",
+    "away": "no reply",
     "lost": "lost with its worker",
 }
 _UNUSABLE = frozenset({"malformed", "invalid", "truncated"})

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from services.operators.records.event_parts import AnsweredSchema
 
 LABELS_MAX = 1_000
-UNNAMED = "(no outcome yet)"
+UNNAMED = "(still running)"
 
 
 class SchemaLabels:

@@ -209,7 +209,7 @@ def _read(text: bytes) -> Request | Rejection:
         )
     received = decode_request(text)
     if isinstance(received, Undecodable):
-        return Rejection("invalid", f"No valid request: {problem_text(received.problems[0])}")
+        return Rejection("invalid", f"Invalid request: {problem_text(received.problems[0])}")
     if received.unknown_fields:
         return Rejection("invalid", f"Requests have no {', '.join(received.unknown_fields)}")
     return received.request

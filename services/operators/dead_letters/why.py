@@ -38,7 +38,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "unknown": "the worker ended during the call",
         "budget_exhausted": "the budget was spent before any answer",
         "deadline_passed": "the deadline passed before any answer",
-        "undecodable": "no valid request",
+        "undecodable": "invalid request",
         "rejected": "the provider rejects the request",
     }
 )
@@ -53,13 +53,20 @@ _PROBLEM_WORDS: Mapping[str, str] = MappingProxyType(
         "tag": "has another tag",
         "pattern": "does not match its pattern",
         "format": "has another format",
-        "additionalProperties": "has members that nothing names",
-        "unevaluatedProperties": "has members that nothing names",
-        "extra_forbidden": "is a member that nothing names",
+        "additionalProperties": "has members that are not in the schema",
+        "unevaluatedProperties": "has members that are not in the schema",
+        "extra_forbidden": "is not in the schema",
         "maxLength": "is too long",
         "minLength": "is too short",
         "maxItems": "has too many items",
         "minItems": "has too few items",
+        "less_than_equal": "is too large",
+        "less_than": "is too large",
+        "maximum": "is too large",
+        "greater_than_equal": "is too small",
+        "greater_than": "is too small",
+        "minimum": "is too small",
+        "escapes_sandbox": "leaves the working tree",
     }
 )
 
@@ -116,4 +123,4 @@ def why_text(value: str) -> str:
         return f"{path or 'the answer'} {words or f'breaks the rule {code}'}"
     if not code:
         return message
-    return f"{message} ({f'{path} {words or code}' if path else words or code})"
+    return f"{message}: {path} {words or code}" if path else f"{message} ({words or code})"

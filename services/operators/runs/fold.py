@@ -11,7 +11,7 @@ from answerbus.budget import AccountState, Spent, Usage
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import Undecodable
-from answerbus.event import Event, Terminal
+from answerbus.event import AnyOutcome, Event
 from answerbus.limits import DEPTH_MAX
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
@@ -24,7 +24,7 @@ NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: any 
 
 
 def spent_by_attempt(
-    attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: Terminal | None
+    attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: AnyOutcome | None
 ) -> Mapping[int, Spent]:
     """By the number of the attempt. Where its own event is not kept, a step or the end tells."""
     called = (step for step in steps if step.composed != "propose")  # which has no attempt
@@ -70,7 +70,7 @@ class _Found:
     steps: dict[int, Step] = field(default_factory=dict)  # by their numbers
     call_ids: set[str] = field(default_factory=set)
     attempts: dict[int, Attempt] = field(default_factory=dict)
-    terminal: Terminal | None = None
+    terminal: AnyOutcome | None = None
     cancel: ControlApplied | None = None
 
     @property
@@ -140,7 +140,7 @@ class RunFold:
             case _:
                 pass
 
-    def _take_terminal(self, event: Terminal) -> None:
+    def _take_terminal(self, event: AnyOutcome) -> None:
         if event.request_id is None or (
             isinstance(event, DeadLetter) and isinstance(event.cause, ConflictingId)
         ):

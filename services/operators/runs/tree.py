@@ -9,7 +9,7 @@ from answerbus.agent import ParentId
 from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested, Cancel, ControlApplied
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.step import Composed
 
 RunState = Literal["working", "waiting", "awaits_approval", "ended"]
@@ -74,7 +74,7 @@ class RunNode:
     account: AccountState | None
     steps: tuple[StepNode, ...]
     parent: ParentId | None = None
-    terminal: Terminal | None = None
+    terminal: AnyOutcome | None = None
     cancel: Cancel | None = None
     taken_over: int = 0
 

@@ -24,7 +24,7 @@ from answerbus.request import Request
 from answerbus.run_event import RunEvent
 from answerbus.schema_name import schema_name
 from answerbus.tool_event import ToolEvent
-from services.operators.explain import cause_text, failure_text, problem_text, written_text
+from services.operators.explain import died_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import next_text, result_text, retry_text
@@ -115,7 +115,7 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             of = "" if event.category is None else f" ({plain_line(event.category)})"
             return f"declined by the {event.by}{of}: {result_text(event)}"
         case DeadLetter() as event:
-            return f"ended as a dead letter: {cause_text(event.cause)}"
+            return f"dead letter: {died_text(event)}"
         case Replayed() as event:
             edited = ", edited" if event.edit else ""
             who = f"by {event.by}: {event.reason}"

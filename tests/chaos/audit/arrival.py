@@ -20,7 +20,7 @@ _FIRST = re.compile(r"(\d+)/(\d+)/(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """`request_id` is None for what is no valid request; then `body` is empty and nobody owns it.
+    """`request_id` is None for an invalid request; then `body` is empty and nobody owns it.
 
     A copy is what a worker forwarded; its `first_place` and `asked_at` are those of the original.
     """

@@ -9,7 +9,7 @@ from tests.chaos.audit.history import Event, History, Violation
 
 REMEMBERED = timedelta(hours=24)  # after that it may be forgotten
 PREFIX = b"closed:"
-KEY_BYTES, REST_BYTES, BODY_HEX = 8, 12, 16  # docs/wire.md, `closed_ids`
+KEY_BYTES, REST_BYTES, BODY_HEX = 8, 12, 16  # docs/private-records.md, `closed_ids`
 
 
 def check(history: History) -> Iterator[Violation]:

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from answerbus.agent import AgentRef
+from answerbus.budget import Budget
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.request import Context, Request, TextRef
-from services.commands.asking import progress_text
+from services.commands.asking import interrupted_text, progress_text
 from tests.unit.operators.stored_examples import body_of, stored
 
 MINE = Request(
@@ -61,3 +63,24 @@ def test_a_retry_says_which_attempt_is_next_and_why() -> None:
     assert reported
     assert reported.startswith("waits for attempt ")
     assert "since" in reported
+
+
+@pytest.mark.parametrize(
+    ("changes", "cost"),
+    [
+        ({}, "may cost up to 3 calls in all"),
+        (
+            {"budget": Budget(attempts=5, tokens=20_000, micro_usd=250_000)},
+            "may cost up to 5 calls, 20,000 tokens, $0.25 in all",
+        ),
+        ({"agent": AgentRef(name="support")}, "may cost as much as the budget of its agent"),
+    ],
+)
+def test_ctrl_c_names_the_request_its_cost_and_how_to_end_it(
+    changes: dict[str, Any], cost: str
+) -> None:
+    assert interrupted_text(MINE.model_copy(update={"workflow_id": "a b", **changes})) == (
+        f"Not waiting any more. Request r-1 goes on, and {cost}: "
+        "`answerbus workflow 'a b'` shows how far it is, "
+        "`answerbus cancel r-1 --workflow 'a b' --reason …` ends it."
+    )

@@ -26,6 +26,7 @@ FILES = {
     "log.txt": b"npm ERR! \xff",
     "schemas/search endpoint.json": b'{"type":"object"}',
     "list.json": b"[]",
+    "typo.json": b'{"type":"objekt"}',
 }
 
 
@@ -70,6 +71,10 @@ def test_a_bare_schema_has_no_way_out() -> None:
     ("options", "text"),
     [
         ({"bare": True}, "--bare goes with --schema"),
+        (
+            {"schema": "typo.json"},
+            "typo.json: The schema is not a valid JSON Schema: /type: .* Correct the schema",
+        ),
         ({"money": "a lot"}, "US dollars such as 0.25"),
         ({"at_last": "shrug"}, "--at-last takes dead_letter, "),
         ({"policy": ("order=none",)}, "--policy knows on_invalid, "),

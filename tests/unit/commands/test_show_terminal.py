@@ -8,7 +8,7 @@ from rich.console import Console
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from services.commands.show_terminal import show
 
@@ -16,13 +16,13 @@ EXAMPLES = Path(__file__).parents[3] / "contracts/examples"
 KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
 
 
-def example(name: str) -> Terminal:
+def example(name: str) -> AnyOutcome:
     event = decode((EXAMPLES / f"{name}.json").read_bytes())
     assert isinstance(event, Result | UnvalidatedResult | Refusal | DeadLetter)
     return event
 
 
-def shown(terminal: Terminal) -> tuple[str, str]:
+def shown(terminal: AnyOutcome) -> tuple[str, str]:
     data, words = (Console(width=100, highlight=False, soft_wrap=True) for _ in range(2))
     with data.capture() as first, words.capture() as second:
         show(terminal, data, words)

@@ -28,7 +28,7 @@ from answerbus.dead_letter import (
     UnknownSchema,
 )
 from answerbus.envelope import Encoded, ReceivedRequest, decode_request, encode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.limits import RAW_BYTES_MAX, RUN_ATTEMPTS_DEFAULT
 from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
@@ -44,7 +44,7 @@ class AdmittedRequest:
     """Where a request stands, and its outcome if it had one."""
 
     published: Published
-    terminal: Terminal | None
+    terminal: AnyOutcome | None
     is_prepared: bool
 
 
@@ -146,7 +146,7 @@ class FakeBus:
             timestamp=self.now,
         )
 
-    def _end(self, terminal: Terminal, asked: RequestKey) -> Terminal:
+    def _end(self, terminal: AnyOutcome, asked: RequestKey) -> AnyOutcome:
         """Publish it; gives it as a reader of the record has it."""
         record = encode(terminal)
         self.put(TOPIC_OF_KIND[terminal.kind].full_name(self.prefix), record.value, record.headers)

@@ -20,7 +20,7 @@ from answerbus.client.testing.fake_bus import PARTITION, FakeBus
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.control import UNPROVED, Approval, Cancel, ControlApplied
 from answerbus.envelope import decode
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.explain import failure_text
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
@@ -55,7 +55,7 @@ class FakeConnection(Connection):
         timeout_s: float | None,
         trace: Trace | None = None,
         tell: Tell | None = None,
-    ) -> Terminal:
+    ) -> AnyOutcome:
         """See Connection; raises FakeClientError where nothing was prepared."""
         self._check_open()
         await asyncio.sleep(0)
@@ -71,7 +71,7 @@ class FakeConnection(Connection):
             raise FakeClientError(_unprepared(request))
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s)
 
-    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> Terminal:
+    async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> AnyOutcome:
         """See Connection."""
         self._check_open()
         await asyncio.sleep(0)
@@ -143,7 +143,7 @@ class FakeConnection(Connection):
                 return event
         return None
 
-    def _outcome_of(self, request: RequestKey) -> Terminal | None:
+    def _outcome_of(self, request: RequestKey) -> AnyOutcome | None:
         found = (end_of(record, request) for record in self._fake.outcomes)
         return next((terminal for terminal in found if terminal is not None), None)
 
@@ -156,16 +156,16 @@ class FakeOutcomes(WorkflowOutcomes):
     """Nothing waits: a published request has its outcome at once, or the test lacks one."""
 
     def __init__(
-        self, workflow_id: str, outcome_of: Callable[[RequestKey], Terminal | None]
+        self, workflow_id: str, outcome_of: Callable[[RequestKey], AnyOutcome | None]
     ) -> None:
         super().__init__()
         self._workflow_id, self._outcome_of = workflow_id, outcome_of
 
-    def known(self, request_id: str) -> Terminal | None:
+    def known(self, request_id: str) -> AnyOutcome | None:
         """See WorkflowOutcomes."""
         return self._outcome_of(RequestKey(self._workflow_id, request_id))
 
-    async def wait(self, request_id: str) -> Terminal:
+    async def wait(self, request_id: str) -> AnyOutcome:
         """See WorkflowOutcomes."""
         if (terminal := self.known(request_id)) is None:
             raise FakeClientError(

@@ -16,7 +16,7 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.contract import Contract, digest_of
 from answerbus.dead_letter import Cause, DeadLetter, letter_id
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.failure import Problem
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
 from answerbus.problems import pointer, problems_of
@@ -48,14 +48,14 @@ class Asked:
     now: datetime
 
 
-Reply: TypeAlias = Callable[[Asked], Terminal | None]
+Reply: TypeAlias = Callable[[Asked], AnyOutcome | None]
 """How a request ends; None: not so far. A test may write its own."""
 
 
 def answered(answer: object) -> Reply:
     """A Result with this answer; a contract's refusing variant becomes a Refusal, as on the bus."""
 
-    def reply(asked: Asked) -> Terminal:
+    def reply(asked: Asked) -> AnyOutcome:
         value = _published(asked, from_json(to_json(answer)))
         contract = asked.contract
         declined = contract and contract.declines(contract.adapter.validate_json(to_json(value)))
@@ -109,7 +109,7 @@ def silence() -> Reply:
 def kafka_away() -> Reply:
     """Kafka cannot be used: the call raises BusUnavailable, and nothing is published."""
 
-    def reply(_: Asked) -> Terminal:
+    def reply(_: Asked) -> AnyOutcome:
         raise BusUnavailable("Kafka at this test cannot be used, it does not answer.")
 
     return reply

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
-from answerbus.event import Terminal
+from answerbus.event import AnyOutcome
 from answerbus.limits import REPEATS_COUNTED
 from answerbus.outcome import RetryRequest
 from answerbus.registry import Registry
@@ -115,7 +115,7 @@ class MetricsObserver:
         failure = letter.prior[-1].failure.kind if letter.prior else "none"
         self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, failure, profile)
 
-    def _ended(self, lane_request: LaneRequest, terminal: Terminal, now: datetime) -> None:
+    def _ended(self, lane_request: LaneRequest, terminal: AnyOutcome, now: datetime) -> None:
         self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(lane_request.request))
         took_s = max((now - lane_request.origin.timestamp).total_seconds(), 0.0)
         self.counts.observe(metrics.REQUEST_DURATION, terminal.kind, value=took_s)

@@ -79,7 +79,7 @@ Reply = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | Re
 
 
 def is_counted(reply: Reply) -> bool:
-    """Whether the model may have worked on the call (the list is in docs/wire.md)."""
+    """Whether the model may have worked on the call (the list is in docs/private-records.md)."""
     match reply:
         case Answered() | Refused() | Truncated() | TimedOut():
             return True

@@ -22,6 +22,13 @@ def test_no_option_means_all_open_letters() -> None:
     assert selection_of() == Selection()
 
 
+def test_a_misspelt_cause_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(typer.BadParameter, match="Did you mean rejected"):
+        selection_of(["cause=rejectd"])
+    with pytest.raises(typer.BadParameter, match="Known: malformed, invalid"):
+        selection_of(["failure=nope"])
+
+
 def test_conditions_are_keys_with_values_and_empty_is_none() -> None:
     chosen = selection_of(
         ["cause=rejected", "label:tenant=a=b", "failure="], ["r-1"], None, None, 5, ["replayed"]

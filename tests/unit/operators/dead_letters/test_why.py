@@ -89,9 +89,12 @@ def test_letters_of_one_why_are_one_group_however_they_ended() -> None:
         ("invalid: json_text at /actions/0/args", "/actions/0/args is no JSON"),
         ("invalid: wrong at /a at /b", "/a at /b breaks the rule wrong"),
         ("invalid: type", "the answer has another type"),
+        ("invalid: extra_forbidden at /reason", "/reason is not in the schema"),
+        ("invalid: escapes_sandbox at /files/0", "/files/0 leaves the working tree"),
+        ("undecodable: less_than_equal at /ttl_s", "invalid request: /ttl_s is too large"),
         ("timed_out", "the provider did not answer in time"),
         ("unavailable: 503", "the provider was not available (503)"),
-        ("undecodable: missing at /kind", "no valid request (/kind is missing)"),
+        ("undecodable: missing at /kind", "invalid request: /kind is missing"),
         ("unknown_profile", "unknown profile"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_letter_that_is_replayed_and_then_answered() -> None:
         (
             "dead_letter",
             "r-1",
-            "ended as a dead letter: The workers have no profile of that name.",
+            "dead letter: The workers have no profile of that name.",
         ),
         ("closed", "r-1", "closed in the ledger as dead_letter; later copies are dropped"),
         (

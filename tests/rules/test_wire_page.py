@@ -1,0 +1,62 @@
+"""The contract is on one page: short, and with each name that clients rely on."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTRACT = (ROOT / "docs/wire.md").read_text(encoding="utf-8")
+PRIVATE_RECORDS = (ROOT / "docs/private-records.md").read_text(encoding="utf-8")
+WORDS_MAX = 2_500
+SCHEMAS = sorted((ROOT / "contracts/schemas/events").glob("*.json"))
+PRIVATE = {
+    "account",
+    "attempt",
+    "closed",
+    "closed_ids",
+    "dismissed",
+    "lane",
+    "replayed",
+    "retry_request",
+    "run",
+    "run_call",
+    "run_cancel",
+    "run_child",
+    "run_resumed",
+    "run_step",
+    "skipped",
+    "tool_accepted",
+}
+
+
+def words_of(text: str) -> set[str]:
+    return set(re.findall(r"[a-z_]+", text))
+
+
+def test_the_contract_fits_on_one_page() -> None:
+    assert len(CONTRACT.split()) <= WORDS_MAX
+
+
+@pytest.mark.parametrize("file", SCHEMAS, ids=lambda file: file.name.partition(".")[0])
+def test_each_event_and_each_of_its_members_is_explained(file: Path) -> None:
+    kind = file.name.partition(".")[0]
+    members = json.loads(file.read_text(encoding="utf-8"))["properties"]
+
+    if kind in PRIVATE:
+        assert kind in words_of(PRIVATE_RECORDS)
+    else:
+        assert {kind, *members} - words_of(CONTRACT) == set()
+
+
+def test_each_cause_and_each_failure_is_on_the_page_of_the_contract() -> None:
+    schema = json.loads((ROOT / "contracts/schemas/events/dead_letter.v1.json").read_text())
+    kinds = {
+        part["properties"]["kind"]["const"]
+        for part in schema["$defs"].values()
+        if "kind" in part.get("properties", {})
+    }
+
+    assert len(kinds) > 30
+    assert kinds - words_of(CONTRACT) == set()
