@@ -22,7 +22,6 @@ from answerbus.client.request_id import RANDOM_BYTES
 from answerbus.client.timeout import timeout_s_default
 from answerbus.envelope import Undecodable
 from answerbus.event import AnyOutcome, Event
-from answerbus.limits import ATTEMPTS_DEFAULT
 from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import AccountRecord
 from answerbus.registry import Registry
@@ -162,12 +161,12 @@ def interrupted_text(request: Request) -> str:
 
 def _cost_text(request: Request) -> str:
     budget = request.budget
-    if budget is None and request.agent is not None:
+    if request.agent is not None and not request.names_budget:
         return "may cost as much as the budget of its agent"
-    amounts = [f"{ATTEMPTS_DEFAULT if budget is None else budget.attempts:,} calls"]
-    if budget is not None and budget.tokens is not None:
+    amounts = [f"{budget.attempts:,} calls"]
+    if budget.tokens is not None:
         amounts.append(f"{budget.tokens:,} tokens")
-    if budget is not None and budget.micro_usd is not None:
+    if budget.micro_usd is not None:
         amounts.append(f"${budget.micro_usd / 1_000_000:.2f}")
     return f"may cost up to {', '.join(amounts)} in all"
 
