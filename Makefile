@@ -13,7 +13,7 @@ RUNTIME := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-e2e schemas chart lock \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-floors test-e2e schemas chart lock \
 	up down console demo recording chaos storms simulate cluster alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
@@ -75,6 +75,13 @@ test-long: install  ## What takes minutes on a real Kafka, and `make test` leave
 
 test-browser: install  ## The console in a real Chromium, on a real Kafka; screenshots in .run/screenshots
 	@$(RUN) -m infra.checks browser
+
+test-floors: install  ## The tests of contracts and client with the oldest libraries that they take
+	@rm -rf .run/floors
+	@$(VENV)/bin/uv pip install --quiet --no-config --system-certs --python $(RUN) --target .run/floors \
+		--resolution lowest-direct './contracts[client]'
+	@rm -rf .run/floors/answerbus  # the checkout's is tested
+	@PYTHONPATH=.run/floors $(RUN) -m pytest --quiet -m "not kafka and not real_llm and not wide" tests/contracts
 
 test-e2e: install  ## The tests that ask the real local model
 	@$(RUN) -m infra.checks e2e
