@@ -27,12 +27,20 @@ class Spent(Wire):
     micro_usd: Count = 0
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Usage(Wire):
-    """What one call used, as its provider reported it; `None` where it reported nothing."""
+    """What one call used, as its provider reported it; `None` where it reported nothing.
+
+    `cached_tokens` are those of the input that the provider read from its cache.
+    """
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     micro_usd: Count | None = None
+    cached_tokens: Annotated[Count | None, Field(exclude_if=_is_none)] = None
 
     def plus(self, other: "Usage") -> "Usage":
         """Both together; what was not reported counts as nothing."""
@@ -40,6 +48,7 @@ class Usage(Wire):
             input_tokens=(self.input_tokens or 0) + (other.input_tokens or 0),
             output_tokens=(self.output_tokens or 0) + (other.output_tokens or 0),
             micro_usd=(self.micro_usd or 0) + (other.micro_usd or 0),
+            cached_tokens=(self.cached_tokens or 0) + (other.cached_tokens or 0) or None,
         )
 
 

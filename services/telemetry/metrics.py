@@ -152,6 +152,12 @@ TOKENS = Metric(
     ("direction", "profile"),
     "Tokens as providers reported them, `input` and `output`.",
 )
+CACHED_TOKENS = Metric(
+    "answerbus_cached_tokens_total",
+    "counter",
+    ("profile",),
+    "Tokens of the input that providers read from their caches, as they reported them.",
+)
 SPENT = Metric(
     "answerbus_spent_micro_usd_total",
     "counter",
@@ -313,7 +319,8 @@ READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
     *(TAKEN, DUPLICATES, FORWARDED, UNREADABLE, UNREAD, TERMINALS, DEAD_LETTERS),
-    *(REQUEST_DURATION, ATTEMPTS, TOKENS, SPENT, CALL_DURATION, COMMIT_DURATION, TRANSACTIONS),
+    *(REQUEST_DURATION, ATTEMPTS, TOKENS, CACHED_TOKENS, SPENT, CALL_DURATION),
+    *(COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
     *(LANE_HELD_BACK,),

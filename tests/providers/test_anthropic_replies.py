@@ -77,10 +77,10 @@ def test_an_answer_is_read_in_order_stop_reason_content(document: Any, expected:
 USAGES: list[tuple[Any, Usage]] = [
     ({"input_tokens": 1, "output_tokens": 0}, Usage(input_tokens=1, output_tokens=0)),
     ({"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300,
-      "output_tokens": 4}, Usage(input_tokens=321, output_tokens=4)),
+      "output_tokens": 4}, Usage(input_tokens=321, output_tokens=4, cached_tokens=20)),
     ({"input_tokens": 1, "cache_read_input_tokens": None, "output_tokens": 4},
      Usage(input_tokens=1, output_tokens=4)),
-    ({"input_tokens": -1, "cache_read_input_tokens": 20}, Usage()),
+    ({"input_tokens": -1, "cache_read_input_tokens": 20}, Usage(cached_tokens=20)),
     ({"input_tokens": True, "output_tokens": "4"}, Usage()),
     (None, Usage()),
 ]  # fmt: skip

@@ -109,6 +109,7 @@ USAGES: list[tuple[Any, Usage]] = [
      Usage(input_tokens=1, output_tokens=32)),
     ({"promptTokenCount": 1, "thoughtsTokenCount": 30}, Usage(input_tokens=1, output_tokens=30)),
     ({"promptTokenCount": 1}, Usage(input_tokens=1)),
+    ({"promptTokenCount": 9, "cachedContentTokenCount": 8}, Usage(input_tokens=9, cached_tokens=8)),
     ({"promptTokenCount": -1, "candidatesTokenCount": "2"}, Usage()),
     (None, Usage()),
 ]  # fmt: skip

@@ -115,6 +115,16 @@ def test_what_is_no_json_is_no_answer(text: bytes) -> None:
 
 USAGES: list[tuple[Any, Usage]] = [
     ({"prompt_tokens": 1, "completion_tokens": 0}, Usage(input_tokens=1, output_tokens=0)),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 8},
+        },
+        Usage(input_tokens=9, output_tokens=2, cached_tokens=8),
+    ),
+    ({"prompt_tokens_details": {"cached_tokens": -1}}, Usage()),
+    ({"prompt_tokens_details": 8}, Usage()),
     ({"prompt_tokens": -1, "completion_tokens": 2}, Usage(output_tokens=2)),
     ({"prompt_tokens": True, "completion_tokens": 2.0}, Usage()),
     ({"prompt_tokens": "1", "completion_tokens": TOKENS_MAX + 1}, Usage()),

@@ -2,6 +2,7 @@
 
 import resource
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 from packaging.requirements import Requirement
 
+from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import RETRIES, TOPICS, Topic
+from answerbus.envelope import ReceivedRequest, decode_request
+from answerbus.topics import REQUESTS, RETRIES, TOPICS, Topic
 from services.command_line import bus_of
 from services.commands.doctor import broker
 from services.commands.doctor.broker import tried
 from services.commands.doctor.findings.accounts import accounts_finding
 from services.commands.doctor.findings.facts import Finding
 from services.commands.doctor.findings.judge import findings, rights_findings
+from services.commands.doctor.findings.prompt_caches import PromptCaches
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.planning.plan import needed
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
+from services.operators.adapters.reader import reading
 from services.settings import plugins
 from services.settings.agents import AgentError, AgentSettings, of_distributions, unknown_names
 from services.settings.profiles import Profile
@@ -41,6 +46,8 @@ _OTHER_ROLES = (
 )
 DISTRIBUTIONS = ("answerbus", "answerbus-services")
 SHOWN = ("aiokafka", "faststream", "pydantic", "jsonschema-rs")
+REQUESTS_READ_MAX = 200  # they take up to 20 ms each
+RECENT = timedelta(hours=1)  # whose requests say what repeats
 FILES_BESIDE_CALLS = 200  # connections to brokers, logs, libraries
 _ASKED_S = 3.0
 _MISSING = "unknown"
@@ -142,6 +149,23 @@ async def _broker(whole: Settings, run_topics: Sequence[Topic]) -> AsyncIterator
         yield accounts_finding(look.group.requests_per_s, whole.accounts.remember_s)
     if RETRIES in look.topics:
         yield await tried(bus)
+        async for finding in _prompt_caches(bus, now()):
+            yield finding
+
+
+async def _prompt_caches(bus: Bus, now: datetime) -> AsyncIterator[Finding]:
+    caches, left = PromptCaches(), REQUESTS_READ_MAX
+    async with reading(bus, (REQUESTS,), since=now - RECENT) as reader:
+        async for batch in reader.to_end():
+            for stored in batch[:left]:
+                received = decode_request(stored.value or b"")
+                if isinstance(received, ReceivedRequest):
+                    caches.take(received.request)
+            left -= len(batch)
+            if left <= 0:
+                break
+    for finding in caches.findings():
+        yield finding
 
 
 def _unusable(error: BusUnavailable | SetUpError) -> Finding:

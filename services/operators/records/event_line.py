@@ -66,7 +66,8 @@ def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
     usage = result.usage
     parts = [f"attempt {result.attempt}", plain_line(result.model.model)]
     if usage.input_tokens is not None and usage.output_tokens is not None:
-        parts.append(f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
+        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+        parts.append(f"{usage.input_tokens:,}{cached} + {usage.output_tokens:,} tokens")
     if usage.micro_usd is not None:
         parts.append(f"${amount(usage.micro_usd) / 1_000_000:.4f}")
     parts.append(f"{(result.finished_at - result.requested_at).total_seconds():.1f} s")

@@ -59,6 +59,8 @@ class MetricsObserver:
             counts.add(metrics.TOKENS, "input", profile, by=usage.input_tokens)
         if usage.output_tokens:
             counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
+        if usage.cached_tokens:
+            counts.add(metrics.CACHED_TOKENS, profile, by=usage.cached_tokens)
         if usage.micro_usd:
             counts.add(metrics.SPENT, profile, by=usage.micro_usd)
         if isinstance(decision, NextStep) or _has_chosen(call):

@@ -137,6 +137,7 @@ def _usage(value: Any) -> Usage:
             return Usage(
                 input_tokens=tokens_sum(usage.get("input_tokens"), *cached),
                 output_tokens=tokens_in(usage.get("output_tokens")),
+                cached_tokens=tokens_in(usage.get("cache_read_input_tokens")) or None,
             )
         case _:
             return Usage()

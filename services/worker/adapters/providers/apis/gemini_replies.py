@@ -141,6 +141,7 @@ def _usage(value: Any) -> Usage:
             return Usage(
                 input_tokens=tokens_in(usage.get("promptTokenCount")),
                 output_tokens=tokens_sum(*written),
+                cached_tokens=tokens_in(usage.get("cachedContentTokenCount")) or None,
             )
         case _:
             return Usage()

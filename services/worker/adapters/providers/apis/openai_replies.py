@@ -10,6 +10,7 @@ from answerbus.wire import clip
 from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     NO_STRUCTURED_OUTPUT,
+    cached_in,
     code_in,
     json_in,
     name_in,
@@ -176,6 +177,7 @@ def _usage(value: Any) -> Usage:
             return Usage(
                 input_tokens=tokens_in(usage.get("prompt_tokens")),
                 output_tokens=tokens_in(usage.get("completion_tokens")),
+                cached_tokens=cached_in(usage.get("prompt_tokens_details")),
             )
         case _:
             return Usage()

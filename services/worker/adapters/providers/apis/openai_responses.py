@@ -8,6 +8,7 @@ from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
 from services.worker.adapters.providers.apis.openai_replies import PROFILE_CODES, error_inside
 from services.worker.adapters.providers.apis.response_fields import (
+    cached_in,
     code_in,
     json_in,
     name_in,
@@ -103,4 +104,5 @@ def _usage(value: Any) -> Usage:
     return Usage(
         input_tokens=tokens_in(_member(value, "input_tokens")),
         output_tokens=tokens_in(_member(value, "output_tokens")),
+        cached_tokens=cached_in(_member(value, "input_tokens_details")),
     )

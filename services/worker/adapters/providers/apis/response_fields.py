@@ -54,6 +54,11 @@ def tokens_sum(first: Any, *others: Any) -> int | None:
     return None if counts[0] is None else sum(count or 0 for count in counts)
 
 
+def cached_in(details: Any) -> int | None:
+    """Of OpenAI's details of the input: what its cache served; None for nothing."""
+    return tokens_in(details.get("cached_tokens")) or None if isinstance(details, dict) else None
+
+
 def of_status(
     status: int, codes: Sequence[str], wait_s: float | None, profile_codes: Collection[str]
 ) -> Reply:
