@@ -1,5 +1,8 @@
 """Kafka's errors in words: they do not repeat the password, even if a broker does."""
 
+import subprocess
+import sys
+
 import pytest
 from aiokafka.errors import KafkaError
 
@@ -16,3 +19,15 @@ def test_a_broker_that_repeats_the_password_does_not_get_it_shown() -> None:
         raise KafkaError(f"Authentication failed: user me with {PASSWORD}")
 
     assert PASSWORD not in str(raised.value)
+
+
+@pytest.mark.parametrize("module", ["answerbus.client", "answerbus.client.testing"])
+def test_without_its_extra_the_client_says_what_to_install(module: str) -> None:
+    script = f"import sys; sys.modules['aiokafka'] = None; import {module}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 1
+    assert "ModuleNotFoundError: answerbus.client needs a Kafka client" in done.stderr
+    assert "pip install 'answerbus[client] @ git+URL#subdirectory=contracts'" in done.stderr
