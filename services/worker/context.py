@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from answerbus.outcome import Origin
 from answerbus.request import Request
-from answerbus.topics import TOOL_RESULTS
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.request.admit import Admitted
-from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.core.run.tool_access import ToolAccess
 from services.worker.costly_work import CostlyWork, InPlace
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.slots import Slots
@@ -43,10 +42,6 @@ IsResumed = Callable[[Request, Origin], Awaitable[bool]]
 """Whether an operator sent the steps from which a request goes on; it stood first at the origin."""
 
 
-def _never(_: str) -> bool:
-    return False
-
-
 async def _by_nobody(_: Request, __: Origin) -> bool:
     return False
 
@@ -71,22 +66,18 @@ async def _no_members(_: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What lanes need for runs: where tool servers answer, tokens, and what agents add to requests.
+    """What lanes need for runs.
 
     `is_on`: the topics of runs are there and may be used; without them nothing can be cancelled.
     `has_agents`: the worker was started with agents, and follows the cards of their tools.
-    `unavailable` are the toolsets whose topic could not be written of late, `is_stopped` says of a
-    tool that needs approval whether it has changed and nobody has accepted that.
+    `complete` adds to a request what the settings of its agent say.
     """
 
     is_on: bool = False
     has_agents: bool = False
-    reply_topic: str = TOOL_RESULTS.full_name()
-    chance: Callable[[int], bytes] = secrets.token_bytes
+    tools: ToolAccess = field(default_factory=lambda: ToolAccess(secrets.token_bytes))
     complete: Callable[[Admitted], Admitted] = _as_it_is
     is_resumed: IsResumed = _by_nobody
-    unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
-    is_stopped: Callable[[str], bool] = _never
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import secrets
 import signal
 import socket
 from collections.abc import Callable, Collection, Mapping
@@ -55,6 +56,7 @@ from services.worker.core.budget.closed import IdMemory
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.run.known_tools import KnownTools
+from services.worker.core.run.tool_access import ToolAccess
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.profile_monitor import ProfileMonitor
@@ -104,7 +106,8 @@ async def run(
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
         runs = replace(context.runs, is_on=is_on, has_agents=bool(agents))
-        context = replace(context, runs=replace(runs, is_stopped=tools.is_stopped))
+        runs = replace(runs, tools=replace(runs.tools, is_stopped=tools.is_stopped))
+        context = replace(context, runs=runs)
         context = replace(context, siblings=siblings or context.siblings, costly_work=costly_work)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
@@ -266,7 +269,7 @@ def _context(
         group=settings.kafka.worker_group,
         runs=RunSetup(
             is_resumed=ResumptionCheck(bus_of(settings.kafka)),
-            reply_topic=topic_name(settings.kafka, TOOL_RESULTS),
+            tools=ToolAccess(secrets.token_bytes, topic_name(settings.kafka, TOOL_RESULTS)),
             complete=lambda admitted: complete(planner.agents, admitted),
         ),
     )

@@ -59,58 +59,48 @@ class Observer(Protocol):
 
 
 class Observers:
-    """An observer that tells several others."""
+    """Calls each of several observers."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
 
     def taken(self, lane_request: LaneRequest) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.taken(lane_request)
 
     def rejected(self, letter: DeadLetter) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.rejected(letter)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.settled(call, decision, now)
 
     def stepped(self, lane_request: LaneRequest) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.stepped(lane_request)
 
     def released(self, lane_request: LaneRequest, spend: Spend) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.released(lane_request, spend)
 
     def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.dead_lettered(lane_request, letter)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.call_ended(tool, end)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.opened(partition, left_over)
 
     def committed(self, took_s: float) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.committed(took_s)
 
     def lost(self) -> None:
-        """See Observer."""
         for observer in self._observers:
             observer.lost()
 

@@ -10,11 +10,7 @@ from answerbus.envelope import Headers, decode
 from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.adapters.kafka.arrivals import arrival
-from services.worker.core.budget.ledger import Ledger
-from services.worker.lane.state.lane_state import LaneState
-from services.worker.lane.state.queue import Queue
-from services.worker.lane.state.watermark import Watermark
-from services.worker.observer import WorkerCounters
+from services.worker.lane.state.record_admission import admit_record
 from tests.fuzz.target import Target
 from tests.unit.worker import builders
 
@@ -42,16 +38,8 @@ def check(data: bytes) -> None:
         key=None, value=value, checksum=None, serialized_key_size=-1,
         serialized_value_size=len(value or b""), headers=tuple(headers),
     )  # fmt: skip
-    lane_state = LaneState(
-        partition=0,
-        partitions=builders.PARTITIONS,
-        worker="me",
-        counters=WorkerCounters(),
-        ledger=Ledger(),
-        watermark=Watermark(0),
-        queue=Queue(),
-    )
-    writing = lane_state.admit(arrival(record), builders.NOW)
+    lane_state = builders.lane_state()
+    writing = admit_record(lane_state, arrival(record), builders.NOW)
     if writing is None:
         assert len(lane_state.queue.requests) == 1
         return

@@ -53,14 +53,14 @@ def _position_alone() -> AbstractContextManager[object]:
 
 
 def _approval_of_anything() -> AbstractContextManager[object]:
-    came = transitions.approval_came
+    came = transitions.on_approval
 
     def mutated(run: Run, approval: Any, inputs: Any) -> Change | None:
         call = run.open_call(approval.call_id)
         digest = call.asked.args_digest if call else approval.args_digest
         return came(run, approval.model_copy(update={"args_digest": digest}), inputs)
 
-    return mock.patch.object(transitions, "approval_came", mutated)
+    return mock.patch.object(transitions, "on_approval", mutated)
 
 
 def _delivered_again() -> AbstractContextManager[object]:

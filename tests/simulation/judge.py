@@ -204,7 +204,13 @@ def _held(history: History) -> Iterator[str]:
         name, context = worker.process.name, worker.context
         limiter = context.planner.backends["default"].limiter
         slots = context.slots
-        held = (slots.reserved, slots.calling, limiter.reserved, limiter.calling, limiter.in_flight)
+        held = (
+            slots.reserved,
+            slots.calling,
+            limiter.slots.reserved,
+            limiter.slots.calling,
+            limiter.in_flight,
+        )
         if any(held):
             yield f"{name} holds slots: {held}"
         if context.counters.held:

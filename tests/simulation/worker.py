@@ -172,7 +172,7 @@ class Worker:
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster}, private)
 
         def shard() -> Shard:
-            found = KafkaShard(names, self._clock, self.context.runs.unavailable)
+            found = KafkaShard(names, self._clock, self.context.runs.tools.unavailable)
             return found if partition < used else ForwardingShard(found, used)
 
         return new_lifecycle(partition, self.context, intake, shard, handle)

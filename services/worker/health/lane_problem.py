@@ -78,7 +78,7 @@ def _standing(lane: Lane, context: Context, bound_s: float) -> str | None:
     if not has_work or lane.calls or idle_s <= bound_s or context.slots.is_awaited:
         return None
     backends, names = context.planner.backends, {t.request.profile for t in lane.tasks}
-    if any(backends[name].limiter.is_awaited for name in names if name in backends):
+    if any(backends[name].limiter.slots.is_awaited for name in names if name in backends):
         return None
     return f"has {len(queue)} requests and made no progress for {idle_s:.0f} s"
 

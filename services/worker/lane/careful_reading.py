@@ -9,6 +9,7 @@ from services.worker.core.request.admit import Arrival
 from services.worker.lane.crash_mark import crash_mark
 from services.worker.lane.lane import Lane
 from services.worker.lane.state.machine import State
+from services.worker.lane.state.record_admission import give_up_record
 from services.worker.lane_port import LaneLost
 
 _log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ async def _read(
 
 
 def _give_up(lane: Lane, arrival: Arrival, crashes: int) -> None:
-    writing = lane.lane_state.give_up_record(arrival, crashes, lane.context.clock.now())
+    writing = give_up_record(lane.lane_state, arrival, crashes, lane.context.clock.now())
     if writing:
         lane.opened.put(writing)
         _log.warning(

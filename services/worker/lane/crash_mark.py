@@ -20,7 +20,7 @@ async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
             yield
         finally:
             if lane.open:  # also where the lane was lost and has new state
-                lane.open.lane_state.watched = None
+                lane.open.lane_state.own_record.watched = None
         await _mark(lane, None)
 
 
@@ -35,5 +35,5 @@ def lone_call(lane_request: LaneRequest) -> Watched:
 
 
 async def _mark(lane: Lane, what: Watched | None) -> None:
-    lane.lane_state.watched = what
+    lane.lane_state.own_record.watched = what
     await lane.opened.prove_ownership(lane.context.clock.now())

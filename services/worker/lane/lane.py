@@ -25,6 +25,7 @@ from services.worker.lane.state.machine import (
     State,
     StateMachine,
 )
+from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.signals import SignalRecord, apply_signals
 from services.worker.lane.waits import Waits
 from services.worker.lane.wakeup import Wakeup
@@ -136,7 +137,7 @@ class Lane:
         try:
             for arrival in arrivals:
                 offset = arrival.place.offset
-                writing = open_lane.lane_state.admit(arrival, now)
+                writing = admit_record(open_lane.lane_state, arrival, now)
                 if writing:
                     written = open_lane.put(writing)
         except Exception as error:
@@ -148,7 +149,7 @@ class Lane:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
         self.pump()
 
-    def apply_signals(self, open_lane: OpenLane, signals: Sequence[SignalRecord]) -> None:
+    def on_signals(self, open_lane: OpenLane, signals: Sequence[SignalRecord]) -> None:
         """Apply results and controls, if the lane is still the one that they were read for."""
         if self.state is not State.OPEN or self.open is not open_lane:
             return
@@ -243,9 +244,9 @@ class Lane:
             self._start(lane_request)
 
     def _on_alarm(self) -> None:
-        open_lane = self.open
-        if open_lane and (renewed := open_lane.lane_state.renewed_record(self.context.clock.now())):
-            open_lane.put(renewed)
+        open_lane, now = self.open, self.context.clock.now()
+        if open_lane and open_lane.lane_state.own_record.is_old(now):
+            open_lane.prove_ownership(now)
         self.pump()
 
 

@@ -177,7 +177,7 @@ class Lifecycle:
         """Return what was not used, and say that nothing crashed."""
         opened, now = self.lane.opened, self.lane.context.clock.now()
         opened.release_unused(self.lane.calls.unused, now)
-        closing_record = opened.lane_state.closing_record(now)
+        closing_record = opened.lane_state.own_record.at_close(now)
         opened.outbox.put([closing_record] if closing_record else [], None)
         await asyncio.wait([asyncio.create_task(opened.outbox.flush())], timeout=RELEASE_S_MAX)
         self._say(Event.RELEASED)

@@ -7,12 +7,11 @@ from datetime import datetime
 from functools import partial
 
 from answerbus.request_key import RequestKey
-from answerbus.topics import Topic
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.lane_state import LaneState
-from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.records import LaneWrite
 from services.worker.lane.state.signals import overdue
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
 from services.worker.lane.waits import Waits
@@ -43,14 +42,14 @@ class OpenLane:
 
     def prove_ownership(self, now: datetime) -> "asyncio.Future[float]":
         """Write what only the rightful owner of the partition can. Raises LaneLost."""
-        return self.put(self.lane_state.ownership_record(now))
+        return self.put(self.lane_state.prove_ownership(now))
 
     def leave_careful_mode(self, now: datetime) -> None:
         """A lane that has lasted for a while was not ended by what it holds, busy or not."""
         if asyncio.get_running_loop().time() < self.stable_at:
             return
         self.is_careful = False
-        if progress := self.lane_state.progress_record(now):
+        if progress := self.lane_state.own_record.without_failed_openings(now):
             self.outbox.put([progress], None)
 
     def pack_ids(self, now: datetime) -> None:
@@ -62,10 +61,6 @@ class OpenLane:
         if packed := self.lane_state.pack_ids(now):
             # Apart, so that each entry has stood there for those who audit.
             self.packing = self.outbox.put(packed.records, packed.offset, apart=True)
-
-    def position_in(self, topic: Topic) -> int:
-        """The first offset of a topic that speaks to runs which is not applied yet."""
-        return self.lane_state.position_in(topic)
 
     def ending(self, waits: Waits, now: datetime) -> list[LaneRequest]:
         """Requests that are to end now, as running: their deadline has passed, or by a person.

@@ -190,14 +190,11 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
         observer=context.observer,
         runs=OpenRuns(
             partition=lane.partition,
-            reply_topic=context.runs.reply_topic,
-            chance=context.runs.chance,
-            may_call=context.runs.unavailable.is_available,
-            is_stopped=context.runs.is_stopped,
-            on_ended=context.observer.call_ended,
-            put=queue.put,
+            queue=queue,
+            ledger=ledger,
+            observer=context.observer,
+            tools=context.runs.tools,
             problems_of=context.planner.problems_of,
-            is_taken=lambda name: name in queue.requests or ledger.known(name) is not None,
         ),
         complete=context.runs.complete,
     )

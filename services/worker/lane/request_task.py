@@ -74,7 +74,7 @@ class LaneRequestTask:
             await lane.writable.wait()
         account, now = lane.lane_state.account_after(call), context.clock.now()
         left = lane.lane_state.attempts_left(self.lane_request, now, call)
-        return DecisionInputs(account, context.backoff, now, context.jitter(), left)
+        return DecisionInputs(account, context.backoff, context.jitter(), left)
 
     async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
         """See lane_port.RequestTask."""

@@ -18,12 +18,12 @@ class CallLease:
 
     async def enter(self, key: str, tokens: int, lane: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
-        self._limiter_reservation = await self._limiter.enter(key, tokens, lane)
+        self._limiter_reservation = await self._limiter.slots.enter(key, tokens, lane)
         self._slots_reservation = await self._slots.enter(key, tokens, lane)
 
     async def begin_call(self, spend_s: float) -> None:
         """Wait for a slot; `spend_s` is what the permit took."""
-        self._limiter_since = await self._limiter.begin_call(spend_s)
+        self._limiter_since = await self._limiter.slots.begin_call(spend_s)
         self._slots_since = await self._slots.begin_call(spend_s)
 
     @property
@@ -53,11 +53,11 @@ class CallLease:
         if self._slots_since is not None:
             self._slots.end_call(self._slots_since)
         if self._limiter_since is not None:
-            self._limiter.end_call(self._limiter_since)
+            self._limiter.slots.end_call(self._limiter_since)
         if self._slots_reservation is not None:
             self._slots.leave(self._slots_reservation)
         if self._limiter_reservation is not None:
-            self._limiter.leave(self._limiter_reservation)
+            self._limiter.slots.leave(self._limiter_reservation)
         self._slots_since = self._limiter_since = self._slots_reservation = (
             self._limiter_reservation
         ) = None

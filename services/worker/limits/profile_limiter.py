@@ -24,8 +24,8 @@ from services.worker.limits.slots import Reservation, Slots
 from services.worker.ports import NotReady, Readiness, Ready, Unhealthy
 
 
-class ProfileLimiter(Slots):
-    """Slots that are fewer while the provider is overloaded, and given out at its pace.
+class ProfileLimiter:
+    """The gate of `slots`: fewer while the provider is overloaded, and given out at its pace.
 
     While the breaker is open only its probes get a reservation, until one of them is served.
     """
@@ -40,7 +40,7 @@ class ProfileLimiter(Slots):
         is_of_group: bool = False,
     ) -> None:
         """The limits are those of the whole group if `is_of_group`, see `share_out`."""
-        super().__init__(slots)
+        self.slots = Slots(slots, self)
         self.stated = (slots, requests_per_minute, tokens_per_minute)
         self.is_of_group = is_of_group
         self.breaker = Breaker()
@@ -51,7 +51,7 @@ class ProfileLimiter(Slots):
         self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
         self._tokens = TokenBucket(tokens_per_minute) if tokens_per_minute else None
         self.in_flight = 0
-        """Calls that its provider works on; `calling` counts those too that wait for the worker."""
+        """Calls at its provider; `slots.calling` also has those that wait for the worker."""
         self._probing = 0
         self._paced_until = float("-inf")
 
@@ -103,7 +103,7 @@ class ProfileLimiter(Slots):
         for bucket, per_minute in ((self._requests, requests), (self._tokens, tokens)):
             if bucket and per_minute:
                 bucket.set_rate(share.of_rate(per_minute), now)
-        self.set_limit(self._concurrency.limit)
+        self.slots.set_limit(self._concurrency.limit)
 
     def become(self, other: "ProfileLimiter", *, keeps_learnt: bool) -> None:
         """Have the limits of `other`, and what it knows of its provider unless `keeps_learnt`.
@@ -121,14 +121,14 @@ class ProfileLimiter(Slots):
         self._requests = _refilled(self._requests, requests, now)
         self._tokens = _refilled(self._tokens, tokens, now)
         if not self.is_of_group:
-            self.set_limit(self._concurrency.limit)
+            self.slots.set_limit(self._concurrency.limit)
 
     @property
     def is_throttled(self) -> bool:
         """Whether provider or rate hold calls back: more workers would make none faster."""
         now = asyncio.get_running_loop().time()
-        is_paced = self.is_awaited and now < self._paced_until
-        return is_paced or self.breaker.is_open or self.limit < self._concurrency.most
+        is_paced = self.slots.is_awaited and now < self._paced_until
+        return is_paced or self.breaker.is_open or self.slots.limit < self._concurrency.most
 
     @property
     def counts_tokens(self) -> bool:
@@ -170,10 +170,8 @@ class ProfileLimiter(Slots):
                 self._concurrency.throttled(now)
             case _:
                 pass
-        self.limit = self._concurrency.limit
         self._put_back(reply, reservation.tokens, now)
-        self._fill()
-        self._let_in()
+        self.slots.set_limit(self._concurrency.limit)
 
     def _listen(self, reply: Reply, now: float) -> None:
         match reply:
@@ -190,7 +188,7 @@ class ProfileLimiter(Slots):
                 used = usage.input_tokens + usage.output_tokens
                 self._tokens.put_back(max(tokens - used, 0), now)
 
-    def _admit(self, tokens: int) -> Reservation | float:
+    def admit(self, tokens: int) -> Reservation | float:
         now = asyncio.get_running_loop().time()
         if pause_s := self.breaker.pause_s(now):
             return pause_s
@@ -211,8 +209,8 @@ class ProfileLimiter(Slots):
         self._probing += is_probe
         return Reservation(is_probe, tokens)
 
-    def leave(self, reservation: Reservation) -> None:
-        """Make room; a probe leaves the way to the next one, and who did not call its rate.
+    def left(self, reservation: Reservation) -> None:
+        """A probe leaves the way to the next one, and who did not call gives its rate back.
 
         A thousand requests whose budget is used up must not use up the minute as well.
         """
@@ -223,7 +221,6 @@ class ProfileLimiter(Slots):
                 self._requests.put_back(1, now)
             if self._tokens:
                 self._tokens.put_back(reservation.tokens, now)
-        super().leave(reservation)
 
 
 def _refilled(bucket: TokenBucket | None, rate: int | None, now: float) -> TokenBucket | None:

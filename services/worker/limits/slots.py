@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass
+from typing import Protocol
 
 from services.worker.core.limits.fair_queue import has_share
 from services.worker.limits.waiter_queue import WaiterQueue
@@ -27,6 +28,18 @@ class Reservation:
     is_used: bool = False
 
 
+class Gate(Protocol):
+    """What else a place depends on, beside free slots."""
+
+    def admit(self, tokens: int) -> Reservation | float:
+        """A place for the first in the line, or the seconds until they may ask again."""
+        ...
+
+    def left(self, reservation: Reservation) -> None:
+        """The place is given back; its slot is free after that."""
+        ...
+
+
 class Slots:
     """At most `limit` calls at once.
 
@@ -35,8 +48,9 @@ class Slots:
     places, so that one whose calls are slow leaves some for the others.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, gate: Gate | None = None) -> None:
         self.limit = limit
+        self._gate = gate
         self.calling = 0
         self.reserved = 0
         self._queue: WaiterQueue[Reservation] = WaiterQueue(self._has_share, self._held)
@@ -65,6 +79,8 @@ class Slots:
 
     def leave(self, reservation: Reservation) -> None:
         """Make room."""
+        if self._gate:
+            self._gate.left(reservation)
         self.reserved -= 1
         self._reserved_of[reservation.key] -= 1
         if not self._reserved_of[reservation.key]:
@@ -108,10 +124,6 @@ class Slots:
             return 0
         return min(int(AHEAD_FACTOR * self.limit * self._spend_s / self._call_s + 0.5), self.limit)
 
-    def _admit(self, tokens: int) -> Reservation | float:  # noqa: ARG002 - for a limiter
-        """A place for the first in the line, or the seconds until they may ask again."""
-        return Reservation()
-
     def _has_share(self, key: str) -> bool:
         most = self.limit + self.ahead
         return has_share(self._reserved_of[key], most - self.reserved, most)
@@ -122,7 +134,7 @@ class Slots:
     def _let_in(self, lane: int | None = None) -> None:
         # Room first: while there is none, no key has a share, and each would be looked at.
         while self.reserved < self.limit + self.ahead and (first := self._queue.first(lane)):
-            admitted = self._admit(first.tokens)
+            admitted = self._gate.admit(first.tokens) if self._gate else Reservation()
             if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)
                 return

@@ -11,6 +11,7 @@ from answerbus.topics import TOOL_RESULTS, tool_calls
 from services.worker.adapters.agents import complete
 from services.worker.context import RunSetup
 from services.worker.core.run.agents import Agent, Agents
+from services.worker.core.run.tool_access import ToolAccess
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.costly_work import InPlace
 from services.worker.dialects.dispatch import DialectName
@@ -89,8 +90,7 @@ def run_setup(chance: random.Random) -> RunSetup:
     """Of one worker; tokens are by its own chance."""
     return RunSetup(
         is_on=True,
-        reply_topic=TOOL_RESULTS.full_name(PREFIX),
-        chance=chance.randbytes,
+        tools=ToolAccess(chance.randbytes, TOOL_RESULTS.full_name(PREFIX)),
         complete=partial(complete, AGENTS),
     )
 

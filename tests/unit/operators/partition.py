@@ -12,17 +12,13 @@ from answerbus.event import Event
 from answerbus.topics import ATTEMPTS, REQUESTS, TOPIC_OF_KIND, Topic
 from services.operators.records.stored import Stored
 from services.worker.core.budget.audit import write_off
-from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.lane.state.lane_state import LaneState
-from services.worker.lane.state.queue import Queue
-from services.worker.lane.state.record_admission import LaneWrite
-from services.worker.lane.state.watermark import Watermark
-from services.worker.observer import WorkerCounters
+from services.worker.lane.state.record_admission import admit_record
+from services.worker.lane.state.records import LaneWrite
 from tests.unit.worker import builders
-from tests.unit.worker.builders import NOW, PARTITIONS, body, plan, prompt, workflow_of
+from tests.unit.worker.builders import NOW, body, lane_state, plan, prompt, workflow_of
 
 WORKFLOW = workflow_of(0)
 
@@ -33,15 +29,7 @@ class Partition:
     def __init__(self) -> None:
         self.clock = NOW
         self.stored: list[Stored] = []
-        self.lane_state = LaneState(
-            partition=0,
-            partitions=PARTITIONS,
-            worker="me",
-            counters=WorkerCounters(),
-            ledger=Ledger(),
-            watermark=Watermark(0),
-            queue=Queue(),
-        )
+        self.lane_state = lane_state()
         self._ends: Counter[Topic] = Counter()
 
     def of(self, topic: Topic) -> list[Stored]:
@@ -65,7 +53,7 @@ class Partition:
         value = json.dumps(body(request_id, WORKFLOW, **more)).encode()
         stored = self.put(REQUESTS, None, value, headers)
         arrival = builders.arrival(value, stored.offset, 0, self.clock, headers)
-        self._write(self.lane_state.admit(arrival, self.clock))
+        self._write(admit_record(self.lane_state, arrival, self.clock))
 
     def spend(self) -> tuple[LaneRequest, Any]:
         self.clock += timedelta(seconds=1)
@@ -88,7 +76,7 @@ class Partition:
         self.clock += timedelta(seconds=1)
         call = builders.call(lane_request, spend, *outcome)
         account = self.lane_state.account_after(call)
-        decided = decide(call, DecisionInputs(account, builders.BACKOFF, self.clock, 0.0))
+        decided = decide(call, DecisionInputs(account, builders.BACKOFF, 0.0))
         decision, writing = self.lane_state.commit(call, decided, self.clock)
         self._write(writing)
         self.lane_state.apply_decision(lane_request, decision)

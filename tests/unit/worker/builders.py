@@ -22,6 +22,7 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply
 from services.worker.core.budget.account import Spend
+from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
@@ -34,9 +35,15 @@ from services.worker.core.request.lane_request import (
     RequestProgress,
     incoming_trace,
 )
+from services.worker.core.run.tool_access import ToolAccess
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.dialects import prompted
+from services.worker.lane.state.lane_state import LaneState
+from services.worker.lane.state.open_runs import OpenRuns
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.watermark import Watermark
+from services.worker.observer import Observers, WorkerCounters
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 PARTITIONS = 12
@@ -169,7 +176,7 @@ def account(spent: int = 1, limit: int = 3) -> AccountState:
 
 
 def around(spent: int = 1, limit: int = 3, jitter: float = 0.5) -> DecisionInputs:
-    return DecisionInputs(account(spent, limit), BACKOFF, NOW, jitter)
+    return DecisionInputs(account(spent, limit), BACKOFF, jitter)
 
 
 def decided(of: Call, inputs: DecisionInputs) -> Decision:
@@ -180,7 +187,7 @@ def decided(of: Call, inputs: DecisionInputs) -> Decision:
 def as_committed(verdict: Verdict, of: Call, inputs: DecisionInputs) -> Decision:
     if isinstance(verdict, Wait | NextStep):
         return verdict
-    return event_of(verdict, of, inputs.account, inputs.now)
+    return event_of(verdict, of, inputs.account, NOW)
 
 
 def answered(content: str = "hello", used: tuple[int, int] | None = (10, 5)) -> Answered:
@@ -223,3 +230,25 @@ def checked_call(of: LaneRequest, how: Plan, prompt: Prompt, spend: Spend, reply
     content = reply.content if isinstance(reply, Answered) else None
     checked = None if content is None else check(content, how.schema, how.wire)
     return Call(of, how, prompt, spend, reply, checked, 100)
+
+
+def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
+    """Of partition 0, without agents."""
+    ledger, queue = ledger or Ledger(), Queue()
+    return LaneState(
+        partition=0,
+        partitions=PARTITIONS,
+        worker="me",
+        counters=WorkerCounters(),
+        ledger=ledger,
+        watermark=Watermark(position),
+        queue=queue,
+        runs=OpenRuns(
+            partition=0,
+            queue=queue,
+            ledger=ledger,
+            observer=Observers(),
+            tools=ToolAccess(bytes),
+            problems_of=lambda _: (),
+        ),
+    )

@@ -67,7 +67,7 @@ def answered_by_a_call(
     around = replace(inputs(), model=facts.model_id, frame=prompt.frame)
     change = transitions.take_step(run, answer, attempt, usage, Usage(), ACCOUNT, around)
     (made,) = sent(change)
-    ended = transitions.result_came(change.run, result(made, value), inputs())
+    ended = transitions.on_result(change.run, result(made, value), inputs())
     assert ended is not None
     return ended.run
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from answerbus.topics import LEDGER
 from services.worker.adapters.kafka.shard import KafkaShard, Names
-from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.ports import MeasuredClock, OutRecord, ReadProgress, Shard, StoredRecord
 
 _log = logging.getLogger(__name__)

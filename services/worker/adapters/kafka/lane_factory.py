@@ -37,7 +37,7 @@ def lane_factory(
         names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
-        unavailable = context.runs.unavailable
+        unavailable = context.runs.tools.unavailable
         shard = shards_of(names, clock, context.partitions, unavailable, closed.note)
         return new_lifecycle(partition, context, intake, shard, handle)
 

@@ -7,29 +7,37 @@ lane waits for these very records.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
+from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
+from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
+from answerbus.control import Approval, Cancel
+from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
-from services.worker.adapters.kafka.signal_portions import SignalPortions
+from services.worker.core.run.tool_report import read_report
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.state.machine import State
+from services.worker.lane.state.signals import SignalRecord
 
 POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
 SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS)
+BATCH_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
+BATCH_RECORDS_MAX = 50  # of any size: so many take some milliseconds, and then others have a turn
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +84,57 @@ class RunConsumer(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class SignalBatches:
+    """Divides signals into small batches: single ones after a failure.
+
+    Over all lanes: up to where records go one by one, and which are passed by.
+    """
+
+    _alone_until: dict[TopicPartition, int] = field(default_factory=dict)
+    _passed_by: set[tuple[TopicPartition, int]] = field(default_factory=set)
+
+    def split(self, place: TopicPartition, records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+        """Of bounded number and size; one by one up to where something failed before."""
+        alone_until = self._alone_until.get(place, 0)
+        together: list[Record] = []
+        size = 0
+        for record in records:
+            size += _size_of(record)
+            is_full = len(together) == BATCH_RECORDS_MAX or size > BATCH_BYTES_MAX
+            if together and (is_full or together[-1].offset < alone_until):
+                yield together
+                together, size = [], _size_of(record)
+            together.append(record)
+        if together:
+            yield together
+
+    def blame(self, place: TopicPartition, together: Sequence[Record]) -> None:
+        """A bug: a record that fails by itself is passed by, so that its lane does not stop."""
+        self._alone_until[place] = together[-1].offset + 1
+        if len(together) == 1:
+            self._passed_by.add((place, together[0].offset))
+
+    def signal(self, topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
+        """A record as lanes take it, without its signal where that failed before."""
+        found = signal_record(topic, place, record)
+        is_passed_by = (place, record.offset) in self._passed_by
+        return replace(found, signal=None) if is_passed_by else found
+
+
+def _size_of(record: Record) -> int:
+    return 0 if isinstance(record, Unreadable) else len(record.value or b"")
+
+
+def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
+    """A record as lanes take it; one that holds no signal is only passed by."""
+    event = None if isinstance(record, Unreadable) else read_report(record.value)
+    signal = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
+    place_id = f"{place.topic}-{place.partition}-{record.offset}"
+    at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
+    return SignalRecord(topic, record.offset, place_id, signal, at)
+
+
 class RunReader:
     """See the module. `lifecycles` are those of the worker's lanes."""
 
@@ -94,7 +153,7 @@ class RunReader:
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}  # when that was asked last
         self._asked_at: dict[int, datetime] = {}  # by lane, until all that was there then is heard
-        self._portions = SignalPortions()
+        self._batches = SignalBatches()
 
     async def run(self) -> None:
         """Read for ever; what fails is begun anew, where each lane has come to."""
@@ -184,7 +243,9 @@ class RunReader:
         firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
         ends = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
         for place in places:
-            position = open_lanes[place.partition].position_in(self._topics[place.topic])
+            position = open_lanes[place.partition].lane_state.own_record.position_in(
+                self._topics[place.topic]
+            )
             # A topic that was made anew ends before that.
             is_there = firsts[place] <= position <= ends[place]
             self._next[place] = position if is_there else firsts[place]
@@ -198,16 +259,16 @@ class RunReader:
         if not records or opened is None or life is None:
             return
         topic, self._next[place] = self._topics[place.topic], records[-1].offset + 1
-        for number, together in enumerate(self._portions.of(place, records)):
+        for number, together in enumerate(self._batches.split(place, records)):
             if number:
-                await asyncio.sleep(0)  # let others go on: a portion may take a tenth of a second
+                await asyncio.sleep(0)  # let others go on: a batch may take a tenth of a second
             signals = [
-                self._portions.signal(topic, place, record) async for record in in_turns(together)
+                self._batches.signal(topic, place, record) async for record in in_turns(together)
             ]
             try:
-                life.lane.apply_signals(opened, signals)
+                life.lane.on_signals(opened, signals)
             except Exception as error:
                 _log.exception("signals to runs of lane %d failed", place.partition)
-                self._portions.blame(place, together)
+                self._batches.blame(place, together)
                 life.lane.on_loss(error)  # what was applied of it is forgotten
                 return

@@ -23,7 +23,7 @@ from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
 from services.worker.adapters.kafka.read_watchdog import ReadWatchdog
 from services.worker.adapters.kafka.record_batches import send_batches
 from services.worker.adapters.kafka.tool_topics import ToolTopics
-from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.ports import (
     MeasuredClock,
     OutRecord,

@@ -11,7 +11,7 @@ from aiokafka.structs import RecordMetadata
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.topics import toolset_of
-from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.ports import Clock, OutRecord
 
 FIND_S = 3.0  # both are less than a commit may last (outbox.COMMIT_TIMEOUT_S)

@@ -85,6 +85,17 @@ def readable(plan: Plan, content: str) -> json_text.Parsed | None:
     return json_text.Parsed(plan.schema.shown(without(decoded, plan.schema.audit_only)))
 
 
+def has_form(answer: JsonValue, failed: failure.Failure | None) -> bool:
+    """Whether an answer is wrong in its parts and not as a whole, as a mere text or number is."""
+    match answer:
+        case dict():
+            return True
+        case list() if isinstance(failed, failure.Invalid):
+            return all(problem.path for problem in failed.problems)
+        case _:
+            return False
+
+
 def _written(content: str) -> json_text.Parsed | None:
     """The JSON that a model wrote, if it is any that an event can carry."""
     parsed = json_text.parse(content.encode(errors="replace"))  # half a surrogate fits no event

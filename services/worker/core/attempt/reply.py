@@ -5,6 +5,7 @@ from typing import Literal, assert_never
 
 from answerbus import failure
 from answerbus.budget import Usage
+from answerbus.failure import Failure
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
 
@@ -35,6 +36,10 @@ class Refused:
     facts: CallFacts
     category: str | None = None
 
+    @property
+    def failure(self) -> Failure:
+        return failure.Refused(reason=clip(self.reason, REASON_BYTES_MAX))
+
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
@@ -43,12 +48,20 @@ class Truncated:
     limit: int
     facts: CallFacts
 
+    @property
+    def failure(self) -> Failure:
+        return failure.Truncated(limit=self.limit)
+
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
     """The provider did not work on the call and asks to come later."""
 
     retry_after_s: float | None
+
+    @property
+    def failure(self) -> Failure:
+        return failure.Throttled(retry_after_s=self.retry_after_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +71,20 @@ class Unavailable:
     status: int | None
     ran: bool
 
+    @property
+    def failure(self) -> Failure:
+        return failure.Unavailable(status=self.status)
+
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
     """No answer within `after_s` seconds; the call may have run."""
 
     after_s: float
+
+    @property
+    def failure(self) -> Failure:
+        return failure.TimedOut(after_s=self.after_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +94,10 @@ class Rejected:
     scope: Literal["request", "profile"]
     status: int | None
     code: str | None
+
+    @property
+    def failure(self) -> Failure:
+        return failure.Unavailable(status=self.status)
 
 
 Reply = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | Rejected
@@ -124,24 +149,5 @@ def kind_of(reply: Reply) -> ReplyKind:
             return "timed_out"
         case Rejected():
             return "rejected"
-        case _:
-            assert_never(reply)
-
-
-def failure_of(
-    reply: Refused | Truncated | Throttled | Unavailable | TimedOut,
-) -> failure.Failure:
-    """The failure, as an event tells it, of a reply without content."""
-    match reply:
-        case Refused():
-            return failure.Refused(reason=clip(reply.reason, REASON_BYTES_MAX))
-        case Truncated():
-            return failure.Truncated(limit=reply.limit)
-        case Throttled():
-            return failure.Throttled(retry_after_s=reply.retry_after_s)
-        case Unavailable():
-            return failure.Unavailable(status=reply.status)
-        case TimedOut():
-            return failure.TimedOut(after_s=reply.after_s)
         case _:
             assert_never(reply)

@@ -3,23 +3,21 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from pydantic import JsonValue
+
 from answerbus import failure
 from answerbus.budget import Usage
+from answerbus.failure import Failure
+from answerbus.json_text import Parsed
 from answerbus.outcome import ModelUsed
-from answerbus.request import Request
+from answerbus.request import Prior, Request
 from answerbus.wire import clip
 from services.text.digest import text_digest
-from services.worker.core.attempt.check import Checked
+from services.worker.core.attempt import history
+from services.worker.core.attempt.check import Checked, check_as_text
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import (
-    Answered,
-    Rejected,
-    Reply,
-    facts_of,
-    failure_of,
-    is_counted,
-)
+from services.worker.core.attempt.reply import Answered, Reply, facts_of, is_counted
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
 from services.worker.core.request.lane_request import LaneRequest
@@ -99,7 +97,7 @@ class Call:
         )
 
     @property
-    def failure(self) -> failure.Failure | None:
+    def failure(self) -> Failure | None:
         """Why the call gave no result; None if it did, or if it was rejected for good."""
         match self.reply:
             case Answered():
@@ -108,7 +106,32 @@ class Call:
                         return self.checked
                     case _:
                         return None
-            case Rejected():
-                return failure.Unavailable(status=self.reply.status)
             case _:
-                return failure_of(self.reply)
+                return self.reply.failure
+
+    def prior_after(self, failed: Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
+        """The earlier attempts, and this one."""
+        prior, attempt = self.lane_request.progress.prior, self.spend.attempt
+        return history.with_failure(prior, attempt, failed, answer, self.answer_digest)
+
+    @property
+    def kept_answer(self) -> JsonValue:
+        """What the model wrote, as far as its next attempt may see it."""
+        return history.kept_answer(self.plan, self._content)
+
+    @property
+    def answer_as_it_is(self) -> Parsed | None:
+        """An invalid answer without audit-only fields, if only parts of it are wrong."""
+        found = history.readable(self.plan, self._content)
+        return found if found and history.has_form(found.value, self.failure) else None
+
+    @property
+    def answer_as_text(self) -> Checked | None:
+        """What the model wrote as the text variant of its contract, if that has one."""
+        return check_as_text(self._content, self.plan.schema)
+
+    @property
+    def _content(self) -> str:
+        if not isinstance(self.reply, Answered):
+            raise TypeError("the provider gave no answer")
+        return self.reply.content

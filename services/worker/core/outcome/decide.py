@@ -2,19 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import assert_never
 
 from pydantic import JsonValue
 
 from answerbus import dead_letter, failure
 from answerbus.budget import AccountState
-from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
-from answerbus.request import Prior
+from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
-from services.worker.core.attempt import history
 from services.worker.core.attempt import reply as replies
-from services.worker.core.attempt.check import TooLarge, check_as_text
+from services.worker.core.attempt.check import TooLarge
 from services.worker.core.budget import remaining_budget
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
@@ -36,7 +33,7 @@ WAITS_MAX = 1_000  # uncounted waits of one request
 
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
-    """What a decision depends on beside the call: money, time and chance.
+    """What a decision depends on beside the call: money and chance.
 
     `account` is as it will be once the call is settled. `attempts_left` are those that the request
     may make then, if that is known: it may be less than its account has.
@@ -44,7 +41,6 @@ class DecisionInputs:
 
     account: AccountState
     backoff: Backoff
-    now: datetime
     jitter: float
     attempts_left: int | None = None
 
@@ -56,99 +52,85 @@ def decide(call: Call, inputs: DecisionInputs) -> Verdict:
         return End(known, call.lane_request.cancelled)
     match reply:
         case replies.Answered():
-            return _of_answer(call, reply.content, inputs)
+            return _of_answer(call, inputs)
+        case replies.Refused() if call.request.policy.on_refusal != "retry":
+            return Refuse(reply)
         case replies.Refused():
-            return _unless_again(Refuse(reply), call, replies.failure_of(reply), inputs)
+            return _again(call, reply.failure, inputs, instead=Refuse(reply))
         case replies.Truncated() | replies.TimedOut() | replies.Unavailable(ran=True):
-            return _again(call, replies.failure_of(reply), inputs)
-        case replies.Throttled() | replies.Unavailable():
-            return _wait(call, replies.failure_of(reply), inputs)
+            return _again(call, reply.failure, inputs)
         case replies.Rejected(scope="request"):
             return End(known, dead_letter.Rejected(status=reply.status, code=reply.code))
-        case replies.Rejected():
-            return _wait(call, failure.Unavailable(status=reply.status), inputs)
+        case replies.Throttled() | replies.Unavailable() | replies.Rejected():
+            return _wait(call, reply.failure, inputs)
         case _:
             assert_never(reply)
 
 
-def _of_answer(call: Call, content: str, inputs: DecisionInputs) -> Verdict:
-    match call.checked:
+def _of_answer(call: Call, inputs: DecisionInputs) -> Verdict:
+    policy, checked = call.request.policy, call.checked
+    match checked:
         case None:
             raise ValueError("an answer is checked before anything is decided")
-        case Accepted(declined=None) as accepted:
-            return Publish(accepted)
-        case Accepted(declined=declined) as accepted:
-            reason = clip(declined.reason, REASON_BYTES_MAX) if declined else ""
-            refused = failure.Refused(reason=reason)
-            return _unless_again(Publish(accepted), call, refused, inputs)
-        case AcceptedStep() as step:
-            return NextStep(step)
-        case failure.Malformed() | failure.Invalid() as failed:
-            return _invalid(call, content, failed, inputs)
+        case Accepted(declined=declined):
+            if declined is None or policy.on_refusal != "retry":
+                return Publish(checked)
+            refused = failure.Refused(reason=clip(declined.reason, REASON_BYTES_MAX))
+            return _again(call, refused, inputs, instead=Publish(checked))
+        case AcceptedStep():
+            return NextStep(checked)
+        case failure.Malformed() | failure.Invalid():
+            kept = call.kept_answer
+            if policy.on_invalid == "retry":
+                again = _again(call, checked, inputs, kept)
+            else:
+                cause = dead_letter.InvalidAnswer(failure=checked)
+                again = End(call.prior_after(checked, kept), cause)
+            return again if isinstance(again, Retry) else _last_answer(call, checked) or again
         case TooLarge():
             return End(call.lane_request.progress.prior, dead_letter.AnswerTooLarge())
         case _:
-            assert_never(call.checked)
+            assert_never(checked)
 
 
-def _invalid(
-    call: Call, content: str, failed: failure.Malformed | failure.Invalid, inputs: DecisionInputs
-) -> Verdict:
-    """Another attempt, which sees what was wrong; else what the policy says of the last one."""
-    policy, kept = call.request.policy, history.kept_answer(call.plan, content)
-    again = _again(call, failed, inputs, kept) if policy.on_invalid == "retry" else None
-    if isinstance(again, Retry):
-        return again
-    if policy.at_last == "unvalidated" and call.plan.schema.is_answer:
-        found = history.readable(call.plan, content)
-        if found is not None and _has_form(found.value, failed):
-            return PublishUnvalidated(found.value, failed)
-    if policy.at_last == "text":
-        as_text = check_as_text(content, call.plan.schema)
-        if isinstance(as_text, Accepted):
-            return Publish(as_text)
-    return again or End(_prior(call, failed, kept), dead_letter.InvalidAnswer(failure=failed))
-
-
-def _has_form(answer: JsonValue, failed: failure.Malformed | failure.Invalid) -> bool:
-    """Whether an answer is wrong in its parts and not as a whole, as a mere text or number is."""
-    match answer:
-        case dict():
-            return True
-        case list() if isinstance(failed, failure.Invalid):
-            return all(problem.path for problem in failed.problems)
+def _last_answer(
+    call: Call, failed: failure.Malformed | failure.Invalid
+) -> Publish | PublishUnvalidated | None:
+    """What the policy wants published of an invalid answer after which there is no attempt."""
+    match call.request.policy.at_last:
+        case "unvalidated" if call.plan.schema.is_answer:
+            if found := call.answer_as_it_is:
+                return PublishUnvalidated(found.value, failed)
+        case "text":
+            if isinstance(text := call.answer_as_text, Accepted):
+                return Publish(text)
         case _:
-            return False
-
-
-def _unless_again(
-    declined: Publish | Refuse, call: Call, refused: failure.Failure, inputs: DecisionInputs
-) -> Verdict:
-    """A refusal, unless the policy wants another attempt and there may be one."""
-    if call.request.policy.on_refusal != "retry":
-        return declined
-    again = _again(call, refused, inputs)
-    return again if isinstance(again, Retry) else declined
+            pass
+    return None
 
 
 def _again(
-    call: Call, failed: failure.Failure, inputs: DecisionInputs, answer: JsonValue = None
-) -> Retry | End:
-    """Every counted way of trying again goes through here: what ends it is looked at in one place.
+    call: Call,
+    failed: failure.Failure,
+    inputs: DecisionInputs,
+    answer: JsonValue = None,
+    instead: Publish | Refuse | None = None,
+) -> Verdict:
+    """Every counted retry goes through here: what ends the request is looked at in one place.
 
-    That is a model that gives the same answer again, or the budget.
+    That is a model that gives the same answer again, or the budget. `instead` is decided then.
     """
-    prior, plan = _prior(call, failed, answer), call.plan
+    prior, plan = call.prior_after(failed, answer), call.plan
     last = prior[-1]
     if last.times >= (plan.profile.equal_answers_max or math.inf):
-        return End(prior, dead_letter.RepeatsItself(times=last.times, failure=last.failure))
+        cause = dead_letter.RepeatsItself(times=last.times, failure=last.failure)
+        return instead or End(prior, cause)
     which: remaining_budget.BudgetUnit | None = "attempts"
     if inputs.attempts_left is None or inputs.attempts_left >= 1:
         which = remaining_budget.first_exhausted(call.request, plan, prior, inputs.account)
     if which is not None:
-        return End(prior, dead_letter.BudgetExhausted(which=which))
-    delay_s = inputs.backoff.delay_s(len(prior), inputs.jitter)
-    return Retry(prior, failed, _not_before(call, delay_s, inputs), counted=True)
+        return instead or End(prior, dead_letter.BudgetExhausted(which=which))
+    return Retry(prior, failed, inputs.backoff.delay_s(len(prior), inputs.jitter), counted=True)
 
 
 def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdict:
@@ -157,22 +139,11 @@ def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdic
     waits = known.waits + 1
     if waits > WAITS_MAX:
         cause = dead_letter.WaitedTooOften(waits=known.waits, failure=failed)
-        return End(_prior(call, failed), cause)
+        return End(call.prior_after(failed), cause)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):
         # Never sooner than it says; and `0`, said again and again, must not use up all waits.
         delay_s = max(delay_s, failed.retry_after_s or 0.0)
     if delay_s <= WAIT_IN_MEMORY_S_MAX:
         return Wait(failed, delay_s)
-    return Retry(known.prior, failed, _not_before(call, delay_s, inputs), counted=False)
-
-
-def _not_before(call: Call, delay_s: float, inputs: DecisionInputs) -> datetime:
-    delay = timedelta(seconds=min(delay_s, TTL_S_MAX))  # a provider may say any number
-    return min(inputs.now + delay, call.lane_request.deadline)
-
-
-def _prior(call: Call, failed: failure.Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
-    """The earlier attempts, and this one."""
-    attempt, digest = call.spend.attempt, call.answer_digest
-    return history.with_failure(call.lane_request.progress.prior, attempt, failed, answer, digest)
+    return Retry(known.prior, failed, delay_s, counted=False)

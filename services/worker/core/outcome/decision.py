@@ -1,7 +1,6 @@
 """What is decided on a call, as data: a closed union, and what is published of it."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -38,11 +37,11 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again, not before a moment; `prior` are the attempts that the next one sees."""
+    """Try again after a delay; `prior` are the attempts that the next one sees."""
 
     prior: tuple[Prior, ...]
     failure: failure.Failure
-    not_before: datetime
+    delay_s: float
     counted: bool
 
 

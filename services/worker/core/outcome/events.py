@@ -1,6 +1,6 @@
 """Makes the event of a verdict, from the call at hand; each kind of event in one place."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypedDict, assert_never
 
 from pydantic import JsonValue
@@ -9,7 +9,7 @@ from answerbus import failure
 from answerbus.agent import ParentId, RunSummary
 from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import Cause, DeadLetter, letter_id
-from answerbus.limits import REASON_BYTES_MAX
+from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior, Replay, SchemaId
 from answerbus.wire import clip
@@ -103,6 +103,8 @@ def _refusal_by_provider(
 
 def _retry(call: Call, verdict: Retry, account: AccountState, now: datetime) -> RetryRequest:
     """The entry in the list of what is still being tried."""
+    deadline = call.lane_request.deadline
+    delay = timedelta(seconds=min(verdict.delay_s, TTL_S_MAX))  # a provider may say any number
     return RetryRequest(
         event_id=f"{call.request.request_id}.retry.{call.spend.attempt + 1}",
         request_id=call.request.request_id,
@@ -111,8 +113,8 @@ def _retry(call: Call, verdict: Retry, account: AccountState, now: datetime) -> 
         body_digest=call.lane_request.body_digest,
         origin=call.lane_request.origin,
         next_attempt=call.spend.attempt + 1,
-        not_before=verdict.not_before,
-        deadline=call.lane_request.deadline,
+        not_before=min(now + delay, deadline),
+        deadline=deadline,
         counted=verdict.counted,
         waits=call.lane_request.progress.waits + (0 if verdict.counted else 1),
         failure=verdict.failure,

@@ -23,55 +23,36 @@ from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRec
 from services.text.digest import record_digest, text_digest
 from services.worker.core.run.children import child_record
 from services.worker.core.run.run import Run, ToolCall, named
+from services.worker.core.run.tool_access import ToolAccess
 
 TOKEN_BYTES = 16
 UNHASHED = "sha256:" + "0" * 64
-
-
-def _always(_: str, __: datetime) -> bool:
-    return True
-
-
-def _never(_: str) -> bool:
-    return False
-
-
-def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
-    return ()
-
-
-def _nothing_taken(_: str) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
     """What the course of a run depends on beside its state: request, place, time and chance.
 
-    `is_ending`: the run was cancelled, or is late. Then it calls nothing more.
-    `may_call` says whether calls of a toolset can be written now, `is_stopped` whether a tool has
-    changed and nobody has accepted that. `model` is what was asked for a step, in a prompt with
-    this `frame` (see Prompt). The next four are for children: where the run's record stands, how
-    many attempts are left to them, why a request cannot be asked, and which ids are known. `scope`
-    is the workflow in the keys of the run's private records.
+    `is_ending`: the run was cancelled, or is late. Then it calls nothing more. `scope` is the
+    workflow in the keys of the run's private records. Of a step: the `model` that was asked, in a
+    prompt with this `frame` (see Prompt). For children: the `origin` of the run's record,
+    `attempts_left` to them, `problems_of` one that keep it from being asked, and the ids that
+    are taken.
     """
 
     request: Request
     deadline: datetime
-    reply_topic: str
     partition: int
     now: datetime
-    chance: Callable[[int], bytes]
+    tools: ToolAccess
+    problems_of: Callable[[Request], tuple[Problem, ...]]
+    is_taken: Callable[[str], bool]
     is_ending: bool = False
-    may_call: Callable[[str, datetime], bool] = _always
-    is_stopped: Callable[[str], bool] = _never
+    scope: str | None = None
     model: str | None = None
     frame: str | None = None
     origin: Origin | None = None
     attempts_left: int = 0
-    problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
-    is_taken: Callable[[str], bool] = _nothing_taken
-    scope: str | None = None
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)
@@ -168,7 +149,7 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
     """The call for its tool server, under a token of its own, and what the run keeps of that."""
     request, call_record, tool = inputs.request, call.asked, run.tools[call.asked.tool]
     before = call.record or _record(call, inputs)
-    token = base64.b64encode(inputs.chance(TOKEN_BYTES)).decode()
+    token = base64.b64encode(inputs.tools.random_bytes(TOKEN_BYTES)).decode()
     due_at = min(inputs.now + timedelta(seconds=tool.card.timeout_s), inputs.deadline)
     event = ToolCallRecord(
         call_id=call_record.call_id,
@@ -184,7 +165,7 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
         approved=before.approved,
         expires_at=due_at,
         reply=ReplyPlace(
-            topic=inputs.reply_topic,
+            topic=inputs.tools.reply_topic,
             partition=inputs.partition,
             key=request.workflow_id,
             token=token,

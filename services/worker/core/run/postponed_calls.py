@@ -23,12 +23,16 @@ def may_call_tool(run: Run, name: str, inputs: RunInputs) -> bool:
     """Whether a call of that tool can be: children need no toolset that could be away."""
     if name in CHILD_TOOLS:
         return True
-    return not inputs.is_stopped(name) and inputs.may_call(run.tools[name].toolset, inputs.now)
+    return not inputs.tools.is_stopped(name) and _is_available(run, name, inputs)
 
 
 def may_cancel(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
     """Whether the server of a call that was made can be told that it is not wanted any more."""
-    return inputs.may_call(run.tools[call.asked.tool].toolset, inputs.now)
+    return _is_available(run, call.asked.tool, inputs)
+
+
+def _is_available(run: Run, tool: str, inputs: RunInputs) -> bool:
+    return inputs.tools.unavailable.is_available(run.tools[tool].toolset, inputs.now)
 
 
 def is_postponed(call: ToolCall, inputs: RunInputs) -> bool:

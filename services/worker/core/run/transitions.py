@@ -5,6 +5,7 @@ Each gives the run as it is then, and all that must be written down with it, in 
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
 from answerbus.budget import AccountState, Spent, Usage
 from answerbus.call_outcome import (
@@ -48,6 +49,7 @@ Written = (
     | RunCallRecord
     | RunChildRecord
 )
+RunSignal = ToolResult | ToolProgress | Approval | ChildOutcome
 NO_MINIMUM = Spent()
 
 
@@ -97,7 +99,22 @@ def take_step(
     return change.then(fill_window(change.run, inputs))
 
 
-def result_came(run: Run, result: ToolResult, inputs: RunInputs) -> Change | None:
+def on_signal(run: Run, signal: RunSignal, inputs: RunInputs) -> Change | None:
+    """Something arrived from outside of the run; None if it changes nothing."""
+    match signal:
+        case ToolResult():
+            return on_result(run, signal, inputs)
+        case ToolProgress():
+            return on_progress(run, signal, inputs)
+        case Approval():
+            return on_approval(run, signal, inputs)
+        case ChildOutcome():
+            return on_child_outcome(run, signal, inputs)
+        case _:
+            assert_never(signal)
+
+
+def on_result(run: Run, result: ToolResult, inputs: RunInputs) -> Change | None:
     """A tool server ends a call; None if it may not, or if the call has ended before."""
     call = run.open_call(result.call_id)
     if call is None or not _fits(call, result.token):
@@ -106,7 +123,7 @@ def result_came(run: Run, result: ToolResult, inputs: RunInputs) -> Change | Non
     return change.then(fill_window(change.run, inputs))
 
 
-def child_ended(run: Run, child: ChildOutcome, inputs: RunInputs) -> Change:
+def on_child_outcome(run: Run, child: ChildOutcome, inputs: RunInputs) -> Change:
     """A child that a call asked has ended.
 
     It answers a call that asks a child. What a tool asked is counted alone: the tool answers.
@@ -126,8 +143,8 @@ def child_ended(run: Run, child: ChildOutcome, inputs: RunInputs) -> Change:
     return change.then(fill_window(change.run, inputs))
 
 
-def progress_came(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change | None:
-    """A tool server is still at work: the time-out of the call starts anew."""
+def on_progress(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change | None:
+    """A tool server is still at work: the time-out of the call starts again."""
     call = run.open_call(progress.call_id)
     if call is None or not _fits(call, progress.token):
         return None
@@ -135,7 +152,7 @@ def progress_came(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change
     return None if due_at is None else _with(run, call, events.changed(call, inputs, due_at=due_at))
 
 
-def time_passed(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:
+def on_timeout(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:
     """Calls whose time was over by `until`, else by now, are delivered again, or end."""
     change = Change(run)
     for call in run.open:
@@ -146,7 +163,7 @@ def time_passed(run: Run, inputs: RunInputs, until: datetime | None = None) -> C
     return change.then(fill_window(change.run, inputs))
 
 
-def approval_came(run: Run, approval: Approval, inputs: RunInputs) -> Change | None:
+def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Change | None:
     """A person decides about a call; None unless it waits for that, with these arguments."""
     call = run.open_call(approval.call_id)
     if call is None or not call.awaits_approval or call.asked.args_digest != approval.args_digest:

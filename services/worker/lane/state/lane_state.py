@@ -1,18 +1,22 @@
 """The state of a lane: changes to ledger, queue and watermark return the records to write."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from answerbus.attempt import Attempt
 from answerbus.budget import AccountState, Usage
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cancelled, Cause, DeadLetter
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
+from answerbus.private.ledger import LaneRecord
+from answerbus.request_key import RequestKey
+from answerbus.trace import Trace
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.account import Account, Spend
 from services.worker.core.budget.audit import chain, give_back
-from services.worker.core.budget.ledger import Reserved, closed_record
+from services.worker.core.budget.ledger import Ledger, Reserved, closed_record
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import (
@@ -23,6 +27,7 @@ from services.worker.core.outcome.decision import (
     Wait,
     attempt_outcome,
 )
+from services.worker.core.request.admit import Admitted
 from services.worker.core.request.lane_request import (
     AtOffset,
     InRetries,
@@ -33,8 +38,14 @@ from services.worker.core.request.lane_request import (
 from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
 from services.worker.lane.state import records
-from services.worker.lane.state.record_admission import LaneWrite
-from services.worker.lane.state.recorded_lane import RecordedLane
+from services.worker.lane.state.cancellations import Cancellations
+from services.worker.lane.state.open_runs import OpenRuns
+from services.worker.lane.state.own_record import OwnRecord
+from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.records import LaneWrite
+from services.worker.lane.state.suspects import Suspects
+from services.worker.lane.state.watermark import Watermark
+from services.worker.observer import Observer, Observers, WorkerCounters
 from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it has ended")
@@ -42,9 +53,80 @@ FREE = Usage()
 VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 
 
+def _as_it_is(admitted: Admitted) -> Admitted:
+    return admitted
+
+
 @dataclass(slots=True, kw_only=True)
-class LaneState(RecordedLane):
-    """The state of one open lane. Nothing here waits; a lost lane throws its state away."""
+class LaneState:
+    """The state of one open lane. Nothing here waits; a lost lane throws its state away.
+
+    `complete` adds to a request what the settings of its agent say.
+    """
+
+    partition: int
+    partitions: int
+    worker: str
+    counters: WorkerCounters
+    ledger: Ledger
+    watermark: Watermark
+    queue: Queue
+    runs: OpenRuns
+    suspects: Suspects = field(default_factory=Suspects)
+    observer: Observer = field(default_factory=Observers)
+    complete: Callable[[Admitted], Admitted] = _as_it_is
+    cancellations: Cancellations = field(init=False)
+    own_record: OwnRecord = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cancellations = Cancellations(self.partition)
+        self.own_record = OwnRecord(self.partition, self.ledger, self.suspects)
+
+    def opening_records(
+        self, lane: LaneRecord, orphaned: list[Attempt], traces: Mapping[RequestKey, Trace]
+    ) -> LaneWrite:
+        """The first transaction of an open lane; `traces` are of requests, as far as known."""
+        self.ledger.lane = lane
+        accounts = dict.fromkeys(attempt.account_id for attempt in orphaned)  # in this order
+        return self.writing(
+            *(
+                records.attempt_record(a, traces.get(RequestKey.of(a)), self.partition)
+                for a in orphaned
+            ),
+            *(self._account_of(account) for account in accounts),
+            self.own_record.encoded(lane.at),
+        )
+
+    def prove_ownership(self, now: datetime) -> LaneWrite:
+        """A write of no consequence that only the rightful owner of the partition can commit."""
+        return self.writing(self.own_record.encoded(now))
+
+    def pack_ids(self, now: datetime) -> LaneWrite | None:
+        """The next step by which closed ids that stand singly in the ledger become chunks there.
+
+        With it go the records of accounts and ids that are forgotten.
+        """
+        self.ledger.forget(now, self.watermark.committable)
+        written = [
+            records.ledger_tombstone(key, self.partition)
+            if chunk is None
+            else records.event_record(chunk, self.partition)
+            for key, chunk in self.ledger.closed.pack(now)
+        ]
+        written += [
+            records.ledger_tombstone(records.account_key(account_id), self.partition)
+            for account_id in self.ledger.take_forgotten()
+        ]
+        return self.writing(*written) if written else None
+
+    def writing(self, *written: Outgoing) -> LaneWrite:
+        """Records for one transaction, with the offset of this moment."""
+        return LaneWrite(written, self.watermark.committable)
+
+    def cancel_if_asked(self, lane_request: LaneRequest) -> None:
+        """A request that a person has cancelled ends, at once or when its call has ended."""
+        if cause := self.cancellations.cause_of(lane_request):
+            self.queue.cancel(lane_request, cause)
 
     def spend(
         self, lane_request: LaneRequest, plan: Plan, prompt: Prompt, now: datetime
@@ -97,7 +179,7 @@ class LaneState(RecordedLane):
         if not call.is_counted:
             self.queue.children.uncounted(lane_request, account)
         elif self.suspects.clear(lane_request.key):
-            written.append(self._lane_record(now))
+            written.append(self.own_record.encoded(now))
         outcome, trace = attempt_outcome(decision), call.trace(self.worker)
         attempt = chain(account, call.spend, outcome, call.failure, trace, counted=call.is_counted)
         written.append(records.attempt_record(attempt, lane_request.incoming_trace, self.partition))
@@ -175,12 +257,8 @@ class LaneState(RecordedLane):
                 progress = progress_of(decision, lane_request.key.record_key().encode())
                 self.queue.delay(lane_request, decision.not_before, progress)
             case _:
-                self._finish(lane_request)
-
-    def _finish(self, lane_request: LaneRequest) -> None:
-        """The last child of a run lets it go on, or end."""
-        if above := self.queue.finish(lane_request):
-            self.signal_if_answered(above)
+                if above := self.queue.finish(lane_request):  # it was the last child of a run
+                    self.signal_if_answered(above)
 
     def signal_if_answered(self, lane_request: LaneRequest) -> None:
         """Let a run go on whose calls have all ended; while its step is committed, after that.
@@ -226,13 +304,13 @@ class LaneState(RecordedLane):
         if lane_request.run or lane_request.cancelled or lane_request.request.parent:
             ended += self.runs.end(lane_request, now)
             ended += self.cancellations.end(lane_request)
-        progress = self.progress_record(now)
+        progress = self.own_record.without_failed_openings(now)
         return self.writing(
             *written,
             *joined,
             *ended,
             self._account(lane_request),
-            self._record(closed),
+            records.event_record(closed, self.partition),
             *([progress] if progress else []),
         )
 
@@ -246,7 +324,7 @@ class LaneState(RecordedLane):
         spent = children.used(lane_request, self.ledger.account(lane_request.request, now))
         usage = outcome.run.usage if outcome.run else lane_request.progress.used.plus(last)
         ended = ChildOutcome(parent.call_id, outcome, spent, usage)
-        return self.runs.child_ended(above, ended, now)
+        return self.runs.apply_signal(above, ended, now)
 
     def _goes_on(self, lane_request: LaneRequest) -> Iterator[Outgoing]:
         """A run is known by its own records: offset and entry of its request are not needed."""
@@ -276,3 +354,6 @@ class LaneState(RecordedLane):
 
     def _account(self, lane_request: LaneRequest) -> LateRecord:
         return self._account_of(lane_request.request.account_id)
+
+    def _account_of(self, account_id: str) -> LateRecord:
+        return records.account_record(self.ledger.accounts[account_id], self.partition)

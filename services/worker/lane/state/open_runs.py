@@ -6,7 +6,6 @@ from datetime import datetime
 
 from answerbus.budget import AccountState, Usage
 from answerbus.cause import Cancelled
-from answerbus.control import Approval
 from answerbus.failure import Problem
 from answerbus.outcome import Result
 from answerbus.private.runs import (
@@ -19,73 +18,38 @@ from answerbus.private.runs import (
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
-from answerbus.tool_result import ToolProgress, ToolResult
 from services.worker.core.budget.allowance import minimum_after
+from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import LaneRequest, request_from_child
 from services.worker.core.run import transitions
-from services.worker.core.run.children import ChildOutcome
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import CHILD_TOOLS, Run
 from services.worker.core.run.step_record import selected
-from services.worker.core.run.transitions import Change, Written
+from services.worker.core.run.tool_access import ToolAccess
+from services.worker.core.run.transitions import Change, RunSignal, Written
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.delayed_requests import DelayedRequests
+from services.worker.lane.state.queue import Queue
+from services.worker.observer import Observer
 from services.worker.ports import OutRecord
 
 UNKNOWN_TOOL = "unknown"
 
 
-def _no_chance(length: int) -> bytes:
-    return bytes(length)
-
-
-def _always(_: str, __: datetime) -> bool:
-    return True
-
-
-def _never(_: str) -> bool:
-    return False
-
-
-def _nothing_wrong(_: Request) -> tuple[Problem, ...]:
-    return ()
-
-
-def _nothing_taken(_: RequestKey) -> bool:
-    return False
-
-
-def _untold(_: str, __: ToolEnded) -> None:
-    pass
-
-
-def _no_place(_: LaneRequest) -> None:
-    raise RuntimeError("a lane has a queue for children")
-
-
 @dataclass(slots=True, kw_only=True)
 class OpenRuns:
-    """See the module. A lane without agents has one that stays empty.
+    """`problems_of` says why a child cannot be asked."""
 
-    `reply_topic` is where tool servers answer, `chance` makes the tokens of calls, `may_call` says
-    whether calls of a toolset can be written now. `put` queues a child, `problems_of` says why a
-    request cannot be asked, `is_taken` which ids are known. `on_ended` is told of each
-    tool call that ends, by a name that is bounded.
-    """
-
-    partition: int = 0
-    reply_topic: str = "answerbus.tool-results.v1"
-    chance: Callable[[int], bytes] = _no_chance
-    may_call: Callable[[str, datetime], bool] = _always
-    is_stopped: Callable[[str], bool] = _never
-    on_ended: Callable[[str, ToolEnded], None] = _untold
-    put: Callable[[LaneRequest], None] = _no_place
-    problems_of: Callable[[Request], tuple[Problem, ...]] = _nothing_wrong
-    is_taken: Callable[[RequestKey], bool] = _nothing_taken
+    partition: int
+    queue: Queue
+    ledger: Ledger
+    observer: Observer
+    tools: ToolAccess
+    problems_of: Callable[[Request], tuple[Problem, ...]]
     _due: DelayedRequests = field(
         default_factory=DelayedRequests
     )  # by when the time of a call is over
@@ -144,51 +108,24 @@ class OpenRuns:
         call.lane_request.change_run(run)
         return [records.run_event_record(event, self.partition)]
 
-    def result_came(
-        self, lane_request: LaneRequest, result: ToolResult, now: datetime
+    def apply_signal(
+        self, lane_request: LaneRequest, signal: RunSignal, now: datetime
     ) -> list[OutRecord]:
-        """A tool server has ended a call; nothing where it may not."""
-        run = _run_of(lane_request)
-        return self._apply(
-            lane_request, transitions.result_came(run, result, self._inputs(lane_request, now))
-        )
-
-    def child_ended(
-        self, lane_request: LaneRequest, child: ChildOutcome, now: datetime
-    ) -> list[OutRecord]:
-        """A child of the run has had its outcome, in the same transaction."""
-        run = _run_of(lane_request)
-        return self._apply(
-            lane_request, transitions.child_ended(run, child, self._inputs(lane_request, now))
-        )
-
-    def progress_came(
-        self, lane_request: LaneRequest, progress: ToolProgress, now: datetime
-    ) -> list[OutRecord]:
-        """A tool server is at work on a call; nothing where it may not be."""
-        run = _run_of(lane_request)
-        return self._apply(
-            lane_request, transitions.progress_came(run, progress, self._inputs(lane_request, now))
-        )
-
-    def approval_came(
-        self, lane_request: LaneRequest, approval: Approval, now: datetime
-    ) -> list[OutRecord]:
-        """A person has decided about a call; nothing where it was not asked."""
+        """Gives nothing where the signal changes nothing."""
         run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
-        return self._apply(lane_request, transitions.approval_came(run, approval, inputs))
+        return self._apply(lane_request, transitions.on_signal(run, signal, inputs))
 
-    def time_passed(
+    def on_timeout(
         self, until: datetime, now: datetime
     ) -> Iterator[tuple[LaneRequest, list[OutRecord]]]:
         """Each run with calls whose time was over by `until`, and how these end."""
         for lane_request in self._due.due(until):
             run = _run_of(lane_request)
-            change = transitions.time_passed(run, self._inputs(lane_request, now), until)
+            change = transitions.on_timeout(run, self._inputs(lane_request, now), until)
             yield lane_request, self._apply(lane_request, change)
 
     def next_moment(self) -> datetime | None:
-        """When `time_passed` may have something to do."""
+        """When `on_timeout` may have something to do."""
         return self._due.next_moment()
 
     def watch(self, lane_request: LaneRequest) -> None:
@@ -232,7 +169,7 @@ class OpenRuns:
         if not isinstance(event, RunChildRecord):
             return records.run_event_record(event, self.partition)
         record = records.run_event_record(event, self.partition, lane_request.trace)
-        self.put(request_from_child(event, record.size_bytes, record.headers))
+        self.queue.put(request_from_child(event, record.size_bytes, record.headers))
         return record
 
     def _report_ends(self, change: Change) -> None:
@@ -240,7 +177,7 @@ class OpenRuns:
             if isinstance(event, ToolEnded):  # a model may name any tool
                 is_known = event.tool in change.run.tools or event.tool in CHILD_TOOLS
                 tool = event.tool if is_known else UNKNOWN_TOOL
-                self.on_ended(tool, event)
+                self.observer.call_ended(tool, event)
 
     def _head(self, lane_request: LaneRequest, run: Run) -> OutRecord:
         head = RunRecord(
@@ -257,18 +194,18 @@ class OpenRuns:
         return RunInputs(
             request=lane_request.request,
             deadline=lane_request.deadline,
-            reply_topic=self.reply_topic,
             partition=self.partition,
             now=now,
-            chance=self.chance,
-            is_ending=lane_request.cancelled is not None or lane_request.deadline <= now,
-            may_call=self.may_call,
-            is_stopped=self.is_stopped,
-            origin=lane_request.origin,
+            tools=self.tools,
             problems_of=self.problems_of,
-            is_taken=lambda name: self.is_taken(lane_request.key._replace(request_id=name)),
+            is_taken=lambda name: self._is_taken(lane_request.key._replace(request_id=name)),
+            is_ending=lane_request.cancelled is not None or lane_request.deadline <= now,
             scope=lane_request.scope,
+            origin=lane_request.origin,
         )
+
+    def _is_taken(self, key: RequestKey) -> bool:
+        return key in self.queue.requests or self.ledger.known(key) is not None
 
 
 def _run_of(lane_request: LaneRequest) -> Run:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 
 from answerbus import topics
@@ -29,10 +30,18 @@ from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.decision import Outcome
 from services.worker.core.request.admit import Arrival, Unfit
 from services.worker.core.request.lane_request import LaneRequest, incoming_trace
-from services.worker.ports import LateRecord, OutRecord
+from services.worker.ports import LateRecord, Outgoing, OutRecord
 
 ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
 SPEND_BYTES = 100  # and each call in flight or request under way
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWrite:
+    """Records for one transaction, and the offset that is committed with them."""
+
+    records: tuple[Outgoing, ...]
+    offset: int | None
 
 
 def event_record(event: Event, partition: int, trace: Trace | None = None) -> OutRecord:

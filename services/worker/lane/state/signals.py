@@ -15,7 +15,7 @@ from answerbus.topics import TOOL_RESULTS, TOPIC_OF_KIND, Topic
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
-from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.records import LaneWrite
 from services.worker.ports import OutRecord
 
 OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
@@ -44,15 +44,15 @@ def apply_signals(
         found = _apply(lane_state, signal, now)
         lane_state.counters.ignored_signals += not found
         written += found
-        lane_state.advance(signal.topic, signal.offset + 1)
-    return lane_state.writing(*written, lane_state.position_record(now))
+        lane_state.own_record.advance(signal.topic, signal.offset + 1)
+    return lane_state.writing(*written, lane_state.own_record.encoded(now))
 
 
 def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite | None:
     """The ends of calls whose time was over by `until`; where they are many, of the first ones."""
     written: list[OutRecord] = []
     size = 0
-    for lane_request, found in lane_state.runs.time_passed(until, now):
+    for lane_request, found in lane_state.runs.on_timeout(until, now):
         written += found
         size += sum(record.size_bytes for record in found)
         lane_state.signal_if_answered(lane_request)
@@ -81,11 +81,8 @@ def _apply_to_call(
     lane_request = _request_with_call(lane_state, CallKey.of(signal))
     if lane_request is None:
         return []
-    runs = lane_state.runs
-    if isinstance(signal, ToolProgress):
-        return runs.progress_came(lane_request, signal, now)
-    written = runs.result_came(lane_request, signal, now)
-    if written:
+    written = lane_state.runs.apply_signal(lane_request, signal, now)
+    if written and isinstance(signal, ToolResult):
         lane_state.signal_if_answered(lane_request)
     return written
 
@@ -130,7 +127,7 @@ def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Appl
     lane_request = _request_with_call(lane_state, CallKey.of(approval))
     if lane_request is None:
         return _NO_EFFECT
-    written = lane_state.runs.approval_came(lane_request, approval, now)
+    written = lane_state.runs.apply_signal(lane_request, approval, now)
     if not written:
         return _NO_EFFECT
     lane_state.signal_if_answered(lane_request)

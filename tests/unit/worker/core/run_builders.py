@@ -25,6 +25,7 @@ from services.worker.core.run import transitions
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
+from services.worker.core.run.tool_access import ToolAccess
 from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import (
@@ -109,10 +110,11 @@ def inputs(seconds: float = 0.0, of: Request | None = None) -> RunInputs:
     return RunInputs(
         request=of or asked(),
         deadline=after(3_600),
-        reply_topic=REPLY_TOPIC,
         partition=7,
         now=after(seconds),
-        chance=_chance,
+        tools=ToolAccess(_chance, REPLY_TOPIC),
+        problems_of=lambda _: (),
+        is_taken=lambda _: False,
     )
 
 
@@ -150,7 +152,7 @@ def records_of_two_steps() -> list[RunRecord | RunStepRecord | RunCallRecord]:
     """A run whose second step waits for its tool."""
     written: list[object] = []
     first = taken(Run(definition()), call(order_id="1"))
-    answered = transitions.result_came(first.run, result(sent(first)[0]), inputs(1))
+    answered = transitions.on_result(first.run, result(sent(first)[0]), inputs(1))
     assert answered is not None
     second = taken(answered.run, call(order_id="2"), seconds=2)
     for change in (first, answered, second):

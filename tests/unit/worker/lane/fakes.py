@@ -18,7 +18,7 @@ from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, Topic, toolset_of
 from services.worker.core.request.admit import Arrival
-from services.worker.core.run.unavailable_toolsets import UnavailableToolsets
+from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
 from services.worker.ports import OutRecord, ReadProgress, StoredRecord

@@ -34,6 +34,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
+from services.worker.core.run.tool_access import ToolAccess
 from services.worker.plans import Planner
 from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, tool
@@ -192,7 +193,7 @@ class RunWorker(Worker):
         super()._leave()
 
     def _new_shard(self, partition: int) -> FakeShard:
-        unavailable = self.context.runs.unavailable
+        unavailable = self.context.runs.tools.unavailable
         self.shards.append(FakeShard(self.broker, partition, PRIVATE, unavailable))
         return self.shards[-1]
 
@@ -229,7 +230,7 @@ def run_context(
     setup = RunSetup(
         is_on=True,
         has_agents=True,
-        chance=lambda length: next(chance).to_bytes(length, "big"),
+        tools=ToolAccess(lambda length: next(chance).to_bytes(length, "big")),
         complete=complete,
         is_resumed=is_resumed,
     )

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from answerbus.topics import LEDGER
-from services.worker.lane.state.recorded_lane import RENEWED_AFTER
+from services.worker.lane.state.own_record import RENEWED_AFTER
 from tests.unit.worker.lane.fakes import Broker
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, publish

@@ -142,7 +142,7 @@ def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behin
         )
         assert not done(stage.broker, ["r-1"])  # decided, and not committed yet
         assert lane.open
-        lane.apply_signals(lane.open, [SignalRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
+        lane.on_signals(lane.open, [SignalRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
         await finished(stage)
 
         effect = "nothing" if scope == "request" else "remembered"

@@ -142,10 +142,10 @@ def test_a_part_of_the_groups_limits_is_a_part_of_the_new_ones() -> None:
         planner.share_out(GroupShare.of([0], 4))
 
         changed(stage, provider(), ProfileLimiter(40, is_of_group=True))
-        assert planner.backends["default"].limiter.limit == 10
+        assert planner.backends["default"].limiter.slots.limit == 10
 
         changed(stage, provider(), ProfileLimiter(40))
-        assert planner.backends["default"].limiter.limit == 40
+        assert planner.backends["default"].limiter.slots.limit == 40
         await stage.worker.crash()
 
     run(main())

@@ -17,13 +17,13 @@ from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import InRetries
 from services.worker.lane.opening import RecoveredState
 from services.worker.lane.state.lane_state import LaneState
-from services.worker.lane.state.record_admission import LaneWrite
+from services.worker.lane.state.records import LaneWrite
 from services.worker.ports import LateRecord, OutRecord, StoredRecord
-from tests.unit.worker.builders import NOW, PARTITIONS, after, body, workflow_of
+from tests.unit.worker.builders import NOW, PARTITIONS, after, body, lane_state, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import DelegatingStage
 from tests.unit.worker.lane.run_world import RunStage
-from tests.unit.worker.lane.state.test_lane_state import arrive, called, lane_state, settled
+from tests.unit.worker.lane.state.test_lane_state import arrive, called, settled
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import events, until
 

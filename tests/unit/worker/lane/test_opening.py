@@ -43,7 +43,7 @@ DIGEST = "sha256:" + "0" * 64
 def retry(request_id: str, offset: int = 0, not_before_s: float = 9) -> RetryRequest:
     made = case(request(request_id))
     made.lane_request.origin = Origin(topic=TOPIC, partition=0, offset=offset, timestamp=NOW)
-    verdict = Retry((), TimedOut(after_s=1), after(not_before_s), counted=True)
+    verdict = Retry((), TimedOut(after_s=1), not_before_s, counted=True)
     written = events.event_of(verdict, made, builders.account(), NOW)
     assert isinstance(written, RetryRequest)
     return written

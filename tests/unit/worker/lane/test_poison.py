@@ -9,9 +9,11 @@ import pytest
 
 from answerbus.request import Request
 from services.worker.core.attempt.reply import Reply
+from services.worker.lane import lane
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state import suspects
 from services.worker.lane.state.machine import State
+from services.worker.lane.state.record_admission import admit_record
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.plans import Planner
 from tests.unit.worker import builders
@@ -250,15 +252,14 @@ def test_a_bug_in_taking_one_record_in_ends_with_that_record() -> None:
         stage = Stage()
         stage.publish("r-1", "r-2", "r-3")
         await stage.worker.open()
-        admit = type(stage.worker.lane.lane_state).admit
 
-        def broken(self: Any, arrival: Any, now: Any) -> Any:
+        def broken(lane_state: Any, arrival: Any, now: Any) -> Any:
             if arrival.place.offset == 1:
                 raise RuntimeError("a bug")
-            return admit(self, arrival, now)
+            return admit_record(lane_state, arrival, now)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(stage.worker.lane.lane_state), "admit", broken)
+            patch.setattr(lane, "admit_record", broken)
             await until(lambda: len(terminals(stage.broker)) == 3, 120)
         assert list(terminals(stage.broker).values()).count("dead_letter") == 1
         await until(lambda: stage.broker.offsets[0] == 3)

@@ -142,7 +142,7 @@ def test_a_tool_that_is_silent_is_called_again_and_then_timed_out() -> None:
 
 def test_a_result_at_which_the_worker_fails_stops_neither_its_lane_nor_others() -> None:
     """A bug of ours: the record is passed by, and its call ends as if nothing had been said."""
-    came = transitions.result_came
+    came = transitions.on_result
 
     def faulty(of: Any, result: Any, inputs: Any) -> Any:
         if result.call_id.startswith("r-1."):
@@ -152,7 +152,7 @@ def test_a_result_at_which_the_worker_fails_stops_neither_its_lane_nor_others() 
     async def main() -> None:
         stage = RunStage((actions(call()), actions(says("Well."))))
         await stage.worker.open()
-        with mock.patch.object(transitions, "result_came", faulty):
+        with mock.patch.object(transitions, "on_result", faulty):
             stage.publish("r-1")
             stage.publish("r-2", workflow_id=workflow_of(0, 1))
             await finished(stage)

@@ -11,7 +11,9 @@ from answerbus.private.ledger import Skipped
 from answerbus.topics import DEAD_LETTERS, REQUESTS, RETRIES
 from services.text.digest import bytes_digest
 from services.worker.core.attempt.reply import Reply, TimedOut
+from services.worker.lane import lane
 from services.worker.lane.state.machine import State
+from services.worker.lane.state.record_admission import admit_record
 from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.stage import Stage, now
@@ -62,18 +64,16 @@ def test_a_bug_in_taking_a_record_in_leaves_no_gap() -> None:
         stage = Stage()
         stage.publish("r-1", "r-2", "r-3")
         await stage.worker.open()
-        lane_state = stage.worker.lane.lane_state
-        admit = type(lane_state).admit
         raised: list[Any] = []
 
-        def broken(self: Any, arrival: Any, now: Any) -> Any:
+        def broken(lane_state: Any, arrival: Any, now: Any) -> Any:
             if arrival.place.offset == 1 and not raised:
                 raised.append(arrival)
                 raise RuntimeError("a bug")
-            return admit(self, arrival, now)
+            return admit_record(lane_state, arrival, now)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(lane_state), "admit", broken)
+            patch.setattr(lane, "admit_record", broken)
             await stage.all_done()
         await stage.end()
 

@@ -52,7 +52,7 @@ def test_calls_that_wait_for_the_workers_own_limit_are_not_in_flight() -> None:
         await asyncio.gather(*(meter.call(number) for number in range(200)))
         watching.cancel()
 
-        assert (meter.most, meter.told, limiter.in_flight, limiter.calling) == (20, 20, 0, 0)
+        assert (meter.most, meter.told, limiter.in_flight, limiter.slots.calling) == (20, 20, 0, 0)
 
     run(main())
 
@@ -93,6 +93,6 @@ def test_a_lease_that_never_called_leaves_no_call() -> None:
         lease.leave()
         lease.leave()
 
-        assert (limiter.in_flight, limiter.calling, slots.calling) == (0, 0, 0)
+        assert (limiter.in_flight, limiter.slots.calling, slots.calling) == (0, 0, 0)
 
     run(main())

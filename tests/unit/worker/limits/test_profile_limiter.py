@@ -36,7 +36,7 @@ async def pass_through(
 ) -> float:
     """One call; gives the seconds it had to wait."""
     came = now()
-    async with placed(limiter, key) as place, calling(limiter):
+    async with placed(limiter.slots, key) as place, calling(limiter.slots):
         waited_s = now() - came
         place.is_used = True
         await asyncio.sleep(takes_s)
@@ -177,7 +177,7 @@ def test_who_is_cancelled_while_waiting_leaves_slot_and_probe_to_others(moment_s
         assert (
             await asyncio.gather(*(pass_through(limiter) for _ in range(3))) == [10 - moment_s] * 3
         )
-        assert (limiter.reserved, limiter.calling, limiter._probing) == (0, 0, 0)
+        assert (limiter.slots.reserved, limiter.slots.calling, limiter._probing) == (0, 0, 0)
 
     run(main())
 
@@ -200,7 +200,7 @@ def test_a_probe_that_fails_its_caller_lets_the_next_one_probe() -> None:
         limiter = ProfileLimiter(2)
         limiter.report(Throttled(1.0), 0.0, Reservation())
         with pytest.raises(RuntimeError):
-            async with placed(limiter):
+            async with placed(limiter.slots):
                 raise RuntimeError
         assert await pass_through(limiter) == 0
 
@@ -222,11 +222,11 @@ def test_an_unhealthy_profile_says_so_until_it_is_served() -> None:
 def test_a_place_that_was_given_out_before_the_breaker_went_off_is_no_leave_to_call() -> None:
     async def main() -> None:
         limiter = ProfileLimiter(2)
-        async with placed(limiter) as place:
+        async with placed(limiter.slots) as place:
             assert limiter.allows(place)
             limiter.report(Throttled(10.0), 0.0, Reservation())
             assert not limiter.allows(place)
-        async with placed(limiter) as probe:
+        async with placed(limiter.slots) as probe:
             assert now() == 1010
             assert limiter.allows(probe)
 
@@ -248,15 +248,15 @@ def test_tokens_per_minute_are_taken_at_their_worst_and_what_was_not_used_is_put
     async def main() -> None:
         limiter = ProfileLimiter(100, tokens_per_minute=6_000)
         for _ in range(20):  # each of 150 at worst and 15 in fact: twice the bucket in all
-            async with placed(limiter, "w", 150) as place:
+            async with placed(limiter.slots, "w", 150) as place:
                 place.is_used = True
                 limiter.report(answered(), 0.0, place)
         assert now() == pytest.approx(1003, abs=0.5)
 
         began = now()
-        async with placed(limiter, "w", 6_000) as place:
+        async with placed(limiter.slots, "w", 6_000) as place:
             place.is_used = True
-        async with placed(limiter, "w", 300):
+        async with placed(limiter.slots, "w", 300):
             assert now() - began == pytest.approx(6_300 / 95, abs=5)
 
     run(main())
@@ -267,7 +267,7 @@ def test_who_left_without_calling_has_used_nothing_of_the_minute() -> None:
         limiter = ProfileLimiter(100, requests_per_minute=60, tokens_per_minute=6_000)
         began = now()
         for _ in range(100):
-            async with placed(limiter, "w", 300):
+            async with placed(limiter.slots, "w", 300):
                 pass
         assert now() == began
 
@@ -278,10 +278,10 @@ def test_a_provider_that_throttles_is_asked_less_at_once_and_then_more_again() -
     async def main() -> None:
         limiter = ProfileLimiter(10)
         limiter.report(Throttled(0.0), 0.0, Reservation(is_probe=True))
-        assert limiter.limit == 7
+        assert limiter.slots.limit == 7
         for _ in range(100):
             limiter.report(answered(), 1.0, Reservation(is_probe=True))
-        assert limiter.limit == 10
+        assert limiter.slots.limit == 10
 
     run(main())
 
@@ -291,7 +291,7 @@ def test_a_workflow_with_thousands_of_requests_lets_others_through() -> None:
         limiter, order = ProfileLimiter(1), []
 
         async def one(key: str) -> None:
-            async with placed(limiter, key), calling(limiter):
+            async with placed(limiter.slots, key), calling(limiter.slots):
                 order.append(key)
                 await asyncio.sleep(1)
 
@@ -326,7 +326,7 @@ def test_answers_of_calls_that_began_before_a_refusal_do_not_raise_the_limit() -
         limiter, calls = ProfileLimiter(100), []
 
         async def one(number: int) -> None:
-            async with placed(limiter, f"w-{number}") as place, calling(limiter):
+            async with placed(limiter.slots, f"w-{number}") as place, calling(limiter.slots):
                 began = now()
                 calls.append(began)
                 await asyncio.sleep(0.1 + number % 10 / 10)
@@ -344,7 +344,7 @@ def test_a_profile_is_throttled_while_its_rate_or_its_provider_holds_calls_back(
 
     async def main() -> None:
         full, paced, refused = ProfileLimiter(1), ProfileLimiter(100, 60), ProfileLimiter(4)
-        async with placed(full), calling(full):
+        async with placed(full.slots), calling(full.slots):
             waiting = asyncio.create_task(pass_through(full))
             await asyncio.sleep(0)
             assert not full.is_throttled

@@ -271,7 +271,7 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     """What at_last and on_refusal say is for the last attempt, by any limit."""
     limit = Budget(attempts=9, **budget)
     state = AccountState(id="w-0", limit=limit, spent=Spent(attempts=1, tokens=15, micro_usd=15))
-    now = DecisionInputs(state, BACKOFF, NOW, 0.5)
+    now = DecisionInputs(state, BACKOFF, 0.5)
     way = plan(OBJECT, tariff=Tariff(1.0, 1.0))
 
     def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:

@@ -85,7 +85,7 @@ TRACE = Trace("ab" * 16, "cd" * 8, flags=0, state="shop=1")
 
 def retry_of(of: Call, prior: tuple[Prior, ...] | None = None) -> RetryRequest:
     prior = of.lane_request.progress.prior if prior is None else prior
-    retry = events.event_of(Retry(prior, INVALID, after(5), counted=True), of, account(), NOW)
+    retry = events.event_of(Retry(prior, INVALID, 5.0, counted=True), of, account(), NOW)
     assert isinstance(retry, RetryRequest)
     return retry
 

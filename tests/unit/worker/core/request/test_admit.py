@@ -235,7 +235,7 @@ def test_a_request_nests_no_deeper_than_what_every_event_about_it_can_carry() ->
     case = builders.case(found.request, prior=(builders.earlier(answer=builders.nested(100)),))
     failed = builders.earlier().failure
     prior, account = case.lane_request.progress.prior, builders.account()
-    retry = events.event_of(Retry(prior, failed, NOW, counted=True), case, account, NOW)
+    retry = events.event_of(Retry(prior, failed, 0.0, counted=True), case, account, NOW)
 
     assert isinstance(decode(encode(retry).value), RetryRequest)
 

@@ -33,7 +33,7 @@ def after_step(run: Run, orders: Sequence[str], outcome: dict[str, Any] | None =
     change = taken(run, *(call(order_id=order) for order in orders))
     run = change.run
     for made in sent(change):
-        ended = transitions.result_came(run, result(made, outcome=outcome or ERROR), inputs())
+        ended = transitions.on_result(run, result(made, outcome=outcome or ERROR), inputs())
         assert ended is not None
         run = ended.run
     return run

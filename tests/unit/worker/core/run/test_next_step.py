@@ -36,7 +36,7 @@ def grown(run: Run, steps: int, value: JsonValue = "done", order: str | None = N
     for number in range(len(run.steps), len(run.steps) + steps):
         change = taken(run, thinks("CANARY"), says("So."), call(order_id=order or str(number)))
         (made,) = sent(change)
-        ended = transitions.result_came(change.run, result(made, value), inputs())
+        ended = transitions.on_result(change.run, result(made, value), inputs())
         assert ended is not None
         run = ended.run
     return run

@@ -31,7 +31,10 @@ AGAIN_S = POSTPONED / timedelta(seconds=1)
 
 def at(seconds: float, *away: str) -> RunInputs:
     """Inputs of a moment at which these toolsets cannot be written."""
-    return replace(inputs(seconds), may_call=lambda toolset, _: toolset not in away)
+    found = inputs(seconds)
+    for toolset in away:
+        found.tools.unavailable.failed(toolset, found.now)
+    return found
 
 
 def new_run(*names: str, away: str = "orders", **more: Any) -> Change:
@@ -53,12 +56,12 @@ def test_a_call_waits_and_is_made_when_its_topic_can_be_written_again() -> None:
     assert [made.toolset for made in sent(first)] == ["echo"]
     assert first.run.due_at == at(AGAIN_S).now
 
-    later = transitions.time_passed(first.run, at(AGAIN_S, "orders"))
+    later = transitions.on_timeout(first.run, at(AGAIN_S, "orders"))
     assert (sent(later), later.run.due_at) == ([], at(2 * AGAIN_S).now)
 
-    again = transitions.time_passed(later.run, at(2 * AGAIN_S))
+    again = transitions.on_timeout(later.run, at(2 * AGAIN_S))
     assert [(made.tool, made.delivery) for made in sent(again)] == [("get", 1)]
-    ended = transitions.result_came(again.run, result(sent(again)[0]), at(2 * AGAIN_S + 1))
+    ended = transitions.on_result(again.run, result(sent(again)[0]), at(2 * AGAIN_S + 1))
     assert ended is not None
     assert [outcome["kind"] for outcome in outcomes(ended)] == ["ok"]
 
@@ -67,7 +70,7 @@ def test_a_call_that_was_never_written_ends_as_one_that_did_not_run() -> None:
     change, seconds = new_run("orders.get", "orders.pay"), 0.0
     while not outcomes(change):
         seconds += AGAIN_S
-        change = transitions.time_passed(change.run, at(seconds, "orders"))
+        change = transitions.on_timeout(change.run, at(seconds, "orders"))
         assert seconds <= TIMEOUT_S
     fields = {"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "no"}
     assert outcomes(change) == [fields, fields]
@@ -76,22 +79,22 @@ def test_a_call_that_was_never_written_ends_as_one_that_did_not_run() -> None:
 
 def test_a_call_that_was_written_before_may_have_run() -> None:
     first = new_run("orders.get", "orders.pay", away="others")
-    change = transitions.time_passed(first.run, at(TIMEOUT_S, "orders"))
+    change = transitions.on_timeout(first.run, at(TIMEOUT_S, "orders"))
     assert outcomes(change) == [{"kind": "timed_out", "after_s": TIMEOUT_S, "ran": "unknown"}]
     assert [it.asked.tool for it in change.run.open] == ["orders.get"], "it may be called again"
-    again = transitions.time_passed(change.run, at(TIMEOUT_S + AGAIN_S))
+    again = transitions.on_timeout(change.run, at(TIMEOUT_S + AGAIN_S))
     assert [made.delivery for made in sent(again)] == [2]
 
-    late = transitions.time_passed(change.run, at(2 * TIMEOUT_S, "orders"))
+    late = transitions.on_timeout(change.run, at(2 * TIMEOUT_S, "orders"))
     assert [outcome["ran"] for outcome in outcomes(late)] == ["unknown"]
 
 
 def test_calls_that_wait_for_their_topic_take_no_room_and_keep_to_it_afterwards() -> None:
     first = new_run("orders.get", "orders.get", "echo.echo", "echo.echo", parallel_max=1)
     assert [made.toolset for made in sent(first)] == ["echo"]
-    again = transitions.time_passed(first.run, at(AGAIN_S))
+    again = transitions.on_timeout(first.run, at(AGAIN_S))
     assert sent(again) == [], "one call is under way"
-    heard = transitions.result_came(again.run, result(sent(first)[0]), at(AGAIN_S + 1))
+    heard = transitions.on_result(again.run, result(sent(first)[0]), at(AGAIN_S + 1))
     assert heard is not None
     assert [made.toolset for made in sent(heard)] == ["orders"]
 
@@ -105,7 +108,8 @@ def test_no_cancellation_is_written_to_a_topic_that_is_away() -> None:
 
 def test_a_tool_that_changed_is_not_called_until_that_is_accepted_and_can_be_cancelled() -> None:
     def stopped(seconds: float) -> RunInputs:
-        return replace(inputs(seconds), is_stopped="orders.get".__eq__)
+        found = inputs(seconds)
+        return replace(found, tools=replace(found.tools, is_stopped="orders.get".__eq__))
 
     first = new_run("orders.get", "orders.pay", away="none")
     run = Run(first.run.definition)
@@ -113,10 +117,10 @@ def test_a_tool_that_changed_is_not_called_until_that_is_accepted_and_can_be_can
     change = transitions.take_step(run, answer, 1, USAGE, Usage(), ACCOUNT, stopped(0))
     assert [made.tool for made in sent(change)] == ["pay"]
 
-    again = transitions.time_passed(change.run, inputs(AGAIN_S))
+    again = transitions.on_timeout(change.run, inputs(AGAIN_S))
     assert [made.tool for made in sent(again)] == ["get"]
 
-    repeated = transitions.time_passed(again.run, stopped(AGAIN_S + TIMEOUT_S))
+    repeated = transitions.on_timeout(again.run, stopped(AGAIN_S + TIMEOUT_S))
     assert sent(repeated) == [], "nor is it called again"
     ended = transitions.stopped(
         repeated.run, Cancelled(by="ops", reason="why"), stopped(AGAIN_S + TIMEOUT_S)

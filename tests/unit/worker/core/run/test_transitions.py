@@ -134,7 +134,7 @@ def test_so_many_calls_are_open_at_once_as_the_agent_allows() -> None:
     change = taken(Run(definition(parallel_max=2)), call(), call(), call())
     assert [call_name(made.call_id)[-1] for made in sent(change)] == ["0", "1"]
 
-    change = heard(transitions.result_came(change.run, result(sent(change)[0]), inputs()))
+    change = heard(transitions.on_result(change.run, result(sent(change)[0]), inputs()))
 
     assert [call_name(made.call_id)[-1] for made in sent(change)] == ["2"]
 
@@ -143,11 +143,11 @@ def test_a_result_ends_its_call_once() -> None:
     change = called()
     (made,) = sent(change)
 
-    after_it = heard(transitions.result_came(change.run, result(made), inputs(2)))
+    after_it = heard(transitions.on_result(change.run, result(made), inputs(2)))
 
     assert ended(after_it) == [("1.0", "ok")]
     assert not after_it.run.open
-    assert transitions.result_came(after_it.run, result(made), inputs(3)) is None
+    assert transitions.on_result(after_it.run, result(made), inputs(3)) is None
 
 
 @pytest.mark.parametrize(
@@ -161,14 +161,14 @@ def test_a_result_ends_its_call_once() -> None:
 def test_only_who_could_read_the_call_can_end_it(forged: dict[str, str]) -> None:
     change = called()
 
-    assert transitions.result_came(change.run, result(sent(change)[0], **forged), inputs()) is None
+    assert transitions.on_result(change.run, result(sent(change)[0], **forged), inputs()) is None
 
 
 def test_a_result_that_is_too_large_is_shown_by_its_beginning() -> None:
     change = called()
     large = result(sent(change)[0], "x" * TOOL_RESULT_BYTES_MAX)
 
-    assert ended(heard(transitions.result_came(change.run, large, inputs()))) == [
+    assert ended(heard(transitions.on_result(change.run, large, inputs()))) == [
         ("1.0", "too_large")
     ]
 
@@ -180,7 +180,7 @@ def test_a_failure_of_a_tool_is_shown_with_its_code() -> None:
 
     (event,) = [
         event
-        for event in heard(transitions.result_came(change.run, failed, inputs())).written
+        for event in heard(transitions.on_result(change.run, failed, inputs())).written
         if isinstance(event, ToolEnded)
     ]
     assert event.outcome.model_dump() == outcome
@@ -190,7 +190,7 @@ def test_notes_of_a_tool_are_kept_for_the_outcome() -> None:
     change = called()
     noted = result(sent(change)[0], notes=["from the archive"])
 
-    assert heard(transitions.result_came(change.run, noted, inputs())).run.notes == (
+    assert heard(transitions.on_result(change.run, noted, inputs())).run.notes == (
         "from the archive",
     )
 
@@ -200,20 +200,20 @@ def test_a_silent_tool_is_called_again_under_the_same_id_until_its_deliveries_ar
     first = sent(change)[0]
     found = []
     for number in range(1, TOOL_DELIVERIES_MAX + 1):
-        change = transitions.time_passed(change.run, inputs(number * TIMEOUT_S))
+        change = transitions.on_timeout(change.run, inputs(number * TIMEOUT_S))
         found.append([made.delivery for made in sent(change)])
 
     assert found == [[2], [3], []]
     assert ended(change) == [("1.0", "timed_out")]
-    assert transitions.result_came(change.run, result(first), inputs()) is None
+    assert transitions.on_result(change.run, result(first), inputs()) is None
 
 
 def test_the_result_of_an_earlier_delivery_is_taken() -> None:
     change = called()
     first = sent(change)[0]
-    again = transitions.time_passed(change.run, inputs(TIMEOUT_S))
+    again = transitions.on_timeout(change.run, inputs(TIMEOUT_S))
 
-    assert ended(heard(transitions.result_came(again.run, result(first), inputs(31)))) == [
+    assert ended(heard(transitions.on_result(again.run, result(first), inputs(31)))) == [
         ("1.0", "ok")
     ]
 
@@ -221,7 +221,7 @@ def test_the_result_of_an_earlier_delivery_is_taken() -> None:
 def test_a_tool_that_runs_at_most_once_is_never_called_again() -> None:
     change = called(delivery="at_most_once")
 
-    late = transitions.time_passed(change.run, inputs(TIMEOUT_S))
+    late = transitions.on_timeout(change.run, inputs(TIMEOUT_S))
 
     assert sent(late) == []
     (event,) = [event for event in late.written if isinstance(event, ToolEnded)]
@@ -234,11 +234,11 @@ def test_progress_starts_the_time_out_anew() -> None:
     body = {"call_id": made.call_id, "workflow_id": made.workflow_id, "token": made.reply.token}
 
     goes_on = heard(
-        transitions.progress_came(change.run, ToolProgress.model_validate(body), inputs(20))
+        transitions.on_progress(change.run, ToolProgress.model_validate(body), inputs(20))
     )
 
-    assert transitions.time_passed(goes_on.run, inputs(20 + TIMEOUT_S)).written == ()
-    assert sent(transitions.time_passed(goes_on.run, inputs(20 + TIMEOUT_S * 1.1)))
+    assert transitions.on_timeout(goes_on.run, inputs(20 + TIMEOUT_S)).written == ()
+    assert sent(transitions.on_timeout(goes_on.run, inputs(20 + TIMEOUT_S * 1.1)))
 
 
 def test_progress_that_comes_all_the_time_is_written_ten_times_in_a_time_out() -> None:
@@ -249,7 +249,7 @@ def test_progress_that_comes_all_the_time_is_written_ten_times_in_a_time_out() -
     written, heard_at = 0, 0.0
     for number in range(10_000):
         heard_at = number * 2 * TIMEOUT_S / 10_000
-        if goes_on := transitions.progress_came(run, progress, inputs(heard_at)):
+        if goes_on := transitions.on_progress(run, progress, inputs(heard_at)):
             run, written = goes_on.run, written + len(goes_on.written)
 
     assert 10 <= written <= 20
@@ -261,18 +261,18 @@ def test_what_needs_approval_is_not_called_before_it() -> None:
     change = called(approval="always")
     assert sent(change) == []
 
-    yes = heard(transitions.approval_came(change.run, approval(change), inputs()))
+    yes = heard(transitions.on_approval(change.run, approval(change), inputs()))
 
     (made,) = sent(yes)
     assert made.approved is not None
     assert made.approved.by == "ops@acme"
-    assert transitions.approval_came(yes.run, approval(change), inputs()) is None
+    assert transitions.on_approval(yes.run, approval(change), inputs()) is None
 
 
 def test_a_denied_call_ends() -> None:
     change = called(approval="always")
 
-    no = heard(transitions.approval_came(change.run, approval(change, "denied"), inputs()))
+    no = heard(transitions.on_approval(change.run, approval(change, "denied"), inputs()))
 
     assert ended(no) == [("1.0", "denied")]
     assert not no.run.open
@@ -284,14 +284,14 @@ def test_a_denied_call_ends() -> None:
 def test_an_approval_is_for_one_call_with_its_arguments(other: dict[str, str]) -> None:
     change = called(approval="always")
 
-    assert transitions.approval_came(change.run, approval(change, **other), inputs()) is None
+    assert transitions.on_approval(change.run, approval(change, **other), inputs()) is None
 
 
 def test_a_person_is_asked_once_anything_untrusted_was_read() -> None:
     of = definition(tool(approval="after_untrusted"))
     first = taken(Run(of), call())
     assert len(sent(first)) == 1
-    read = heard(transitions.result_came(first.run, result(sent(first)[0]), inputs()))
+    read = heard(transitions.on_result(first.run, result(sent(first)[0]), inputs()))
 
     second = taken(read.run, call())
 
@@ -360,9 +360,9 @@ class Model:
                 self.take(taken(self.run, *wanted, call("orders.rm"), seconds=self.now_s))
             case 2 if calls:
                 reported = result(calls[-1 - which % len(calls)])
-                self.take(transitions.result_came(self.run, reported, inputs(self.now_s)))
+                self.take(transitions.on_result(self.run, reported, inputs(self.now_s)))
             case 3:
-                self.take(transitions.time_passed(self.run, inputs(self.now_s)))
+                self.take(transitions.on_timeout(self.run, inputs(self.now_s)))
             case 4 | 5 if self.run.steps:
                 self.decide(which, "approved" if what == 4 else "denied")
             case _:
@@ -373,7 +373,7 @@ class Model:
         if asked_for:
             one = asked_for[-1 - which % len(asked_for)]
             reported = approval(Change(self.run, (one,)), decision)
-            self.take(transitions.approval_came(self.run, reported, inputs(self.now_s)))
+            self.take(transitions.on_approval(self.run, reported, inputs(self.now_s)))
 
     def take(self, change: Change | None) -> None:
         if change:

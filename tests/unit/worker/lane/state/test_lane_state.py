@@ -15,7 +15,6 @@ from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import LaneRecord
 from services.records.forwarding import FORWARDED_HEADER
 from services.worker.core.attempt.reply import Throttled, TimedOut
-from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, Wait
@@ -23,10 +22,8 @@ from services.worker.core.request.lane_request import InRetries, LaneRequest
 from services.worker.core.schema.resolved import Accepted
 from services.worker.lane.state import lane_state as lane_states
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
-from services.worker.lane.state.queue import Queue
-from services.worker.lane.state.record_admission import LaneWrite
-from services.worker.lane.state.watermark import Watermark
-from services.worker.observer import WorkerCounters
+from services.worker.lane.state.record_admission import admit_record
+from services.worker.lane.state.records import LaneWrite
 from services.worker.ports import OutRecord
 from tests.unit.worker import builders
 from tests.unit.worker.builders import (
@@ -35,6 +32,7 @@ from tests.unit.worker.builders import (
     after,
     arrival,
     body,
+    lane_state,
     plan,
     prompt,
     workflow_of,
@@ -43,20 +41,8 @@ from tests.unit.worker.builders import (
 OURS, THEIRS = workflow_of(0), workflow_of(1)
 
 
-def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
-    return LaneState(
-        partition=0,
-        partitions=PARTITIONS,
-        worker="me",
-        counters=WorkerCounters(),
-        ledger=ledger or Ledger(),
-        watermark=Watermark(position),
-        queue=Queue(),
-    )
-
-
 def arrive(to: LaneState, value: Any, offset: int) -> LaneWrite | None:
-    return to.admit(arrival(value, offset), NOW)
+    return admit_record(to, arrival(value, offset), NOW)
 
 
 def running(of: LaneState, request_id: str = "r-1", offset: int = 0, **more: Any) -> LaneRequest:
@@ -74,7 +60,7 @@ def called(of: LaneState, lane_request: LaneRequest, *outcome: Any) -> Call:
 
 
 def settled(of: LaneState, call: Call) -> tuple[Decision, LaneWrite]:
-    inputs = DecisionInputs(of.account_after(call), builders.BACKOFF, after(1), 0.5)
+    inputs = DecisionInputs(of.account_after(call), builders.BACKOFF, 0.5)
     decision, writing = of.commit(call, decide(call, inputs), after(1))
     of.apply_decision(call.lane_request, decision)
     return decision, writing
@@ -264,11 +250,11 @@ def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
 def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut() -> None:
     lane = lane_state(position=3)
     older = body("older", workflow_of(0, 1), ttl_s=86_400)
-    lane.admit(arrival(older, 3), NOW)
+    admit_record(lane, arrival(older, 3), NOW)
     lane.queue.take()  # and is not done when all workers leave
     first_append = [(FORWARDED_HEADER, f"5/17/{int(NOW.timestamp() * 1000)}".encode())]
     forwarded = arrival(body("r-1", OURS), 4, headers=first_append)
-    assert lane.admit(forwarded, NOW) is None
+    assert admit_record(lane, forwarded, NOW) is None
     lane_request = lane.queue.take()
     assert lane_request
     settled(lane, called(lane, lane_request, TimedOut(1.0)))
@@ -279,8 +265,8 @@ def test_a_forwarded_and_retried_request_is_known_however_long_the_lane_was_shut
 
     reopened = lane_state(position=3, ledger=lane.ledger)
     later = after(25 * 3_600)
-    reopened.admit(arrival(older, 3), later)
-    assert reopened.admit(forwarded, later) is not None
+    admit_record(reopened, arrival(older, 3), later)
+    assert admit_record(reopened, forwarded, later) is not None
     assert reopened.counters.duplicates == 1
 
 

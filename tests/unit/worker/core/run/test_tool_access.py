@@ -1,6 +1,6 @@
 """A toolset whose topic cannot be written is left alone, each time longer, until it is written."""
 
-from services.worker.core.run.unavailable_toolsets import (
+from services.worker.core.run.tool_access import (
     PAUSE_FIRST,
     PAUSE_MAX,
     UnavailableToolsets,

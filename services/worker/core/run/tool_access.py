@@ -1,8 +1,10 @@
-"""Toolsets whose topic cannot be written: skipped for a while, each time longer."""
+"""Access to tools: where their servers answer, and which calls may be written now."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from answerbus.topics import TOOL_RESULTS
 
 PAUSE_FIRST = timedelta(seconds=10)
 PAUSE_FACTOR = 2
@@ -17,7 +19,10 @@ class _Pause:
 
 @dataclass(slots=True)
 class UnavailableToolsets:
-    """What all lanes of a worker know: a write that fails ends the transaction of its lane."""
+    """Toolsets whose topic cannot be written: skipped for a while, each time longer.
+
+    All lanes of a worker share this: a write that fails ends the transaction of its lane.
+    """
 
     _pauses: dict[str, _Pause] = field(default_factory=dict)
 
@@ -38,3 +43,17 @@ class UnavailableToolsets:
         """Their topics could be written."""
         for toolset in toolsets:
             self._pauses.pop(toolset, None)
+
+
+def _never(_: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAccess:
+    """`random_bytes` makes tokens of calls; `is_stopped` names changed tools not yet accepted."""
+
+    random_bytes: Callable[[int], bytes]
+    reply_topic: str = TOOL_RESULTS.full_name()
+    unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
+    is_stopped: Callable[[str], bool] = _never
