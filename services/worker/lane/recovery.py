@@ -1,7 +1,7 @@
 """One opening of a lane, first or again: each step is safe only after the one before."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from answerbus.private.ledger import LaneRecord
@@ -10,6 +10,7 @@ from services.worker.core.budget.account import Spend
 from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.new_run import new_run
 from services.worker.lane import opening
 from services.worker.lane.backpressure import workflow_share_max
@@ -97,7 +98,8 @@ async def _fenced(
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, recovered.ledger.lane)
     lane_state = _books(lane, recovered.ledger, suspects)
-    known = (*recovered.requests(), *unused.values())
+    unfinished = recovered.requests()
+    known = (*unfinished, *unused.values())
     traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
     await outbox.put(lane_state.opening_records(record, orphaned, traces).records, None)
     lane.calls.forget_unused()
@@ -112,7 +114,8 @@ async def _fenced(
     lane_state.watermark = Watermark(max(offset, earliest))
     if lane.calls.spends != calls:
         raise RuntimeError("a call ended in an error while its lane was opening")
-    _queue(lane, lane_state, recovered)
+    lane_state.cancellations.found = recovered.runs.cancels
+    _queue(lane, lane_state, unfinished)
     lane.was_opened = True
     lane.context.observer.opened(lane.partition, orphaned)
     opened_at = asyncio.get_running_loop().time()
@@ -200,24 +203,23 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
     )
 
 
-def _queue(lane: Lane, lane_state: LaneState, recovered: opening.RecoveredState) -> None:
+def _queue(lane: Lane, lane_state: LaneState, unfinished: Sequence[LaneRequest]) -> None:
     """Queue what is unfinished, calls in flight first."""
-    lane_requests, runs = recovered.requests(), recovered.runs.runs()
+    runs = {lane_request.key: lane_request.run for lane_request in unfinished}
     for lane_request in lane.calls:
         if lane_request.run:  # what was not committed of it is forgotten
             begun = new_run(lane_request.run.definition, lane_request.request)
             lane_request.change_run(runs.get(lane_request.key) or begun)
         lane_state.queue.adopt(lane_request)
-    known = (*lane_state.queue.requests.values(), *lane_requests)
+    known = (*lane_state.queue.requests.values(), *unfinished)
     asking = {parent_key(lane_request.request) for lane_request in known}
-    for lane_request in lane_requests:
+    for lane_request in unfinished:
         if lane_request.key not in lane_state.queue.requests:
             if lane_request.run and lane_request.key in asking:
                 lane_request.await_tools_first()
             lane_state.queue.put(lane_request)
             lane_state.runs.watch(lane_request)
     lane_state.queue.children.put_all(lane_state.ledger.accounts)
-    lane_state.cancellations.found = recovered.runs.cancels
     for lane_request in lane_state.queue.requests.values():
         lane_state.cancel_if_asked(lane_request)
     for lane_request in lane_state.queue.requests.values():

@@ -32,8 +32,8 @@ from services.worker.core.run.tool_access import ToolAccess
 from services.worker.core.run.transitions import Change, RunSignal, Written
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
-from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.timed_requests import TimedRequests
 from services.worker.observer import Observer
 from services.worker.ports import OutRecord
 
@@ -50,9 +50,7 @@ class OpenRuns:
     observer: Observer
     tools: ToolAccess
     problems_of: Callable[[Request], tuple[Problem, ...]]
-    _due: DelayedRequests = field(
-        default_factory=DelayedRequests
-    )  # by when the time of a call is over
+    _due: TimedRequests = field(default_factory=TimedRequests)  # by when the time of a call is over
 
     def take_step(
         self, call: Call, step: AcceptedStep, account: AccountState, now: datetime, left: int

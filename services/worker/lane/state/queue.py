@@ -13,10 +13,9 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from services.worker.core.request.lane_request import LaneRequest, RequestProgress
 from services.worker.core.request.life import RequestEvent, RequestState
-from services.worker.lane.state.deadlines import Deadlines
-from services.worker.lane.state.delayed_requests import DelayedRequests
 from services.worker.lane.state.fair_scheduler import FairScheduler
 from services.worker.lane.state.open_children import OpenChildren
+from services.worker.lane.state.timed_requests import TimedRequests
 
 
 @dataclass(slots=True)
@@ -51,9 +50,9 @@ class Queue:
     )  # whose account is to be asked again
     _chains: dict[str, deque[LaneRequest]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(default_factory=FairScheduler)
-    _delayed: DelayedRequests = field(default_factory=DelayedRequests)
+    _delayed: TimedRequests = field(default_factory=TimedRequests)
     _ending: deque[LaneRequest] = field(default_factory=deque)  # that have not run since
-    _deadlines: Deadlines = field(default_factory=Deadlines)
+    _deadlines: TimedRequests = field(default_factory=TimedRequests)
 
     def __post_init__(self) -> None:
         self.children = OpenChildren(self.requests)
@@ -80,7 +79,7 @@ class Queue:
         self.bytes += lane_request.size_bytes
         self._of_workflow[request.workflow_id] += 1
         self.excess += self._of_workflow[request.workflow_id] > self.workflow_share_max
-        self._deadlines.add(lane_request)
+        self._deadlines.add(lane_request, lane_request.deadline)
         if not _is_ordered(request):
             self.children.put(lane_request)
             return True
@@ -110,7 +109,7 @@ class Queue:
         """Set a running request aside until `budget_back`, or its deadline."""
         self._await_budget(lane_request)
         if lane_request.deadline <= now:  # it passed while it ran
-            self._deadlines.add(lane_request)
+            self._deadlines.add(lane_request, lane_request.deadline)
 
     @property
     def has_budget_back(self) -> bool:
@@ -170,7 +169,7 @@ class Queue:
         else:
             self._delayed.add(lane_request, until)
         if until >= lane_request.deadline:  # which may have passed while it ran
-            self._deadlines.add(lane_request)
+            self._deadlines.add(lane_request, lane_request.deadline)
 
     def signal(self, lane_request: LaneRequest) -> None:
         """The last of what a run waits for has ended; of one that still runs, it says nothing."""
@@ -216,7 +215,9 @@ class Queue:
         had_minimum = self.children.reserves(lane_request)
         above = self.children.end(lane_request)
         if above:
-            self._deadlines.add(above)  # it may have passed while children were open
+            self._deadlines.add(
+                above, above.deadline
+            )  # it may have passed while children were open
             if above.state is RequestState.ENDING:
                 self._ending.append(above)
         self._let_go(lane_request)
@@ -237,7 +238,7 @@ class Queue:
         self._of_workflow[request.workflow_id] -= 1
         if not self._of_workflow[request.workflow_id]:
             del self._of_workflow[request.workflow_id]
-        self._deadlines.forget_the_gone(len(self.requests))
+        self._deadlines.release(lane_request)
         chain = self._chains.get(request.workflow_id)
         if not _is_ordered(request) or chain is None:
             return
@@ -257,7 +258,7 @@ class Queue:
                 self._line_up(lane_request, RequestEvent.DUE)
         return [
             lane_request
-            for lane_request in self._deadlines.passed(now)
+            for lane_request in self._deadlines.due(now)
             if self._run_at_once(lane_request, RequestEvent.DEADLINE)
         ]
 

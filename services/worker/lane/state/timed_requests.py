@@ -1,4 +1,4 @@
-"""Requests that wait for their moment: of a retry, of a run's tools, or their deadline."""
+"""Requests by the moment at which something is due: a retry, the time of a call, a deadline."""
 
 import heapq
 from collections.abc import Iterator
@@ -8,12 +8,15 @@ from itertools import count
 
 from services.worker.core.request.lane_request import LaneRequest
 
-RELEASED_MAX = 64  # entries of the heap beside as many as there are delayed requests
+RELEASED_MAX = 64  # entries of the heap beside as many as there are requests
 
 
 @dataclass(slots=True)
-class DelayedRequests:
-    """By their moment. An entry counts only while its number is that of its request."""
+class TimedRequests:
+    """Each has one moment, the last one that was said.
+
+    An entry of the heap counts only while its number is that of its request.
+    """
 
     _heap: list[tuple[datetime, int, LaneRequest]] = field(default_factory=list)
     _held: dict[LaneRequest, int] = field(default_factory=dict)
@@ -23,7 +26,7 @@ class DelayedRequests:
         return len(self._held)
 
     def add(self, lane_request: LaneRequest, moment: datetime) -> None:
-        """Hold it until then, and not until a moment that was said before."""
+        """In place of a moment that was said before."""
         number = self._held[lane_request] = next(self._numbers)
         heapq.heappush(self._heap, (moment, number, lane_request))
         self._forget_the_released()

@@ -1,11 +1,11 @@
 """Requests that wait for their moment."""
 
-from services.worker.lane.state.delayed_requests import RELEASED_MAX, DelayedRequests
+from services.worker.lane.state.timed_requests import RELEASED_MAX, TimedRequests
 from tests.unit.worker.builders import after, lane_request
 
 
 def test_each_is_due_once_at_its_last_moment() -> None:
-    held, one = DelayedRequests(), lane_request("a")
+    held, one = TimedRequests(), lane_request("a")
     held.add(one, after(1))
     held.add(one, after(3))
 
@@ -16,7 +16,7 @@ def test_each_is_due_once_at_its_last_moment() -> None:
 
 
 def test_what_was_released_is_not_due() -> None:
-    held, one = DelayedRequests(), lane_request("a")
+    held, one = TimedRequests(), lane_request("a")
     held.add(one, after(1))
 
     assert held.release(one)
@@ -26,7 +26,7 @@ def test_what_was_released_is_not_due() -> None:
 
 def test_moments_of_released_requests_are_removed() -> None:
     """A run of many steps holds and releases its request for each of them."""
-    held, one = DelayedRequests(), lane_request("a")
+    held, one = TimedRequests(), lane_request("a")
     for number in range(10 * RELEASED_MAX):
         held.add(one, after(1_000 + number))
         held.release(one)
@@ -36,7 +36,7 @@ def test_moments_of_released_requests_are_removed() -> None:
 
 def test_earlier_moments_of_a_delayed_request_are_removed() -> None:
     """Each sign of life of a tool moves the moment at which its time is over."""
-    held, one = DelayedRequests(), lane_request("a")
+    held, one = TimedRequests(), lane_request("a")
     for number in range(10 * RELEASED_MAX):
         held.add(one, after(1_000 + number))
 
