@@ -27,7 +27,7 @@ class _Part(NamedTuple):
 
 _PARTS = {
     "worker": _Part(
-        "services.worker.command",
+        "services.worker.processes.command",
         "worker",
         "Answer requests until SIGTERM, then finish the calls in flight and leave.",
     ),

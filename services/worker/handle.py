@@ -14,7 +14,7 @@ from services.worker.core.budget.ledger import Reserved
 from services.worker.core.outcome.decide import decide
 from services.worker.core.outcome.decision import Decision, NextStep, Wait
 from services.worker.core.run.composition import ComputedStep
-from services.worker.lane_port import Later, NoCall, RequestTask, Unanswerable
+from services.worker.ports.lane import Later, NoCall, RequestTask, Unanswerable
 
 
 async def handle(task: RequestTask) -> None:

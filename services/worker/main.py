@@ -50,7 +50,6 @@ from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker
 from services.worker.adapters.kafka.transaction_monitor import watching_transactions
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
-from services.worker.context import Context, Limits, RunSetup
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.limits.group_share import GroupShare
@@ -62,12 +61,17 @@ from services.worker.health.probe import Probe
 from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.lane.context import Context, Limits, RunSetup
+from services.worker.lane.siblings import Siblings
 from services.worker.limits.slots import Slots
-from services.worker.live_settings import LiveSettings
-from services.worker.observer import Observer, Observers
-from services.worker.plans import Planner
-from services.worker.settings_monitor import FixedSettings, ReadSettings, SettingsMonitor
-from services.worker.siblings import Siblings
+from services.worker.planning.planner import Planner
+from services.worker.ports.observer import Observer, Observers
+from services.worker.settings_reload import (
+    FixedSettings,
+    LiveSettings,
+    ReadSettings,
+    SettingsMonitor,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from services.worker.core.schema.resolved import (
 )
 from services.worker.dialects.dispatch import compile_for
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.plans import Backend, Planner
+from services.worker.planning.planner import Backend, Planner
 from tests.corpora import FOLDER, OTHERS, Corpora, own_cases, raw
 from tests.cpu_time import cpu_time
 from tests.unit.worker.builders import NOW

@@ -34,8 +34,8 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered
 from services.worker.core.attempt.turns import Turn
-from services.worker.plans import Planner
-from services.worker.ports import Provider
+from services.worker.planning.planner import Planner
+from services.worker.ports.provider import Provider
 from tests.benchmarks.upstream import request_body
 from tests.benchmarks.watermark import Watermark
 

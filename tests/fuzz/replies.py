@@ -7,13 +7,10 @@ from datetime import datetime
 from typing import get_args
 
 from answerbus.limits import REASON_BYTES_MAX
-from services.worker.adapters.providers.apis import (
-    anthropic_replies,
-    gemini_replies,
-    ollama_replies,
-    openai_replies,
-    openai_responses,
-)
+from services.worker.adapters.providers.apis import anthropic as anthropic_replies
+from services.worker.adapters.providers.apis import gemini as gemini_replies
+from services.worker.adapters.providers.apis import ollama as ollama_replies
+from services.worker.adapters.providers.apis import openai_replies, openai_responses
 from services.worker.core.attempt import reply as replies
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.reply import Answered, Refused, Reply, Truncated
@@ -31,16 +28,16 @@ HEADERS_MAX = 32
 class Api:
     """How one API's responses are read."""
 
-    of_answer: Read
-    of_error: ReadError
+    parse_response: Read
+    parse_error: ReadError
 
 
 READERS = {
-    "openai": Api(openai_replies.of_answer, openai_replies.of_error),
-    "openai-responses": Api(openai_responses.of_answer, openai_replies.of_error),
-    "anthropic": Api(anthropic_replies.of_answer, anthropic_replies.of_error),
-    "gemini": Api(gemini_replies.of_answer, gemini_replies.of_error),
-    "ollama": Api(ollama_replies.of_answer, ollama_replies.of_error),
+    "openai": Api(openai_replies.parse_response, openai_replies.parse_error),
+    "openai-responses": Api(openai_responses.parse_response, openai_replies.parse_error),
+    "anthropic": Api(anthropic_replies.parse_response, anthropic_replies.parse_error),
+    "gemini": Api(gemini_replies.parse_response, gemini_replies.parse_error),
+    "ollama": Api(ollama_replies.parse_response, ollama_replies.parse_error),
 }
 
 
@@ -60,9 +57,9 @@ def check_reply(data: bytes) -> None:
     if api is None:
         return
     if 200 <= status < 300:
-        reply = api.of_answer(status, headers, body, LIMIT)
+        reply = api.parse_response(status, headers, body, LIMIT)
     else:
-        reply = api.of_error(status, headers, body, builders.NOW)
+        reply = api.parse_error(status, headers, body, builders.NOW)
     read: object = reply
     assert isinstance(read, get_args(Reply))
     facts = replies.facts_of(reply)

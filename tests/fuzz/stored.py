@@ -5,7 +5,7 @@ from pathlib import Path
 
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.worker.lane.opening import RecoveredState, UnreadableState
-from services.worker.ports import StoredRecord
+from services.worker.ports.kafka import StoredRecord
 from tests.fuzz.target import Target
 
 EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"

@@ -24,7 +24,7 @@ from services.worker.core.budget.account import Account
 from services.worker.core.budget.closed import ClosedIds, IdMemory
 from services.worker.core.budget.ledger import closed_record
 from services.worker.lane.state import records
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 from tests.unit.worker.builders import NOW
 
 pytestmark = pytest.mark.kafka

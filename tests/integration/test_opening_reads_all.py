@@ -9,7 +9,7 @@ from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.shard import KafkaShard, Names
-from services.worker.ports import OutRecord, StoredRecord
+from services.worker.ports.kafka import OutRecord, StoredRecord
 from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka

@@ -87,7 +87,9 @@ async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) 
     assert worker.process.pid not in callers(bus)
     assert worker.terminate() == 0
     assert not any(is_there(pid) for pid in callers(bus))
-    ours = [line for line in worker.log() if line["logger"] == "services.worker.processes"]
+    ours = [
+        line for line in worker.log() if line["logger"] == "services.worker.processes.supervisor"
+    ]
     assert len(ours) == 1, ours
     error = ours[0]["message"]
     assert re.fullmatch(r"worker process [01] ended with code -9; another follows", error)

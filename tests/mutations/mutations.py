@@ -13,13 +13,14 @@ from services.worker.adapters.kafka.intake import PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.attempt.reply import Reply, is_counted
-from services.worker.core.budget import shared_limit
+from services.worker.core.budget import ledger as shared_limit
 from services.worker.core.budget.account import Account
+from services.worker.core.budget.accounts import PackedAccounts
 from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
-from services.worker.core.budget.packed_accounts import PackedAccounts
 from services.worker.core.outcome import call
-from services.worker.lane import opening, orphaned_calls, recovery, request_task
+from services.worker.lane import opening, recovery, request_task
+from services.worker.lane import recovery as orphaned_calls
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -28,7 +29,7 @@ from services.worker.lane.state import suspects
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
 from services.worker.limits.lease import CallLease
-from services.worker.ports import OutRecord, ReadProgress, StoredRecord
+from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
 from tests.simulation.producer import SimProducer, SimTransactionalProducer
 
 Patch = Callable[[], AbstractContextManager[object]]

@@ -16,7 +16,7 @@ from services.worker.core.run.transitions import Change
 from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.lane.state import signals
 from services.worker.lane.state.lane_state import LaneState
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 from tests.mutations.mutations import Mutation, _without
 from tests.simulation.agents import setting
 from tests.simulation.producer import SimProducer

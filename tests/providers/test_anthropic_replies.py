@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.adapters.providers.apis.anthropic_replies import of_answer, of_error
+from services.worker.adapters.providers.apis.anthropic import parse_error, parse_response
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
@@ -71,7 +71,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
 
 @pytest.mark.parametrize(("document", "expected"), ANSWERS)
 def test_an_answer_is_read_in_order_stop_reason_content(document: Any, expected: Reply) -> None:
-    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+    assert parse_response(200, {}, json.dumps(document).encode(), 77) == expected
 
 
 USAGES: list[tuple[Any, Usage]] = [
@@ -90,14 +90,14 @@ USAGES: list[tuple[Any, Usage]] = [
 def test_usage_adds_what_a_cache_served(usage: Any, expected: Usage) -> None:
     document = json.dumps(body("hi", usage=usage)).encode()
 
-    assert of_answer(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+    assert parse_response(200, {}, document, 77) == Answered("hi", facts(usage=expected))
 
 
 def test_names_are_kept_if_they_are_names() -> None:
     text = json.dumps(body("hi", model="m", id="msg_1")).encode()
 
-    assert of_answer(200, {}, text, 77) == Answered("hi", facts(model="m", request_id="msg_1"))
-    assert of_answer(200, {"request-id": "req_1"}, text, 77) == Answered(
+    assert parse_response(200, {}, text, 77) == Answered("hi", facts(model="m", request_id="msg_1"))
+    assert parse_response(200, {"request-id": "req_1"}, text, 77) == Answered(
         "hi", facts(model="m", request_id="req_1")
     )
 
@@ -118,7 +118,7 @@ ERRORS: list[tuple[int, Any, Reply]] = [
 def test_a_rejection_is_the_profiles_where_no_request_would_fare_better(
     status: int, error: Any, expected: Reply
 ) -> None:
-    assert of_error(status, {}, json.dumps({"error": error}).encode(), NOW) == expected
+    assert parse_error(status, {}, json.dumps({"error": error}).encode(), NOW) == expected
 
 
 KEYS = ("content", "type", "text", "stop_reason", "stop_details", "usage", "error", "details")
@@ -136,11 +136,11 @@ JSON = st.recursive(
 def test_no_body_makes_the_reader_raise(document: Any, status: int) -> None:
     text = json.dumps(document).encode()
 
-    assert isinstance(of_answer(200, {}, text, 77), get_args(Reply))
-    assert isinstance(of_error(status, {}, text, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, text, 77), get_args(Reply))
+    assert isinstance(parse_error(status, {}, text, NOW), get_args(Reply))
 
 
 @given(st.binary())
 def test_no_bytes_make_the_reader_raise(text: bytes) -> None:
-    assert isinstance(of_answer(200, {}, text, 77), get_args(Reply))
-    assert isinstance(of_error(400, {}, text, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, text, 77), get_args(Reply))
+    assert isinstance(parse_error(400, {}, text, NOW), get_args(Reply))

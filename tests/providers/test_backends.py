@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from services.settings.profiles import Profile
 from services.settings.settings import SetUpError
 from services.worker.adapters import backends
-from services.worker.plans import Backend
+from services.worker.planning.planner import Backend
 from tests.providers.calls import StoppedClock
 from tests.providers.misbehaving import answer, misbehaving
 

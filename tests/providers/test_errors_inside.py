@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from services.worker.adapters.providers.apis import (
-    anthropic_replies,
-    gemini_replies,
-    ollama_replies,
-    openai_replies,
-    openai_responses,
-)
+from services.worker.adapters.providers.apis import anthropic as anthropic_replies
+from services.worker.adapters.providers.apis import gemini as gemini_replies
+from services.worker.adapters.providers.apis import ollama as ollama_replies
+from services.worker.adapters.providers.apis import openai_replies, openai_responses
 from services.worker.core.attempt.reply import (
     CallFacts,
     Refused,
@@ -25,11 +22,11 @@ from tests.providers.calls import Api
 from tests.providers.misbehaving import answer
 
 READERS = {
-    "openai": openai_replies.of_answer,
-    "responses": openai_responses.of_answer,
-    "anthropic": anthropic_replies.of_answer,
-    "gemini": gemini_replies.of_answer,
-    "ollama": ollama_replies.of_answer,
+    "openai": openai_replies.parse_response,
+    "responses": openai_responses.parse_response,
+    "anthropic": anthropic_replies.parse_response,
+    "gemini": gemini_replies.parse_response,
+    "ollama": ollama_replies.parse_response,
 }
 EACH = pytest.mark.parametrize("api", READERS)
 NOTHING = Unavailable(200, ran=True)

@@ -6,7 +6,7 @@ import pytest
 
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.ports import NotReady, Ready, Unhealthy
+from services.worker.ports.provider import NotReady, Ready, Unhealthy
 from tests.providers.apis import GEMINI
 from tests.providers.misbehaving import Hang, Script, answer, misbehaving
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.adapters.providers.apis.gemini_replies import of_answer, of_error
+from services.worker.adapters.providers.apis.gemini import parse_error, parse_response
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
@@ -70,7 +70,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
 
 @pytest.mark.parametrize(("document", "expected"), ANSWERS)
 def test_an_answer_is_read_in_order_block_finish_content(document: Any, expected: Reply) -> None:
-    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+    assert parse_response(200, {}, json.dumps(document).encode(), 77) == expected
 
 
 REFUSED = [
@@ -96,7 +96,7 @@ def test_every_finish_reason_of_the_sdk_has_its_reply() -> None:
     words = [str(reason.value) for reason in types.FinishReason]
 
     replies = {
-        word: of_answer(200, {}, json.dumps(body(text("{"), finish=word)).encode(), 77)
+        word: parse_response(200, {}, json.dumps(body(text("{"), finish=word)).encode(), 77)
         for word in words
     }
 
@@ -119,7 +119,7 @@ USAGES: list[tuple[Any, Usage]] = [
 def test_usage_adds_thoughts(usage: Any, expected: Usage) -> None:
     document = json.dumps(body(text("hi"), usageMetadata=usage)).encode()
 
-    assert of_answer(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+    assert parse_response(200, {}, document, 77) == Answered("hi", facts(usage=expected))
 
 
 def quota(**violation: str) -> dict[str, Any]:
@@ -149,7 +149,7 @@ ERRORS: list[tuple[int, Any, Reply]] = [
 def test_an_error_is_read_by_status_and_by_details(
     status: int, document: Any, expected: Reply
 ) -> None:
-    assert of_error(status, {}, json.dumps(document).encode(), NOW) == expected
+    assert parse_error(status, {}, json.dumps(document).encode(), NOW) == expected
 
 
 KEYS = (
@@ -169,11 +169,11 @@ JSON = st.recursive(
 def test_no_body_makes_the_reader_raise(document: Any, status: int) -> None:
     written = json.dumps(document).encode()
 
-    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
-    assert isinstance(of_error(status, {}, written, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, written, 77), get_args(Reply))
+    assert isinstance(parse_error(status, {}, written, NOW), get_args(Reply))
 
 
 @given(st.binary())
 def test_no_bytes_make_the_reader_raise(written: bytes) -> None:
-    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
-    assert isinstance(of_error(400, {}, written, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, written, 77), get_args(Reply))
+    assert isinstance(parse_error(400, {}, written, NOW), get_args(Reply))

@@ -17,7 +17,7 @@ from services.settings.settings import SetUpError
 from services.worker.adapters import backends
 from services.worker.adapters.clock import SystemClock
 from services.worker.core.attempt.reply import Answered, Rejected, Reply
-from services.worker.ports import NotReady, Provider, Ready
+from services.worker.ports.provider import NotReady, Provider, Ready
 from tests.providers.calls import PROMPT
 
 FIRST, SECOND, THIRD = "sk-first-0123456789", "sk-second-987654321", "sk-third-5566778899"

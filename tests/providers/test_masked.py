@@ -27,7 +27,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
-from services.worker.ports import Unhealthy
+from services.worker.ports.provider import Unhealthy
 from tests.cpu_time import cpu_time
 from tests.providers.apis import APIS
 from tests.providers.calls import PROMPT, Api, StoppedClock

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.adapters.providers.apis.ollama_replies import of_answer, of_error
+from services.worker.adapters.providers.apis.ollama import parse_error, parse_response
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply, Truncated, Unavailable
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
@@ -53,7 +53,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
 
 @pytest.mark.parametrize(("document", "expected"), ANSWERS)
 def test_an_answer_is_read_in_order_reason_content(document: Any, expected: Reply) -> None:
-    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+    assert parse_response(200, {}, json.dumps(document).encode(), 77) == expected
 
 
 KEYS = ("message", "content", "done", "done_reason", "tool_calls", "eval_count", "error", "model")
@@ -70,11 +70,11 @@ JSON = st.recursive(
 def test_no_body_makes_the_reader_raise(document: Any, status: int) -> None:
     written = json.dumps(document).encode()
 
-    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
-    assert isinstance(of_error(status, {}, written, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, written, 77), get_args(Reply))
+    assert isinstance(parse_error(status, {}, written, NOW), get_args(Reply))
 
 
 @given(st.binary())
 def test_no_bytes_make_the_reader_raise(written: bytes) -> None:
-    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
-    assert isinstance(of_error(400, {}, written, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, written, 77), get_args(Reply))
+    assert isinstance(parse_error(400, {}, written, NOW), get_args(Reply))

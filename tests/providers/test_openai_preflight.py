@@ -6,11 +6,11 @@ from typing import Any, Literal
 import pytest
 
 from services.settings.profiles import OpenAIProfile
+from services.worker.adapters.profile_check import Checked, checked
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.apis.openai import WITHOUT_SCHEMAS
-from services.worker.ports import NotReady, Ready, Unhealthy
-from services.worker.profile_check import Checked, checked
+from services.worker.ports.provider import NotReady, Ready, Unhealthy
 from tests.providers.misbehaving import Close, Hang, Reset, Script, answer, misbehaving
 from tests.providers.openai_calls import SECRET, provider_at
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.budget import Usage
-from services.worker.adapters.providers.apis.openai_replies import of_answer, of_error
+from services.worker.adapters.providers.apis.openai_replies import parse_error, parse_response
 from services.worker.adapters.providers.apis.response_fields import (
     RETRY_AFTER_S_MAX,
     TOKENS_MAX,
@@ -103,14 +103,14 @@ ANSWERS: list[tuple[Any, Reply]] = [
 
 @pytest.mark.parametrize(("document", "expected"), ANSWERS)
 def test_an_answer_is_read_in_order_refusal_finish_content(document: Any, expected: Reply) -> None:
-    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+    assert parse_response(200, {}, json.dumps(document).encode(), 77) == expected
 
 
 @pytest.mark.parametrize(
     "text", [b"", b"<html>", b'{"choices":[{"mess', b"\xff\xfe", b"[" * 10_000, b'{"a":1}{"b":2}']
 )
 def test_what_is_no_json_is_no_answer(text: bytes) -> None:
-    assert of_answer(200, {}, text, 77) == NOTHING
+    assert parse_response(200, {}, text, 77) == NOTHING
 
 
 USAGES: list[tuple[Any, Usage]] = [
@@ -138,18 +138,18 @@ USAGES: list[tuple[Any, Usage]] = [
 def test_usage_is_believed_only_where_it_can_be_true(usage: Any, expected: Usage) -> None:
     document = json.dumps(body({"content": "hi"}, usage=usage)).encode()
 
-    assert of_answer(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+    assert parse_response(200, {}, document, 77) == Answered("hi", facts(usage=expected))
 
 
 def test_names_are_kept_if_they_are_names() -> None:
     good = json.dumps(body({"content": "hi"}, model="m", id="c-1")).encode()
     bad = json.dumps(body({"content": "hi"}, model="m " * 99, id={"odd": 1})).encode()
 
-    assert of_answer(200, {}, good, 77) == Answered("hi", facts(model="m", request_id="c-1"))
-    assert of_answer(200, {"x-request-id": "r-1"}, good, 77) == Answered(
+    assert parse_response(200, {}, good, 77) == Answered("hi", facts(model="m", request_id="c-1"))
+    assert parse_response(200, {"x-request-id": "r-1"}, good, 77) == Answered(
         "hi", facts(model="m", request_id="r-1")
     )
-    assert of_answer(200, {"x-request-id": "two words"}, bad, 77) == Answered("hi", facts())
+    assert parse_response(200, {"x-request-id": "two words"}, bad, 77) == Answered("hi", facts())
 
 
 ERRORS: list[tuple[int, Any, Reply]] = [
@@ -185,7 +185,7 @@ ERRORS: list[tuple[int, Any, Reply]] = [
 def test_an_error_is_read_by_status_and_by_codes(
     status: int, document: Any, expected: Reply
 ) -> None:
-    assert of_error(status, {}, json.dumps(document).encode(), NOW) == expected
+    assert parse_error(status, {}, json.dumps(document).encode(), NOW) == expected
 
 
 WAITS: list[tuple[dict[str, str], float | None]] = [
@@ -249,12 +249,12 @@ def test_no_body_and_no_header_makes_the_reader_raise(
     text = json.dumps(document).encode()
     headers = {"retry-after": header, "date": header, "x-request-id": header}
 
-    assert isinstance(of_answer(200, headers, text, 77), get_args(Reply))
-    assert isinstance(of_error(status, headers, text, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, headers, text, 77), get_args(Reply))
+    assert isinstance(parse_error(status, headers, text, NOW), get_args(Reply))
     assert 0 <= (retry_after_s(headers, NOW) or 0) <= RETRY_AFTER_S_MAX
 
 
 @given(st.binary())
 def test_no_bytes_make_the_reader_raise(text: bytes) -> None:
-    assert isinstance(of_answer(200, {}, text, 77), get_args(Reply))
-    assert isinstance(of_error(400, {}, text, NOW), get_args(Reply))
+    assert isinstance(parse_response(200, {}, text, 77), get_args(Reply))
+    assert isinstance(parse_error(400, {}, text, NOW), get_args(Reply))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openai.types.responses import ResponseError
 
 from answerbus.budget import Usage
-from services.worker.adapters.providers.apis.openai_responses import of_answer
+from services.worker.adapters.providers.apis.openai_responses import parse_response
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
@@ -119,7 +119,7 @@ ANSWERS: list[tuple[Any, Reply]] = [
 
 @pytest.mark.parametrize(("document", "expected"), ANSWERS)
 def test_an_answer_is_read_in_order_status_refusal_content(document: Any, expected: Reply) -> None:
-    assert of_answer(200, {}, json.dumps(document).encode(), 77) == expected
+    assert parse_response(200, {}, json.dumps(document).encode(), 77) == expected
 
 
 FAILURES: dict[str, Reply] = {
@@ -150,7 +150,7 @@ def test_every_failure_inside_of_http_200_has_its_reply() -> None:
     codes = get_args(ResponseError.model_fields["code"].annotation)
 
     replies = {
-        code: of_answer(
+        code: parse_response(
             200, {}, json.dumps({"status": "failed", "error": {"code": code}}).encode(), 77
         )
         for code in codes
@@ -164,7 +164,7 @@ def test_usage_and_names_are_believed_only_where_they_can_be_true() -> None:
     good = body(text("hi"), usage=counts, model="m", id="resp_1")
     bad = body(text("hi"), usage={"input_tokens": -1, "output_tokens": "2"}, model="two words")
 
-    assert of_answer(200, {}, json.dumps(good).encode(), 77) == Answered(
+    assert parse_response(200, {}, json.dumps(good).encode(), 77) == Answered(
         "hi",
         facts(
             model="m",
@@ -172,7 +172,7 @@ def test_usage_and_names_are_believed_only_where_they_can_be_true() -> None:
             usage=Usage(input_tokens=9, output_tokens=2, cached_tokens=8),
         ),
     )
-    assert of_answer(200, {}, json.dumps(bad).encode(), 77) == Answered("hi", facts())
+    assert parse_response(200, {}, json.dumps(bad).encode(), 77) == Answered("hi", facts())
 
 
 KEYS = ("status", "output", "type", "content", "text", "refusal", "incomplete_details", "reason")
@@ -188,9 +188,9 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_no_body_makes_the_reader_raise(document: Any) -> None:
-    assert isinstance(of_answer(200, {}, json.dumps(document).encode(), 77), get_args(Reply))
+    assert isinstance(parse_response(200, {}, json.dumps(document).encode(), 77), get_args(Reply))
 
 
 @given(st.binary())
 def test_no_bytes_make_the_reader_raise(written: bytes) -> None:
-    assert isinstance(of_answer(200, {}, written, 77), get_args(Reply))
+    assert isinstance(parse_response(200, {}, written, 77), get_args(Reply))

@@ -34,7 +34,7 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.core.attempt.turns import Turn
 from services.worker.core.schema.resolved import WireSchema
-from services.worker.ports import NotReady, Provider, Ready
+from services.worker.ports.provider import NotReady, Provider, Ready
 
 LIMIT_S = 5.0
 START_LIMIT_S = 30.0

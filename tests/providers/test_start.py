@@ -16,8 +16,8 @@ from services.worker.adapters.building import BackendContext
 from services.worker.adapters.providers import http
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.health.profile_monitor import ProfileMonitor
-from services.worker.health.profile_problem import profile_problems
-from services.worker.plans import Backend
+from services.worker.health.verdict import profile_problems
+from services.worker.planning.planner import Backend
 from tests.providers.calls import StoppedClock
 from tests.providers.misbehaving import Drip, Hang, Script, When, answer, misbehaving
 

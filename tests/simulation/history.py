@@ -8,9 +8,9 @@ from itertools import count
 
 from aiokafka.errors import KafkaError
 
-from services.worker.context import Limits
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
+from services.worker.lane.context import Limits
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state.machine import State
 from tests.simulation.boundary import Boundary

@@ -22,7 +22,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.ports import NotReady, Ready
+from services.worker.ports.provider import NotReady, Ready
 from tests.chaos.audit.history import Call
 from tests.simulation.process import CURRENT, Process
 from tests.simulation.sides import side_of

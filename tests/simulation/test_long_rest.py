@@ -8,7 +8,7 @@ from answerbus.topics import LEDGER, RETRIES, RUNS
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import shard
 from services.worker.adapters.kafka.shard import KafkaShard, Names
-from services.worker.ports import PastCut, ReadProgress, StoredRecord
+from services.worker.ports.kafka import PastCut, ReadProgress, StoredRecord
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.test_cluster import a_cluster, run

@@ -23,16 +23,16 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
-from services.worker.context import Context, Limits, RunSetup
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
+from services.worker.lane.context import Context, Limits, RunSetup
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.observer import Observers
-from services.worker.plans import Backend, Planner
-from services.worker.ports import Shard
+from services.worker.planning.planner import Backend, Planner
+from services.worker.ports.kafka import Shard
+from services.worker.ports.observer import Observers
 from tests.simulation.agents.consumer import SignalConsumer
 from tests.simulation.agents.setting import planner, run_setup
 from tests.simulation.cluster import Cluster

@@ -11,8 +11,8 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, RESULTS, RETRIES, T
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.lane.outbox import Outbox
-from services.worker.lane_port import LaneLost
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
+from services.worker.ports.lane import LaneLost
 
 REQUESTS = 16
 AT_ONCE = 4  # so that transactions carry several writes

@@ -37,7 +37,7 @@ from services.settings.settings import (
 )
 from services.settings.worker import WorkerSettings, card_advice
 from services.worker.adapters.clock import SystemClock
-from services.worker.profile_check import checked
+from services.worker.adapters.profile_check import checked
 
 _NO_RIGHT = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 _OTHER_ROLES = (

@@ -29,7 +29,7 @@ from services.settings.settings import SetUpError
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.adapters.kafka.shard import KafkaShard, Names
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 CHUNK_RECORDS = 200  # in a transaction, each with the record that ends it in its former place
 CHUNK_BYTES = 4 * 1024 * 1024

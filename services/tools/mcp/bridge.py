@@ -30,7 +30,7 @@ from services.tools.mcp.mapping.listed import (
     value_of,
 )
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
-from services.worker.costly_work import CostlyWork, EndedAtLimit
+from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
 CALL_ID = "answerbus/call_id"  # in `_meta`: an idempotency key for servers that know it
 DELIVERY = "answerbus/delivery"

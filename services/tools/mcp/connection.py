@@ -14,7 +14,7 @@ from answerbus.toolset_card import ApprovalRule
 from services.settings.settings import SetUpError
 from services.tools.mcp.bridge import Connected, toolset_of
 from services.tools.mcp.session import McpSession, ServerPlace
-from services.worker.costly_work import CostlyWork
+from services.worker.ports.costly_work import CostlyWork
 
 LOOK_AGAIN_S = 30.0  # for tools that changed, and a server that answers nothing
 WAIT_S_MIN, WAIT_S_MAX = 1.0, 60.0  # before a connection is opened again

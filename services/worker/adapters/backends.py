@@ -10,8 +10,9 @@ from services.settings.secrets import secrets_of_profiles
 from services.settings.settings import SetUpError
 from services.worker.adapters.building import BackendContext, backend_of
 from services.worker.adapters.providers.keys import key_files
-from services.worker.plans import Backend, BackendChange
-from services.worker.ports import Clock, NotReady, Ready, Unhealthy
+from services.worker.planning.planner import Backend, BackendChange
+from services.worker.ports.clock import Clock
+from services.worker.ports.provider import NotReady, Ready, Unhealthy
 
 _LLAMA_CPP = "llamacpp"  # as its servers call themselves
 _ADVICE_ON_LLAMA_CPP = (

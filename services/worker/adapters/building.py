@@ -33,8 +33,9 @@ from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.limits.reachability import Reachability
 from services.worker.dialects.dispatch import DialectName
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.plans import Backend
-from services.worker.ports import Clock, Provider
+from services.worker.planning.planner import Backend
+from services.worker.ports.clock import Clock
+from services.worker.ports.provider import Provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,40 @@ A provider that is away is no fault of a lane: profile_problem.py names it, once
 """
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import assert_never
 
-from services.worker.context import Context
+from services.worker.lane.context import Context
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
 from services.worker.lane.state.machine import State
 
 OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest
+
+
+@dataclass(slots=True)
+class WaitingRequests:
+    """Of one profile; `since` is when the oldest was published."""
+
+    count: int
+    since: datetime
+
+
+def waiting_requests(lanes: Iterable[Lane]) -> dict[str, WaitingRequests]:
+    """By profile: all requests that open lanes hold."""
+    found: dict[str, WaitingRequests] = {}
+    for lane in lanes:
+        if lane.state is not State.OPEN:
+            continue
+        for lane_request in lane.lane_state.queue.requests.values():
+            profile, at = lane_request.request.profile, lane_request.origin.timestamp
+            known = found.setdefault(profile, WaitingRequests(0, at))
+            known.count += 1
+            known.since = min(known.since, at)
+    return found
 
 
 def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str | None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from services.worker.plans import Backend
+from services.worker.planning.planner import Backend
 
 EVERY_S = 5.0
 LOOK_EVERY_S = 0.5

@@ -6,14 +6,69 @@ from datetime import datetime, timedelta
 
 from answerbus.wire import format_timestamp
 from services.worker.core.limits.profile_problem import ProfileProblem
-from services.worker.health.lane_holder import LaneHolder, holder_of
-from services.worker.health.lane_problem import lane_problem
-from services.worker.health.profile_problem import profile_problems
+from services.worker.health.lane_problem import WaitingRequests, lane_problem, waiting_requests
 from services.worker.health.reasons import reasons
-from services.worker.health.waiting_requests import WaitingRequests, waiting_requests
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
 from services.worker.lane.state.machine import State
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.planning.planner import Backend
+
+REQUESTS_MIN = 100  # of one workflow, to be named while the lane still takes requests in
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHolder:
+    """`since` is when its oldest request was published; a paused lane takes none in."""
+
+    workflow_id: str
+    requests: int
+    running: int  # calls, and those that wait for a place at their profile
+    since: datetime
+    lane_is_paused: bool
+
+    def describe(self) -> dict[str, object]:
+        """As `/ready` shows it."""
+        return {
+            "workflow_id": self.workflow_id,
+            "requests": self.requests,
+            "running": self.running,
+            "since": format_timestamp(self.since),
+            "lane_is_paused": self.lane_is_paused,
+        }
+
+
+def holder_of(lane: Lane) -> LaneHolder | None:
+    """The workflow with the most requests, where they are most of many or the lane is paused."""
+    if lane.state is not State.OPEN:
+        return None
+    queue, is_paused = lane.lane_state.queue, lane.backpressure.is_paused
+    found = queue.largest()
+    if found is None:
+        return None
+    workflow_id, requests, running = found
+    is_most = requests >= REQUESTS_MIN and 2 * requests > len(queue)
+    if not is_paused and not is_most:
+        return None
+    theirs = (t for t in queue.requests.values() if t.request.workflow_id == workflow_id)
+    since = next(theirs).origin.timestamp  # requests are kept as they came
+    return LaneHolder(workflow_id, requests, running, since, is_paused)
+
+
+def profile_problems(backends: Mapping[str, Backend], bound_s: float) -> dict[str, ProfileProblem]:
+    """The problem of each profile that has one; `bound_s` is how long a provider may be silent."""
+    problems = {name: _problem(backend.limiter, bound_s) for name, backend in backends.items()}
+    return {name: problem for name, problem in problems.items() if problem}
+
+
+def _problem(limiter: ProfileLimiter, bound_s: float) -> ProfileProblem | None:
+    if problem := limiter.problem:
+        return problem
+    silent_s = limiter.silent_s
+    if silent_s <= limiter.watchdog.bound_s(bound_s):
+        return None
+    text = f"no word from the provider for {silent_s:.0f} s"
+    return ProfileProblem("silent", text, silent_s)
 
 
 @dataclass(frozen=True, slots=True)

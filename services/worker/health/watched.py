@@ -8,10 +8,10 @@ from typing import Protocol
 
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
-from services.worker.context import Context
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
+from services.worker.lane.context import Context
 
 
 @dataclass(frozen=True, slots=True)

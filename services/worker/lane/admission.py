@@ -1,6 +1,7 @@
 """The admission of a request to a call: its plan, its place beside other calls, and the call."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from answerbus.dead_letter import DeadlinePassed
 from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Answered, Reply
+from services.worker.core.attempt.reply import Answered, Reply, TimedOut, Unavailable
 from services.worker.core.outcome.call import Call
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.asked_calls import wanted_children
@@ -19,16 +20,36 @@ from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import crash_precautions
 from services.worker.lane.lane import Lane
 from services.worker.lane.steps import Prepared
-from services.worker.lane_port import Later, NoCall, Permit, Unanswerable
 from services.worker.limits.isolation import IsolationLease
 from services.worker.limits.lease import CallLease
-from services.worker.plans import Backend
-from services.worker.provider_call import ask_bounded
+from services.worker.planning.planner import Backend
+from services.worker.ports.lane import Later, NoCall, Permit, Unanswerable
+from services.worker.ports.provider import Provider
 from services.worker.tasks import checking
+from services.worker.tasks.fair_timeout import FairTimeout
 
 AGAIN_AT_ONCE_S = 0.001
 CHECKS_WAITING_MAX = 64  # while more answers wait for their check, each keeps its place
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
+_log = logging.getLogger(__name__)
+
+
+async def ask_bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
+    """Ask once; what the provider fails to say itself is said for it."""
+    try:
+        async with FairTimeout(timeout_s):
+            return await provider.ask(prompt, timeout_s=timeout_s)
+    except TimeoutError:
+        return TimedOut(timeout_s)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        _log.exception("the provider %s cancelled its own call", provider.name)
+        return Unavailable(status=None, ran=True)
+    except Exception:
+        _log.exception("the provider %s broke its promise to reply", provider.name)
+        return Unavailable(status=None, ran=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Container
 
-from services.worker.context import Limits
+from services.worker.lane.context import Limits
 from services.worker.lane.state.queue import Queue
-from services.worker.observer import WorkerCounters
-from services.worker.ports import Intake
+from services.worker.ports.kafka import Intake
+from services.worker.ports.observer import WorkerCounters
 
 CROWD_FACTOR = 8  # so many that stand behind others, or cannot be asked, count as one request
 EXCESS_BYTES = 2_048  # of memory, beside its value, for a request that counts in no other way

@@ -10,7 +10,7 @@ from services.worker.lane.crash_mark import crash_mark
 from services.worker.lane.lane import Lane
 from services.worker.lane.state.machine import State
 from services.worker.lane.state.record_admission import give_up_record
-from services.worker.lane_port import LaneLost
+from services.worker.ports.lane import LaneLost
 
 _log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from answerbus.private.ledger import Watched
 from services.telemetry.log_context import clear_log_context, set_log_context
-from services.worker.context import Context
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.context import Context
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -28,15 +28,53 @@ from services.worker.lane.state.machine import (
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.signals import SignalRecord, apply_signals
 from services.worker.lane.waits import Waits
-from services.worker.lane.wakeup import Wakeup
-from services.worker.lane_port import LaneLost
-from services.worker.ports import ReadProgress
+from services.worker.ports.kafka import ReadProgress
+from services.worker.ports.lane import LaneLost
 from services.worker.tasks.latest_task import Cancellation
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
 ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
 
 _log = logging.getLogger(__name__)
+
+
+class Wakeup:
+    """Calls `pump` once for all that ask for it soon, and `on_alarm` when an alarm goes off."""
+
+    def __init__(self, pump: Callable[[], None], on_alarm: Callable[[], None]) -> None:
+        self._pump, self._on_alarm = pump, on_alarm
+        self._will_pump = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        """In the next turn of the loop: many requests end in one transaction."""
+        if not self._will_pump:
+            self._will_pump = True
+            asyncio.get_running_loop().call_soon(self._pump_now)
+
+    def after(self, delay_s: float) -> None:
+        """Unless the alarm goes off sooner: what it looks after is asked for anew then."""
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() + delay_s
+        if self._alarm:
+            if self._alarm.when() <= due_at:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_at(due_at, self._go_off)
+
+    def cancel(self) -> None:
+        """No alarm goes off any more, until the next is asked for."""
+        if self._alarm:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _pump_now(self) -> None:
+        self._will_pump = False
+        self._pump()
+
+    def _go_off(self) -> None:
+        self._alarm = None
+        self._on_alarm()
 
 
 class Lane:

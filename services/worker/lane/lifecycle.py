@@ -7,10 +7,10 @@ from functools import partial
 from typing import assert_never
 
 from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
-from services.worker.context import Context
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane import opening
 from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.context import Context
 from services.worker.lane.lane import Lane, OnLoss
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.outbox import Outbox
@@ -18,8 +18,8 @@ from services.worker.lane.recovery import open_lane
 from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, Effect, Event, State, Step
 from services.worker.lane.state.reopen_backoff import ReopenBackoff
-from services.worker.lane_port import LaneLost, RequestTask
-from services.worker.ports import Intake, Shard
+from services.worker.ports.kafka import Intake, Shard
+from services.worker.ports.lane import LaneLost, RequestTask
 from services.worker.tasks.fair_timeout import FairTimer
 from services.worker.tasks.latest_task import CLEAN_UP_S, LatestTask, Work
 

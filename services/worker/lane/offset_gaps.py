@@ -4,8 +4,8 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from services.worker.observer import WorkerCounters
-from services.worker.ports import Intake
+from services.worker.ports.kafka import Intake
+from services.worker.ports.observer import WorkerCounters
 
 LOOK_EVERY_S = 5.0  # an upstream that uses transactions leaves a hole after each of them
 

@@ -22,7 +22,7 @@ from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.lane_request import LaneRequest, request_from_retry
 from services.worker.lane.state.recovered_runs import RecoveredRuns
-from services.worker.ports import ReadProgress, Shard, StoredRecord
+from services.worker.ports.kafka import ReadProgress, Shard, StoredRecord
 
 OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what may end its worker
 SILENCE_S = 3.0  # without a word from a predecessor it counts as dead; see life.PRESENCE_EVERY_S

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
-from services.worker.lane_port import LaneLost
-from services.worker.observer import Observer, Observers
-from services.worker.ports import Outgoing, OutRecord, Shard
+from services.worker.ports.kafka import Outgoing, OutRecord, Shard
+from services.worker.ports.lane import LaneLost
+from services.worker.ports.observer import Observer, Observers
 from services.worker.tasks.fair_timeout import wait_fairly
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms

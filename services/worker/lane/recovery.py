@@ -2,34 +2,79 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import datetime
 from functools import partial
 
+from answerbus.attempt import Attempt
 from answerbus.private.ledger import LaneRecord
-from services.worker.context import Context
+from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.accounts import Accounts
+from services.worker.core.budget.audit import give_back, write_off
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.new_run import new_run
 from services.worker.lane import opening
 from services.worker.lane.backpressure import workflow_share_max
+from services.worker.lane.context import Context
 from services.worker.lane.lane import Lane
 from services.worker.lane.open_lane import OpenLane
-from services.worker.lane.orphaned_calls import settle_orphaned_calls, suspects_after
+from services.worker.lane.opening import RecoveredState
 from services.worker.lane.outbox import OFFSET_EVERY_S, Outbox
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
-from services.worker.lane.state.suspects import Suspects
+from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.lane.state.watermark import Watermark
-from services.worker.ports import Intake, PastCut, Shard
+from services.worker.ports.kafka import Intake, PastCut, Shard
 
 MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all
 STABLE_S = 60.0  # a lane that has lasted this long does not crash for what it holds
 TRIALS_AFTER_S = 5.0  # of work for all the others, before a suspect may end it again
+
+
+def settle_orphaned_calls(
+    ledger: Ledger,
+    calls: AbstractSet[Spend],
+    unused: AbstractSet[Spend],
+    now: datetime,
+    worker: str,
+) -> list[Attempt]:
+    """Settle the spends that were found open, but for those of `calls`, which still go on.
+
+    Those of `unused`, whose call is known never to have begun, are given back; those of a
+    predecessor, whose calls cannot be settled any more, are charged.
+    """
+    found = [spend for account in ledger.accounts.live() for spend in account.in_flight.values()]
+    found.sort(key=lambda spend: spend.at)  # the first called are the first suspects
+    return [
+        (give_back if spend in unused else write_off)(ledger, spend, now, worker)
+        for spend in found
+        if spend not in calls
+    ]
+
+
+def suspects_after(
+    recovered: RecoveredState, orphaned: Sequence[Attempt], *, same_process: bool
+) -> Suspects:
+    """Who may be why the predecessor ended, if it did: it has calls left over, or made a mark.
+
+    A predecessor that still wrote when it was shut out has not ended, and is no reason for blame.
+    """
+    suspects = suspects_of(
+        recovered.ledger.lane, lambda closes: recovered.ledger.known(closes) is not None
+    )
+    lane = recovered.ledger.lane
+    if lane is not None and not same_process and not recovered.was_alive:
+        cut_off = dict.fromkeys(RequestKey.of(attempt) for attempt in orphaned if attempt.counted)
+        if cut_off or lane.watched:
+            suspects.blame(lane.watched, cut_off.keys())
+    suspects.bound()
+    return suspects
 
 
 async def open_lane(

@@ -19,7 +19,7 @@ from services.worker.lane import crash_precautions
 from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_budget_back
 from services.worker.lane.lane import Lane
 from services.worker.lane.steps import Prepared
-from services.worker.lane_port import LaneLost, Later, NoCall, Permit, Unanswerable
+from services.worker.ports.lane import LaneLost, Later, NoCall, Permit, Unanswerable
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
 NO_ROOM_S = 1.0  # until one that has to wait for suspects asks again, from behind all others

@@ -10,13 +10,13 @@ from answerbus.dead_letter import (
     UnknownParent,
     UnverifiedSteps,
 )
-from services.worker.compositions import compose
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.delegation import depth_of, within
 from services.worker.core.run.run import Run
 from services.worker.lane.lane import Lane
+from services.worker.planning.compositions import compose
 
 Prepared = Plan | Cause | ComputedStep
 

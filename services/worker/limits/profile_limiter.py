@@ -21,7 +21,7 @@ from services.worker.core.limits.rate import TokenBucket
 from services.worker.core.limits.reachability import Reachability
 from services.worker.core.limits.response_watchdog import ResponseWatchdog
 from services.worker.limits.slots import Reservation, Slots
-from services.worker.ports import NotReady, Readiness, Ready, Unhealthy
+from services.worker.ports.provider import NotReady, Readiness, Ready, Unhealthy
 
 
 class ProfileLimiter:

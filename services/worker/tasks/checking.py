@@ -7,7 +7,7 @@ from services.worker.core.attempt.check import Checked, check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.core.schema.resolved import ResolvedSchema
-from services.worker.costly_work import CostlyWork, EndedAtLimit
+from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
 TOO_COSTLY = Invalid(
     problems=(Problem.of("", "too_costly", "a smaller or simpler value: this one took too long"),)

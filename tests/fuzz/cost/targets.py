@@ -44,7 +44,7 @@ from services.worker.core.schema.resolved import ResolvedSchema
 from services.worker.core.schema.validator import compile_schema
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache, compiled_for
-from services.worker.plans import IN_PLACE_CHARS_MAX
+from services.worker.planning.planner import IN_PLACE_CHARS_MAX
 from tests.cost.budget import ANYBODY, MIB, Budget
 from tests.fuzz.cost import seeds
 from tests.fuzz.cost.recipe import Recipe

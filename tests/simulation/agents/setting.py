@@ -9,15 +9,15 @@ from answerbus.private.runs import AgentDefinition, BestOf, Delegation, ToolDefi
 from answerbus.registry import Registry
 from answerbus.topics import TOOL_RESULTS, tool_calls
 from services.worker.adapters.agents import complete
-from services.worker.context import RunSetup
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.tool_access import ToolAccess
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
-from services.worker.costly_work import InPlace
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, SchemaCache
-from services.worker.plans import Backend, Planner
-from services.worker.tasks.schema_compiler import SchemaCompiler
+from services.worker.lane.context import RunSetup
+from services.worker.planning.planner import Backend, Planner
+from services.worker.planning.schema_compiler import SchemaCompiler
+from services.worker.ports.costly_work import InPlace
 from tests.unit.worker.core.run_builders import tool
 
 PREFIX = "sim"

@@ -10,7 +10,7 @@ from answerbus.topics import RUNS
 from services.commands.private_records import LaneContents
 from services.operators.records.stored import Stored
 from services.worker.lane.opening import RecoveredState, UnreadableState
-from services.worker.ports import StoredRecord
+from services.worker.ports.kafka import StoredRecord
 
 EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
 TOO_LATE = "9999-12-31T23:59:59.999Z"

@@ -14,7 +14,7 @@ from services.operators.records.stored import Stored
 from services.records.run_gaps import RunGaps
 from services.text.digest import bytes_digest
 from services.worker.lane.opening import RecoveredState, UnreadableState
-from services.worker.ports import StoredRecord
+from services.worker.ports.kafka import StoredRecord
 from tests.unit.worker.builders import NOW
 from tests.unit.worker.core.run_builders import records_of_two_steps
 

@@ -43,7 +43,7 @@ from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.watermark import Watermark
-from services.worker.observer import Observers, WorkerCounters
+from services.worker.ports.observer import Observers, WorkerCounters
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 PARTITIONS = 12

@@ -20,7 +20,7 @@ from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep, WantedCall
 from services.worker.handle import handle
-from services.worker.lane_port import (
+from services.worker.ports.lane import (
     CallPlace,
     LaneLost,
     Later,

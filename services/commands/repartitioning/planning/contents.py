@@ -34,7 +34,7 @@ from services.worker.core.budget.packed_ids import (
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
 from services.worker.lane.state import records
 from services.worker.lane.state.records import event_record
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 _Private = LedgerRecord | RetryRequest
 WRITER = "topics move"

@@ -11,7 +11,7 @@ import sys
 from typing import BinaryIO
 
 from services.worker.adapters.costly_work.pickled import dumps, loads
-from services.worker.costly_work import MIB, WorkLimits
+from services.worker.ports.costly_work import MIB, WorkLimits
 
 LENGTH_BYTES = 8
 KEPT_BYTES_MAX = 256 * MIB  # a process that work has left larger is not used again

@@ -13,7 +13,7 @@ from typing import Any
 from services.worker.adapters.costly_work.child import EXIT_MEMORY, LENGTH_BYTES
 from services.worker.adapters.costly_work.pickled import dumps, loads
 from services.worker.core.limits.fair_queue import FairQueue
-from services.worker.costly_work import EndedAtLimit, P, T, WorkLimits
+from services.worker.ports.costly_work import EndedAtLimit, P, T, WorkLimits
 
 START_S_MAX = 30.0
 _PROGRAM = """import sys

@@ -8,7 +8,7 @@ from answerbus.envelope import encode
 from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ToolAccepted
 from answerbus.topics import ACCEPTED_TOOLS
-from services.worker.ports import Clock
+from services.worker.ports.clock import Clock
 
 WRITE_S = 10.0
 

@@ -20,7 +20,7 @@ from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import ACCEPTED_TOOLS, SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
-from services.worker.costly_work import CostlyWork, EndedAtLimit
+from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
 ASK_TIMEOUT_S = 30.0
 FIRST_LOOK_S = 10.0  # for what stands there when the worker starts

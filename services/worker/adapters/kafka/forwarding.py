@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from answerbus.topics import LEDGER
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.core.run.tool_access import UnavailableToolsets
-from services.worker.ports import MeasuredClock, OutRecord, ReadProgress, Shard, StoredRecord
+from services.worker.ports.clock import MeasuredClock
+from services.worker.ports.kafka import OutRecord, ReadProgress, Shard, StoredRecord
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from aiokafka.structs import RecordMetadata
 
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import Topic
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 Acknowledged = asyncio.Future[RecordMetadata]
 

@@ -14,7 +14,7 @@ from services.worker.adapters.kafka.card_reader import CardReader
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.lane.lifecycle import Lifecycle
-from services.worker.plans import Planner
+from services.worker.planning.planner import Planner
 
 # A fetch ends with the first record, and asking for nothing costs a millisecond or two of CPU each
 # time. Questions about offsets wait behind it: at an opening, and before the end of a call's time.

@@ -20,17 +20,11 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.client.turns import in_turns
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
-from services.worker.adapters.kafka.read_watchdog import ReadWatchdog
 from services.worker.adapters.kafka.record_batches import send_batches
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.tool_access import UnavailableToolsets
-from services.worker.ports import (
-    MeasuredClock,
-    OutRecord,
-    PastCut,
-    ReadProgress,
-    StoredRecord,
-)
+from services.worker.ports.clock import MeasuredClock
+from services.worker.ports.kafka import OutRecord, PastCut, ReadProgress, StoredRecord
 
 STOP_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 20.0
@@ -50,6 +44,27 @@ FETCH_BYTES_MAX = 256 * 1024  # of each topic, packed and not yet read; a larger
 _POLL_MS = 500
 
 _log = logging.getLogger(__name__)
+NO_PROGRESS_S = 30.0  # a reading that goes on may last; what it has read is not lost with it
+TELL_EVERY_S = 10.0
+
+
+class ReadWatchdog:
+    """Of one reading."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._moved_at = self._told_at = asyncio.get_running_loop().time()
+
+    def check(self, before: ReadProgress, positions: Mapping[Topic, int]) -> None:
+        """Raises TimeoutError."""
+        now = asyncio.get_running_loop().time()
+        if positions != before.positions:
+            self._moved_at = now
+        if now - self._moved_at > NO_PROGRESS_S:
+            raise TimeoutError(f"Kafka gave no record for {NO_PROGRESS_S:.0f} s; {before}")
+        if now - self._told_at > TELL_EVERY_S:
+            self._told_at = now
+            _log.info("lane %d opens: %s", self._partition, before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.topics import toolset_of
 from services.worker.core.run.tool_access import UnavailableToolsets
-from services.worker.ports import Clock, OutRecord
+from services.worker.ports.clock import Clock
+from services.worker.ports.kafka import OutRecord
 
 FIND_S = 3.0  # both are less than a commit may last (outbox.COMMIT_TIMEOUT_S)
 WRITE_S = 6.0

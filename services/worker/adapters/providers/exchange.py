@@ -1,19 +1,23 @@
 """The one HTTP client of all providers: bounded in time, bytes and connections."""
 
 import logging
+import select
 import traceback
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from ssl import SSLContext
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from pydantic_core import to_json
 
 from services.worker.adapters.providers.apis.api import HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.adapters.providers.kept_connections import CheckedConnections
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.tasks.fair_timeout import FairTimeout
 
@@ -31,6 +35,41 @@ NEVER_CONNECTED = (
 _NETWORK = (aiohttp.ClientError, OSError)
 
 logger = logging.getLogger(__name__)
+KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
+
+
+class CheckedConnections(aiohttp.TCPConnector):
+    """aiohttp's own checks only what came before a connection was put back."""
+
+    def __init__(self, *, limit: int, ssl: SSLContext | bool) -> None:
+        super().__init__(limit=limit, keepalive_timeout=KEEP_ALIVE_S, ssl=ssl)
+        self._asked: WeakSet[ResponseHandler] = WeakSet()
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Trace],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own signature
+    ) -> Connection:
+        """A new connection, or one without bytes since its last response."""
+        connection = await super().connect(req, traces, timeout)
+        while (kept := connection.protocol) is not None and kept in self._asked:
+            if not _has_bytes(kept):
+                return connection
+            connection.close()
+            connection = await super().connect(req, traces, timeout)
+        if kept is not None:
+            self._asked.add(kept)
+        return connection
+
+
+def _has_bytes(protocol: ResponseHandler) -> bool:
+    """Whether bytes, or the end, have come: they were read, or still lie in the socket."""
+    if protocol.should_close or protocol.transport is None:
+        return True
+    poll = select.poll()
+    poll.register(protocol.transport.get_extra_info("socket"), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class HttpClient:

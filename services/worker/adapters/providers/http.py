@@ -5,7 +5,8 @@ from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.exchange import HttpClient
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
-from services.worker.ports import Clock, Readiness
+from services.worker.ports.clock import Clock
+from services.worker.ports.provider import Readiness
 
 LIMITS = ExchangeLimits()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.settings.secret_file import SecretFile
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Rejected, Reply
-from services.worker.ports import Provider, Readiness
+from services.worker.ports.provider import Provider, Readiness
 
 UNAUTHORIZED = 401
 INVALID_KEY = "API_KEY_INVALID"  # which Gemini says with status 400

@@ -18,7 +18,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.ports import NotReady, Provider, Readiness, Ready, Unhealthy
+from services.worker.ports.provider import NotReady, Provider, Readiness, Ready, Unhealthy
 
 IN_PLACE_CHARS_MAX = 16 * 1024  # longer texts take up to 100 ms, in steps that each are short
 

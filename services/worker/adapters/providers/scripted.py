@@ -15,7 +15,8 @@ from services.worker.adapters.providers import scripted_rules as rules
 from services.worker.core.attempt import reply as core
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import CallFacts, Reply
-from services.worker.ports import Clock, NotReady, Readiness, Ready
+from services.worker.ports.clock import Clock
+from services.worker.ports.provider import NotReady, Readiness, Ready
 from services.worker.tasks.fair_timeout import FairTimeout
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,10 @@
 """The static guard: rejects schemas that must not be compiled, in time linear in their text."""
 
+import ipaddress
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from answerbus.dead_letter import ANY_DIALECT, HostileSchema, UnsupportedSchema
 from answerbus.failure import Problem
@@ -10,16 +14,165 @@ from answerbus.limits import (
     INLINE_SCHEMA_NODES_MAX,
     PROBLEMS_MAX,
 )
-from services.worker.core.guard.cycles import circular
+from answerbus.problems import pointer
 from services.worker.core.guard.expansion import expanded_nodes
 from services.worker.core.guard.nesting import nests_deeper
-from services.worker.core.guard.references import faults, is_no_public_address
 from services.worker.core.json_schema.document import Document
-from services.worker.core.json_schema.keywords import AnySchema, Draft, JsonObject, draft_of
+from services.worker.core.json_schema.keywords import (
+    IN_PLACE_LIST,
+    IN_PLACE_NAMED,
+    IN_PLACE_ONE,
+    REFERENCES,
+    STORES,
+    AnySchema,
+    Draft,
+    JsonObject,
+    draft_of,
+    reference,
+    subschemas,
+)
 from services.worker.core.json_schema.local_references import TooManyError, localised
-from services.worker.core.json_schema.resources import Resources
+from services.worker.core.json_schema.resources import Resources, SchemaLocation
 
 Refusal = HostileSchema | UnsupportedSchema
+_IN_PLACE = IN_PLACE_ONE | IN_PLACE_LIST | IN_PLACE_NAMED
+_SCHEMES = frozenset(["", "http", "https", "urn", "tag"])  # what identifies ordinary schemas
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a schema is refused; `is_hostile` if following it would do harm."""
+
+    problem: Problem
+    is_hostile: bool = False
+
+
+def faults(root: JsonObject, resources: Resources) -> Iterator[Fault]:
+    """All of them, in the order of the document."""
+    draft = draft_of(root)
+    for place, schema in resources.schemas():
+        yield from _faults(draft, resources, place, schema)
+    for place in resources.twice:
+        expected = "an id that no other schema of the document has"
+        yield Fault(Problem.of(pointer(place.steps), "id", expected))
+    for place, schema in resources.odd:
+        if _refers(schema):
+            expected = "an id without `#`, as there are references inside"
+            yield Fault(Problem.of(pointer(place.steps), "id", expected))
+
+
+def _refers(schema: JsonObject) -> bool:
+    """Whether a schema has references in it, whose meaning depends on its id."""
+    waiting: list[AnySchema] = [schema]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            if any(isinstance(inner.get(keyword), str) for keyword in REFERENCES):
+                return True
+            waiting.extend(deeper for _, deeper in subschemas(inner))
+    return False
+
+
+def _faults(
+    draft: Draft | None, resources: Resources, place: SchemaLocation, schema: JsonObject
+) -> Iterator[Fault]:
+    path = pointer(place.steps)
+    ref = reference(schema)
+    if ref is not None and resources.find(schema, ref) is None:
+        expected = "a reference to a schema in this document, such as #/$defs/name"
+        yield Fault(Problem.of(path + "/$ref", "reference", expected), is_no_public_address(ref))
+    if draft is not None and draft < Draft.D2019 and ref is not None:
+        return
+    for keyword in ("$dynamicRef", "$recursiveRef"):
+        if not _leads_somewhere(draft, resources, schema, keyword):
+            yield Fault(Problem.of(f"{path}/{keyword}", "dynamic_reference", "`$ref` instead"))
+    if place.steps and "$schema" in schema and draft_of(schema) is not draft:
+        yield Fault(Problem.of(path + "/$schema", "draft", "one draft for the whole document"))
+
+
+def _leads_somewhere(
+    draft: Draft | None, resources: Resources, schema: JsonObject, keyword: str
+) -> bool:
+    ref = schema.get(keyword)
+    if not isinstance(ref, str):
+        return True
+    if keyword == "$recursiveRef":
+        return draft is Draft.D2019 and ref == "#"
+    return draft is Draft.D2020 and resources.find(schema, ref) is not None
+
+
+def is_no_public_address(address: str) -> bool:
+    """Whether an address is of the kind that no public schema has: a file, a number, a password."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return True
+    return parts.scheme not in _SCHEMES or "@" in parts.netloc or _is_number(host)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host.replace(".", "").isdigit()
+    return True
+
+
+def circular(document: Document) -> JsonObject | None:
+    """A schema that comes back to itself without a step into the value; None if there is none.
+
+    Only what applies to some value counts: a definition without a reference to it does
+    no harm.
+    """
+    done: set[int] = set()
+    for start in _applied(document):
+        open_schemas: dict[int, Iterator[JsonObject]] = {}
+        waiting = [] if id(start) in done else [start]
+        while waiting:
+            schema = waiting[-1]
+            onward = open_schemas.setdefault(id(schema), _in_place(document, schema))
+            following = next(onward, None)
+            if following is None:
+                waiting.pop()
+                del open_schemas[id(schema)]
+                done.add(id(schema))
+            elif id(following) in open_schemas:
+                return following
+            elif id(following) not in done:
+                waiting.append(following)
+    return None
+
+
+def _applied(document: Document) -> Iterator[JsonObject]:
+    """Every schema that is applied to some value, each once."""
+    seen: set[int] = set()
+    waiting: list[AnySchema] = [document.root]
+    while waiting:
+        schema = waiting.pop()
+        if isinstance(schema, bool) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        yield schema
+        waiting.extend(_target(document, schema))
+        if not document.ignores_siblings(schema):
+            waiting.extend(inner for steps, inner in subschemas(schema) if steps[0] not in STORES)
+
+
+def _in_place(document: Document, schema: JsonObject) -> Iterator[JsonObject]:
+    """The schemas that are applied to the same value as `schema`."""
+    yield from _target(document, schema)
+    if document.ignores_siblings(schema):
+        return
+    for steps, inner in subschemas(schema):
+        if steps[0] in _IN_PLACE and isinstance(inner, dict):
+            yield inner
+
+
+def _target(document: Document, schema: JsonObject) -> list[JsonObject]:
+    ref = reference(schema)
+    target = None if ref is None else document.target(ref)
+    return [target] if isinstance(target, dict) else []
 
 
 def admit(schema: object) -> Document | Refusal:

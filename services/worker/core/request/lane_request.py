@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from answerbus.budget import Usage
 from answerbus.cause import Cancelled
@@ -9,15 +10,30 @@ from answerbus.envelope import Headers
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
 from answerbus.outcome import Origin, RetryRequest
 from answerbus.private.runs import RunChildRecord, RunRecord
-from answerbus.request import Prior, Request
+from answerbus.request import ContractRef, Prior, Request, TextRef
 from answerbus.request_key import RequestKey
 from answerbus.trace import Trace, new_trace, read_trace
-from answerbus.wire import clip, format_timestamp
+from answerbus.wire import Wire, clip, format_timestamp
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
-from services.worker.core.request.interned_parts import with_interned_parts
 from services.worker.core.request.life import Life, RequestEvent, RequestState
 from services.worker.core.run.run import Run
+
+PARTS_MAX = 1_024
+
+
+def with_interned_parts(request: Request) -> Request:
+    """The same request; of schema reference, budget and policy, each half a KiB, one for all."""
+    parts: dict[str, Wire] = {"budget": request.budget, "policy": request.policy}
+    if isinstance(request.answer_schema, ContractRef | TextRef):
+        parts["answer_schema"] = request.answer_schema
+    stated = {name: _one(part) for name, part in parts.items() if name in request.model_fields_set}
+    return request.model_copy(update=stated)
+
+
+@lru_cache(PARTS_MAX)
+def _one(part: Wire) -> Wire:
+    return part
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """A run: an immutable value of its definition, its steps, and the states of their tool calls."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,8 +21,8 @@ from answerbus.private.runs import (
 )
 from answerbus.request import Fact
 from answerbus.resumed_run import ResumedCall
+from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.agents import agent_id
-from services.worker.core.run.described_tools import described_tools
 
 RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
@@ -31,6 +32,29 @@ PROGRESS_SHARE = 0.1  # of a time-out: progress is written at most as often
 
 _OF_DEFINITION = frozenset({"agent", "tools", "described_tools"})  # cached properties
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
+
+
+def described_tools(definition: AgentDefinition) -> tuple[Fact, ...]:
+    """Descriptions are written by the owner of the tool: data behind a fence, and no rule."""
+    return tuple(map(_described, definition.tools))
+
+
+def _described(tool: ToolDefinition) -> Fact:
+    texts: JsonObject = {"description": tool.card.description}
+    if args := _descriptions(tool.card.args_schema):
+        texts["args"] = args
+    # As a prompt shows a JSON value, written once for all steps.
+    return Fact(name=f"tool {tool.name}", value=json.dumps(texts, ensure_ascii=False, indent=1))
+
+
+def _descriptions(schema: JsonObject) -> JsonObject:
+    properties = schema.get("properties")
+    found: JsonObject = {}
+    for name, property_ in properties.items() if isinstance(properties, dict) else ():
+        text = property_.get("description") if isinstance(property_, dict) else None
+        if isinstance(text, str):
+            found[name] = text
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,27 @@
 """The possible next actions of a run as a schema for its next answer, and the reading of that."""
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from pydantic import JsonValue
 
+from answerbus import json_text
 from answerbus.agent import Malformed
 from answerbus.answers.agent_action import ACTIONS_MAX, AGENT_ACTION
 from answerbus.call_outcome import InvalidArgs, UnknownTool
 from answerbus.failure import Invalid, Problem
 from answerbus.limits import PROBLEMS_MAX, RATIONALE_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
+from answerbus.problems import kind_of
 from answerbus.wire import clip
+from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
-from services.worker.core.run.call_faults import TOOL_CALL, faults_of_calls, without_deep
 from services.worker.core.run.delegation import args_schema
-from services.worker.core.run.raw_text import visible_text
 from services.worker.core.run.run import DELEGATE
 from services.worker.core.schema.resolved import (
     Accepted,
@@ -38,6 +41,87 @@ _ANY_OBJECT: JsonObject = {"type": "object"}
 
 Validators = Mapping[str, SchemaValidator]
 """Of the arguments of each tool, by its name."""
+_SIGN = '"thought"'
+TOOL_CALL = "tool_call"
+_LEVELS_ABOVE = 3  # the answer, its list of actions, and the action
+_IN_ARGS = re.compile(r"/actions/([0-9]{1,6})/args(/.*)?", re.DOTALL)
+
+Faults = tuple[Problem, ...]
+
+
+def faults_of_calls(
+    value: JsonValue, faults: Faults
+) -> tuple[JsonValue, Mapping[int, Faults], Faults]:
+    """The answer with objects for arguments, the faults by call, and those of no call.
+
+    Arguments that are no object are such a fault, too.
+    """
+    calls, of_calls, others = dict(_calls(value)), defaultdict[int, list[Problem]](list), []
+    for fault in faults:
+        found = _IN_ARGS.fullmatch(fault.path)
+        if found and int(found[1]) in calls:
+            of_calls[int(found[1])].append(fault.model_copy(update={"path": found[2] or ""}))
+        else:
+            others.append(fault)
+    bare = {place for place, call in calls.items() if not isinstance(call["args"], dict)}
+    for place in bare - of_calls.keys():
+        found_instead = kind_of(calls[place]["args"])
+        of_calls[place].append(Problem.of("", "type", "an object", found=found_instead))
+    kept = {place: tuple(found) for place, found in of_calls.items()}
+    return _without_args(value, bare), kept, tuple(others)
+
+
+def without_deep(value: JsonValue, levels: int) -> tuple[JsonValue, Faults]:
+    """The answer without arguments that nest too deeply, and a fault for each of these."""
+    levels -= _LEVELS_ABOVE
+    deep = {place for place, call in _calls(value) if nests_deeper(call["args"], levels)}
+    faults = (
+        Problem.of(f"/actions/{place}/args", "too_deep", f"at most {levels} levels of nesting")
+        for place in sorted(deep)
+    )
+    return _without_args(value, deep), tuple(faults)
+
+
+def _calls(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
+    """By their places in an answer that may be of any form."""
+    actions = value.get("actions") if isinstance(value, dict) else None
+    for place, action in enumerate(actions if isinstance(actions, list) else ()):
+        if isinstance(action, dict) and action.get("kind") == TOOL_CALL and "args" in action:
+            yield place, action
+
+
+def _without_args(value: JsonValue, places: set[int]) -> JsonValue:
+    actions = value.get("actions") if isinstance(value, dict) else None
+    if not places or not isinstance(value, dict) or not isinstance(actions, list):
+        return value
+    bare = [
+        {**action, "args": {}} if place in places and isinstance(action, dict) else action
+        for place, action in enumerate(actions)
+    ]
+    return {**value, "actions": bare}
+
+
+def visible_text(text: str) -> str | None:
+    """The texts of its actions, where it has some; else the text itself. None: all of it is hidden.
+
+    Where it cannot be read as JSON, it is unknown which part of it is a thought.
+    """
+    parsed = json_text.parse(text.encode(errors="surrogatepass"))
+    if isinstance(parsed, json_text.NotJson):
+        return None if _SIGN in text else text
+    actions = _written_actions(parsed.value)
+    if actions is None:
+        return text
+    texts = [action.get("content") for action in actions if action.get("kind") == "text_response"]
+    return "\n\n".join(it for it in texts if isinstance(it, str) and it.strip()) or None
+
+
+def _written_actions(value: JsonValue) -> list[dict[str, JsonValue]] | None:
+    """As `actions` of an object, as a bare list, or a single one; None: it has no thought."""
+    listed = value.get("actions", value) if isinstance(value, dict) else value
+    found = listed if isinstance(listed, list) else [listed]
+    actions = [one for one in found if isinstance(one, dict) and "kind" in one]
+    return actions or None
 
 
 def resolve_step(

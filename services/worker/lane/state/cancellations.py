@@ -10,7 +10,7 @@ from answerbus.private.runs import RunCancelRecord, cancel_key, runs_key
 from answerbus.request_key import RequestKey
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state import records
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 CANCELS_KEPT = timedelta(days=1)  # of requests that were not read yet
 CANCELS_MAX = 10_000

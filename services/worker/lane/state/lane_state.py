@@ -45,8 +45,8 @@ from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.records import LaneWrite
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
-from services.worker.observer import Observer, Observers, WorkerCounters
-from services.worker.ports import LateRecord, Outgoing, OutRecord
+from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord
+from services.worker.ports.observer import Observer, Observers, WorkerCounters
 
 CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it has ended")
 FREE = Usage()

@@ -34,8 +34,8 @@ from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.timed_requests import TimedRequests
-from services.worker.observer import Observer
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
+from services.worker.ports.observer import Observer
 
 UNKNOWN_TOOL = "unknown"
 

@@ -8,7 +8,7 @@ from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from services.worker.core.budget.ledger import Ledger
 from services.worker.lane.state import records
 from services.worker.lane.state.suspects import Suspects
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 # Near the end of the ledger a lane's record is found soon (answerbus.client.layout), and retention
 # never takes it away while the lane is open.

@@ -15,7 +15,7 @@ from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.records import LaneWrite
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 
 def admit_record(lane_state: LaneState, arrival: Arrival, now: datetime) -> LaneWrite | None:

@@ -30,7 +30,7 @@ from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.decision import Outcome
 from services.worker.core.request.admit import Arrival, Unfit
 from services.worker.core.request.lane_request import LaneRequest, incoming_trace
-from services.worker.ports import LateRecord, Outgoing, OutRecord
+from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord
 
 ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
 SPEND_BYTES = 100  # and each call in flight or request under way

@@ -16,7 +16,7 @@ from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.records import LaneWrite
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024

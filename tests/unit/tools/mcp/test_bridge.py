@@ -30,7 +30,7 @@ from services.tools.mcp.mapping.listed import (
     value_of,
 )
 from services.tools.mcp.session import McpSession, ServerPlace
-from services.worker.costly_work import CostlyWork, EndedAtLimit, InPlace
+from services.worker.ports.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}

@@ -22,7 +22,7 @@ from services.tools.mcp import stdio
 from services.tools.mcp.bounds import BYTES_PER_S, Pace
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.session import McpSession, ServerPlace, session
-from services.worker.costly_work import InPlace
+from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import call_body
 from tests.cpu_time import cpu_time
 from tests.unit.tools.mcp.hostile_stdio import MIB

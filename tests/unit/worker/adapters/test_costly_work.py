@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from services.worker.adapters.costly_work.child_process import ChildProcess
-from services.worker.costly_work import MIB, EndedAtLimit, WorkLimits
+from services.worker.ports.costly_work import MIB, EndedAtLimit, WorkLimits
 
 LIMITS = WorkLimits(memory_bytes=100 * MIB, cpu_s=1, wall_s=60.0)  # a busy machine gives CPU slowly
 

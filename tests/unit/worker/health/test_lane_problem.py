@@ -17,7 +17,7 @@ from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import State
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.plans import Planner
+from services.worker.planning.planner import Planner
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.health.watch import BOUND_S, SESSION_S, Watch
 from tests.unit.worker.lane.stage import Stage

@@ -7,11 +7,11 @@ from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.attempt.reply import Unavailable
 from services.worker.core.limits.reachability import Reachability
 from services.worker.health.profile_monitor import ProfileMonitor
-from services.worker.health.profile_problem import profile_problems
+from services.worker.health.verdict import profile_problems
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Reservation
-from services.worker.plans import Backend
-from services.worker.ports import Readiness, Ready, Unhealthy
+from services.worker.planning.planner import Backend
+from services.worker.ports.provider import Readiness, Ready, Unhealthy
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider
 

@@ -21,7 +21,7 @@ from services.worker.core.request.admit import Arrival
 from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
-from services.worker.ports import OutRecord, ReadProgress, StoredRecord
+from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
 from tests.unit.worker import builders
 from tests.unit.worker.lane.virtual import VirtualClock
 

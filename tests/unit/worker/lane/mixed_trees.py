@@ -6,11 +6,11 @@ from random import Random
 from typing import Any
 
 from answerbus.private.runs import AgentDefinition
-from services.worker.context import Context
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
+from services.worker.lane.context import Context
 from tests.unit.worker.builders import answered
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (

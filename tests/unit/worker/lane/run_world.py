@@ -29,13 +29,13 @@ from answerbus.topics import (
 )
 from services.records.resumed_steps import proves, run_resumed
 from services.worker.adapters.kafka.run_reader import SPEAKING, RunReader
-from services.worker.context import Context, RunSetup
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.tool_access import ToolAccess
-from services.worker.plans import Planner
+from services.worker.lane.context import Context, RunSetup
+from services.worker.planning.planner import Planner
 from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, tool
 from tests.unit.worker.lane.fakes import Broker, FakeShard, Kept

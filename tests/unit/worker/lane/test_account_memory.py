@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from answerbus.topics import LEDGER
-from services.worker.context import Limits
 from services.worker.core.budget.accounts import AccountMemory
+from services.worker.lane.context import Limits
 from services.worker.lane.state.records import account_key
 from tests.unit.worker.lane.run_checks import breaks
 from tests.unit.worker.lane.stage import Stage

@@ -1,9 +1,9 @@
 """Above a high mark a lane takes nothing in; below half of it, it goes on."""
 
-from services.worker.context import Limits
 from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.context import Limits
 from services.worker.lane.state.queue import Queue
-from services.worker.observer import WorkerCounters
+from services.worker.ports.observer import WorkerCounters
 from tests.unit.worker.builders import after, lane_request
 
 LIMITS = Limits(max_in_flight=10, held_max=3, lane_requests_max=4, lane_bytes_max=1_000)

@@ -9,7 +9,7 @@ from services.worker.core.attempt.reply import Throttled
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.plans import Backend, BackendChange
+from services.worker.planning.planner import Backend, BackendChange
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import run

@@ -18,7 +18,7 @@ from services.worker.core.request.lane_request import InRetries
 from services.worker.lane.opening import RecoveredState
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.records import LaneWrite
-from services.worker.ports import LateRecord, OutRecord, StoredRecord
+from services.worker.ports.kafka import LateRecord, OutRecord, StoredRecord
 from tests.unit.worker.builders import NOW, PARTITIONS, after, body, lane_state, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import DelegatingStage

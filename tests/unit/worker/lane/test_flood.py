@@ -7,14 +7,13 @@ import pytest
 
 from answerbus.topics import REQUESTS
 from answerbus.wire import format_timestamp
-from services.worker.context import Limits
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut
 from services.worker.health.gauges import gauges
-from services.worker.health.lane_holder import holder_of
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.health.verdict import body_of, judge
+from services.worker.health.verdict import body_of, holder_of, judge
 from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.lane.context import Limits
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.fakes import Fault

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.worker.context import Limits
+from services.worker.lane.context import Limits
 from services.worker.lane.opening import SILENCE_S
 from services.worker.lane.state.machine import STAY_S_MAX, State
 from tests.unit.worker.builders import answered, workflow_of

@@ -9,7 +9,7 @@ import pytest
 from services.worker.lane import open_lane
 from services.worker.lane.outbox import BATCH_BYTES_MAX
 from services.worker.lane.state import signals
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.fakes import FakeShard

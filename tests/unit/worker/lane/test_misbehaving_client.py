@@ -25,9 +25,13 @@ from services.worker import main
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import clock_check, coordinator
 from services.worker.adapters.kafka.coordinator import Coordinator
-from services.worker.adapters.kafka.ends import GRACE_S, ends_of
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
-from services.worker.adapters.kafka.position_check import TIMEOUT_S, check_positions
+from services.worker.adapters.kafka.position_check import (
+    GRACE_S,
+    TIMEOUT_S,
+    check_positions,
+    ends_of,
+)
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker
 from services.worker.health.probe import PROBE_EVERY_S, Probe

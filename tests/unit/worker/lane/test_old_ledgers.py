@@ -21,7 +21,7 @@ from answerbus.topics import LEDGER, RETRIES, RUNS
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import closed_record
 from services.worker.lane.opening import RecoveredState
-from services.worker.ports import StoredRecord
+from services.worker.ports.kafka import StoredRecord
 from tests.unit.worker.builders import NOW
 
 ROOT = Path(__file__).parents[4]

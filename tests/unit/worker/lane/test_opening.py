@@ -29,9 +29,9 @@ from services.worker.lane.opening import (
     opened,
     restore,
 )
-from services.worker.lane.orphaned_calls import settle_orphaned_calls
+from services.worker.lane.recovery import settle_orphaned_calls
 from services.worker.lane.state.records import account_record, event_record, retry_tombstone
-from services.worker.ports import LateRecord, Outgoing, OutRecord, StoredRecord
+from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord, StoredRecord
 from tests.unit.worker import builders
 from tests.unit.worker.builders import NOW, TOPIC, after, case, request
 from tests.unit.worker.lane.fakes import Broker, FakeShard

@@ -14,8 +14,8 @@ from services.worker.lane.outbox import (
     OFFSET_EVERY_S,
     Outbox,
 )
-from services.worker.lane_port import LaneLost
-from services.worker.ports import OutRecord, ReadProgress, StoredRecord
+from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
+from services.worker.ports.lane import LaneLost
 from tests.unit.worker.lane.virtual import run
 
 

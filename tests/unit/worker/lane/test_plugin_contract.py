@@ -12,7 +12,7 @@ from answerbus.request import ContractRef
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
 from services.settings import plugins
 from services.worker.core.attempt.reply import Reply
-from services.worker.plans import Planner
+from services.worker.planning.planner import Planner
 from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.fakes import Broker
 from tests.unit.worker.lane.virtual import run

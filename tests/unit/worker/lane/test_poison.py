@@ -15,7 +15,7 @@ from services.worker.lane.state import suspects
 from services.worker.lane.state.machine import State
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.plans import Planner
+from services.worker.planning.planner import Planner
 from tests.unit.worker import builders
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.fakes import Fault

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from services.worker.context import Limits
 from services.worker.core.attempt.reply import Throttled
+from services.worker.lane.context import Limits
 from services.worker.limits.profile_limiter import ProfileLimiter
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now

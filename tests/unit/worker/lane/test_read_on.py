@@ -11,10 +11,9 @@ from aiokafka import ConsumerRecord, TopicPartition
 
 from answerbus.topics import LEDGER, RETRIES
 from services.worker.adapters.kafka import shard
-from services.worker.adapters.kafka.read_watchdog import NO_PROGRESS_S
-from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.adapters.kafka.shard import NO_PROGRESS_S, KafkaShard, Names
 from services.worker.health.lane_problem import opening_progress
-from services.worker.ports import PastCut, ReadProgress, StoredRecord
+from services.worker.ports.kafka import PastCut, ReadProgress, StoredRecord
 from tests.unit.worker.lane.virtual import VirtualClock, run
 
 AT = TopicPartition(LEDGER.full_name(), 3)

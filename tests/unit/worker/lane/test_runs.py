@@ -20,7 +20,7 @@ from answerbus.topics import (
 )
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agents
-from services.worker.plans import BackendChange
+from services.worker.planning.planner import BackendChange
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 from tests.unit.worker.lane.fakes import Fault

@@ -9,7 +9,7 @@ from services.worker.lane.outbox import Outbox
 from services.worker.limits.lease import CallLease
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 from tests.unit.worker.lane.virtual import run
 
 LANES, IN_FLIGHT, WAITING, REQUESTS = 12, 100, 200, 1_200

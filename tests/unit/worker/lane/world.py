@@ -25,18 +25,18 @@ from answerbus.topics import (
 )
 from services.text.digest import bytes_digest
 from services.worker.adapters.kafka.membership import Membership
-from services.worker.context import Context, Limits
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.handle import handle
+from services.worker.lane.context import Context, Limits
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.state.machine import State
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
-from services.worker.plans import Backend, Planner
-from services.worker.ports import Readiness, Ready
+from services.worker.planning.planner import Backend, Planner
+from services.worker.ports.provider import Readiness, Ready
 from tests.unit.worker import builders
 from tests.unit.worker.builders import PARTITIONS, TOPIC, answered, body, workflow_of
 from tests.unit.worker.lane.fakes import Broker, FakeIntake, FakeShard, PausedConsumer

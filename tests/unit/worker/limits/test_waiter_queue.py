@@ -1,6 +1,6 @@
 """Who is served next."""
 
-from services.worker.limits.waiter_queue import PASSED_OVER_MAX, Waiter, WaiterQueue
+from services.worker.limits.slots import PASSED_OVER_MAX, Waiter, WaiterQueue
 from tests.unit.worker.lane.virtual import run
 
 

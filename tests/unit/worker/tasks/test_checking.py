@@ -12,7 +12,7 @@ from answerbus.request import InlineRef
 from services.worker.adapters.costly_work.child_process import ChildProcess
 from services.worker.core.attempt.check import Checked
 from services.worker.core.schema.resolved import Accepted
-from services.worker.costly_work import InPlace, WorkLimits
+from services.worker.ports.costly_work import InPlace, WorkLimits
 from services.worker.tasks.checking import TOO_COSTLY, checked
 from tests.cpu_time import cpu_time
 from tests.unit.worker import builders

@@ -1,16 +1,40 @@
 """Anthropic's Messages API, and every server that speaks it: pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
-from services.worker.adapters.providers.apis import anthropic_replies, preflight
+from answerbus.budget import Usage
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.wire import clip
+from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.api import HttpRequest, Preflight, Question
 from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.adapters.providers.apis.errors_inside import true_status
+from services.worker.adapters.providers.apis.response_fields import (
+    NO_STRUCTURED_OUTPUT,
+    code_in,
+    json_in,
+    name_in,
+    of_status,
+    retry_after_s,
+    tokens_in,
+    tokens_sum,
+)
 from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+    Unavailable,
+)
 from services.worker.core.attempt.turns import Turn
-from services.worker.ports import NotReady, Ready
+from services.worker.ports.provider import NotReady, Ready
 
 if TYPE_CHECKING:  # the SDK's types say what a body may hold; the SDK itself is not loaded
     from anthropic.types import CacheControlEphemeralParam, MessageParam
@@ -24,6 +48,125 @@ MODELS_LISTED_MAX = 1000  # the largest page there is
 CACHE: "CacheControlEphemeralParam" = {"type": "ephemeral"}
 CACHE_WRITE_FACTOR = 1.25
 LISTING = HttpRequest("GET", f"/v1/models?limit={MODELS_LISTED_MAX}")
+_CUT = {"max_tokens", "model_context_window_exceeded"}
+_FINISHED = {"end_turn", "stop_sequence"}
+_REFUSED = "the model declined to answer"
+_PROFILE_CODES = {
+    # With any 4xx: the next request would fare no better.
+    "authentication_error",
+    "billing_error",
+    "permission_error",
+    "not_found_error",
+    "claude_code_key_creator_not_member",
+    "cmek_key_disabled",
+    "cmek_key_network_blocked",
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+    "organization_on_hold",
+    "organization_type_not_supported",
+    "parent_organization_required",
+}
+# A 400 of the profile and not of the request; only its words tell.
+_PROFILE_WORDS = {
+    "credit balance is too low": "billing_error",
+    "does not support output format": NO_STRUCTURED_OUTPUT,
+}
+
+
+def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+    """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
+    match json_in(body):
+        case {"error": {**error}} if (told := true_status(error)) is not None:
+            return parse_error(told, headers, body, None)
+        case {"content": [*blocks], **message}:
+            pass
+        case _:
+            return Unavailable(status, ran=True)
+    stop = message.get("stop_reason")
+    facts = CallFacts(
+        model=name_in(message.get("model")),
+        request_id=_request_id(headers) or name_in(message.get("id")),
+        stop_reason=name_in(stop),
+        usage=_usage(message.get("usage")),
+    )
+    if stop == "refusal":
+        return _refused(message.get("stop_details"), facts)
+    if facts.stop_reason in _CUT:
+        return Truncated(limit, facts)
+    text = _text(blocks)
+    if facts.stop_reason not in _FINISHED or (blocks and text is None):
+        return Unavailable(status, ran=True)  # a pause, a tool call, or a word that is new
+    return Answered(text or "", facts)
+
+
+def parse_error(
+    status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
+) -> Reply:
+    """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
+    codes, words = _told(body)
+    for phrase, code in _PROFILE_WORDS.items():
+        if status == 400 and phrase in words:
+            return Rejected("profile", status, code)
+    return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
+
+
+def _refused(details: Any, facts: CallFacts) -> Refused:
+    match details:
+        case {**stop_details}:
+            explanation, category = (
+                stop_details.get("explanation"),
+                code_in(stop_details.get("category")),
+            )
+        case _:
+            explanation, category = None, None
+    reason = explanation if isinstance(explanation, str) and explanation.strip() else _REFUSED
+    return Refused(clip(reason, REASON_BYTES_MAX), facts, category)
+
+
+def _text(blocks: Sequence[Any]) -> str | None:
+    """The text blocks as one text; None if there is none. Thoughts are no part of an answer."""
+    texts = [
+        block["text"]
+        for block in blocks
+        if isinstance(block, dict)
+        and block.get("type") == "text"
+        and isinstance(block.get("text"), str)
+    ]
+    return "".join(texts) if texts else None
+
+
+def _told(body: bytes) -> tuple[tuple[str, ...], str]:
+    """The codes of an error, the most telling one first, and its words, which stay here."""
+    match json_in(body):
+        case {"error": {**error}}:
+            details = error.get("details")
+            inner = details.get("error_code") if isinstance(details, dict) else None
+            codes = (code_in(inner), code_in(error.get("type")))
+            words = error.get("message")
+            return tuple(code for code in codes if code), words if isinstance(words, str) else ""
+        case _:
+            return (), ""
+
+
+def _usage(value: Any) -> Usage:
+    match value:
+        case {**usage}:
+            # What a cache served or took is counted beside the rest here.
+            cached = (
+                usage.get("cache_read_input_tokens"),
+                usage.get("cache_creation_input_tokens"),
+            )
+            return Usage(
+                input_tokens=tokens_sum(usage.get("input_tokens"), *cached),
+                output_tokens=tokens_in(usage.get("output_tokens")),
+                cached_tokens=tokens_in(usage.get("cache_read_input_tokens")) or None,
+            )
+        case _:
+            return Usage()
+
+
+def _request_id(headers: Mapping[str, str]) -> str | None:
+    return name_in(headers.get("request-id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +176,8 @@ class AnthropicApi:
     connection: Connection
     prompt_cache: bool = False
     name: ClassVar[str] = "anthropic"
-    read = staticmethod(anthropic_replies.of_answer)
-    read_error = staticmethod(anthropic_replies.of_error)
+    read = staticmethod(parse_response)
+    read_error = staticmethod(parse_error)
 
     @property
     def base_url(self) -> str:

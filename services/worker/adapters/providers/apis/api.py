@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
-from services.worker.ports import NotReady, Readiness, Unhealthy
+from services.worker.ports.provider import NotReady, Readiness, Unhealthy
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
-from services.worker.adapters.providers.apis import ollama_replies, preflight
+from answerbus.budget import Usage
+from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.api import (
     HttpRequest,
     HttpResponse,
@@ -12,14 +14,86 @@ from services.worker.adapters.providers.apis.api import (
     Question,
 )
 from services.worker.adapters.providers.apis.connection import Connection
-from services.worker.adapters.providers.apis.response_fields import json_in
+from services.worker.adapters.providers.apis.errors_inside import true_status
+from services.worker.adapters.providers.apis.response_fields import (
+    json_in,
+    name_in,
+    of_status,
+    retry_after_s,
+    tokens_in,
+)
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.ports import NotReady, Ready
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    Rejected,
+    Reply,
+    Truncated,
+    Unavailable,
+)
+from services.worker.ports.provider import NotReady, Ready
 
 OLLAMA_BASE_URL = "http://localhost:11434"
 SCHEMAS_SINCE = (0, 5)  # before, `format` could only be "json"
 LISTING = HttpRequest("GET", "/api/tags")
 VERSION = HttpRequest("GET", "/api/version")
+_FINISHED = ("stop", None)  # older servers say no reason
+# Its errors have no codes. With these words no request of the profile would fare better.
+_PROFILE_WORDS = {
+    "does not support": "unsupported_by_model",
+    "requires more system memory": "out_of_memory",
+}
+
+
+def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+    """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
+    match json_in(body):
+        case {"error": {**error}} if (told := true_status(error)) is not None:
+            return parse_error(told, headers, body, None)
+        case {"error": str(words)} if (code := _profile_code(words)) is not None:
+            return Rejected("profile", status, code)
+        case {"message": {**message}, "done": True, **document}:
+            pass
+        case _:
+            return Unavailable(status, ran=True)
+    stop = document.get("done_reason")
+    facts = CallFacts(
+        model=name_in(document.get("model")),
+        stop_reason=name_in(stop),
+        usage=Usage(
+            input_tokens=tokens_in(document.get("prompt_eval_count")),
+            output_tokens=tokens_in(document.get("eval_count")),
+        ),
+    )
+    if stop == "length":
+        return Truncated(limit, facts)
+    content = message.get("content")
+    is_call = not content and message.get("tool_calls")
+    if stop not in _FINISHED or is_call or not isinstance(content, str):
+        return Unavailable(status, ran=True)
+    return Answered(content, facts)
+
+
+def parse_error(
+    status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
+) -> Reply:
+    """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
+    code = _profile_code(_words(body))
+    if code is not None:
+        return Rejected("profile", status, code)
+    return of_status(status, (), retry_after_s(headers, now), ())
+
+
+def _profile_code(words: str) -> str | None:
+    return next((code for phrase, code in _PROFILE_WORDS.items() if phrase in words), None)
+
+
+def _words(body: bytes) -> str:
+    match json_in(body):
+        case {"error": str(words)}:
+            return words
+        case _:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +108,8 @@ class OllamaApi:
     context_tokens: int | None = None
     think: bool | None = None
     name: ClassVar[str] = "ollama"
-    read = staticmethod(ollama_replies.of_answer)
-    read_error = staticmethod(ollama_replies.of_error)
+    read = staticmethod(parse_response)
+    read_error = staticmethod(parse_error)
 
     @property
     def base_url(self) -> str:

@@ -18,7 +18,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.attempt.turns import Turn
 from services.worker.core.schema.resolved import WireSchema
-from services.worker.ports import NotReady, Ready
+from services.worker.ports.provider import NotReady, Ready
 
 if TYPE_CHECKING:  # the SDK's types say what a body may hold; the SDK itself is not loaded
     from openai.types.chat import ChatCompletionMessageParam
@@ -49,7 +49,7 @@ class OpenAIApi:
     output_limit_field: OutputLimitField | None = None
     api: Literal["chat", "responses"] = "chat"
     name: ClassVar[str] = "openai"
-    read_error = staticmethod(openai_replies.of_error)
+    read_error = staticmethod(openai_replies.parse_error)
 
     @property
     def base_url(self) -> str:
@@ -66,8 +66,9 @@ class OpenAIApi:
         return HttpRequest("POST", "/chat/completions", self._chat_body(prompt))
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
-        read = openai_responses.of_answer if self.api == "responses" else openai_replies.of_answer
-        return read(status, headers, body, limit)
+        if self.api == "responses":
+            return openai_responses.parse_response(status, headers, body, limit)
+        return openai_replies.parse_response(status, headers, body, limit)
 
     def preflight(self) -> Preflight:
         """Asks for the list of models: it costs nothing and needs the key."""

@@ -56,7 +56,7 @@ _OVER_THE_MINUTE = "Request too large for"
 _NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
 
 
-def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     document = json_in(body)
     match document:
@@ -84,7 +84,9 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) 
             return _finished(finish, None, facts, status, limit)
 
 
-def of_error(status: int, headers: Mapping[str, str], body: bytes, now: datetime | None) -> Reply:
+def parse_error(
+    status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
+) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
     codes = _codes(body)
     if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
@@ -136,7 +138,7 @@ def error_inside(error: Members, status: int, headers: Mapping[str, str], body: 
     """An error under a status of success, which tells the true one, or a code of the profile."""
     told = true_status(error)
     if told is not None:
-        return of_error(told, headers, body, None)
+        return parse_error(told, headers, body, None)
     codes = _codes(body)
     if not PROFILE_CODES.isdisjoint(codes):
         return Rejected("profile", status, codes[0])

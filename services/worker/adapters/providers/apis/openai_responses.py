@@ -34,7 +34,7 @@ _POLICIES = {
 _FILTERED = "the provider's filter stopped the answer"
 
 
-def of_answer(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     match json_in(body):
         case {"status": str(state), **response}:

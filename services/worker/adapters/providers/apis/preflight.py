@@ -16,7 +16,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
-from services.worker.ports import NotReady, Unhealthy
+from services.worker.ports.provider import NotReady, Unhealthy
 
 MODELS_SHOWN_MAX = 10
 

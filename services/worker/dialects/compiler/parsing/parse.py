@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import AnySchema
+from services.worker.dialects.compiler.parsing.bounds import NUMBER_BOUNDS
 from services.worker.dialects.compiler.parsing.choices import (
     choices,
     is_looser,
@@ -15,10 +16,6 @@ from services.worker.dialects.compiler.parsing.choices import (
     types_of,
 )
 from services.worker.dialects.compiler.parsing.cycles import break_cycles
-from services.worker.dialects.compiler.parsing.dropped_keywords import (
-    note_beside_choices,
-    note_dropped_keywords,
-)
 from services.worker.dialects.compiler.parsing.freeform import (
     as_itself,
     as_text,
@@ -64,6 +61,51 @@ from services.worker.dialects.compiler.shapes.shape import (
 READS_MAX = 24_000
 _INLINE_DEPTH_MAX = 24  # deeper parts become definitions, so that reading never recurses far
 _STRUCTURE = ("properties", "items", "prefixItems", "enum", "const", *UNIONS)
+_BY_TYPE = {
+    "string": ("contentEncoding", "contentMediaType"),
+    "array": ("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"),
+    "object": (
+        *("minProperties", "maxProperties", "propertyNames", "unevaluatedProperties"),
+        *("dependentRequired", "dependentSchemas", "dependencies"),
+    ),
+}
+_OF_VALUES = {
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": tuple(sorted(NUMBER_BOUNDS)),
+    "array": ("minItems", "maxItems", "items", "prefixItems"),
+    "object": ("required", "properties", "patternProperties", "additionalProperties"),
+}
+_ALWAYS = ("not", "if")
+_NOTHING_IF_FALSE = {"not", "uniqueItems"}
+
+
+def note_dropped_keywords(
+    subschemas: Subschemas, types: frozenset[str] | None, notes: Notes
+) -> None:
+    """Name each rule of `subschemas` that the validator alone will check."""
+    for atom in subschemas:
+        for keyword in _ALWAYS:
+            _note(atom, keyword, notes)
+        for kind, keywords in _BY_TYPE.items():
+            if types is None or kind in types:
+                for keyword in keywords:
+                    _note(atom, keyword, notes)
+
+
+def note_beside_choices(subschemas: Subschemas, values: Sequence[JsonValue], notes: Notes) -> None:
+    """Name the rules that some of the values to choose from may break: they are not sorted out."""
+    types = frozenset[str]().union(*map(type_of, values))
+    for atom in subschemas:
+        for kind, keywords in _OF_VALUES.items():
+            if kind in types:
+                for keyword in keywords:
+                    _note(atom, keyword, notes)
+
+
+def _note(atom: Subschema, keyword: str, notes: Notes) -> None:
+    value = atom.get(keyword)
+    if value is not None and not (value is False and keyword in _NOTHING_IF_FALSE):
+        notes.not_enforced(keyword, atom.path)
 
 
 class SchemaParser:

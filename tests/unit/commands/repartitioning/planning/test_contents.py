@@ -37,7 +37,7 @@ from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import admit
 from services.worker.lane.opening import RecoveredState
-from services.worker.ports import OutRecord, StoredRecord
+from services.worker.ports.kafka import OutRecord, StoredRecord
 from tests.unit.worker import builders
 from tests.unit.worker.builders import NOW
 

@@ -23,7 +23,7 @@ from services.worker.adapters.kafka.card_reader import (
     CardReader,
 )
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
-from services.worker.costly_work import CostlyWork, EndedAtLimit, InPlace
+from services.worker.ports.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.unit.worker.core.run.test_known_tools import card
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import until

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from services.worker.adapters.kafka.closed_clients import COLLECT_AFTER_S, ClosedClients
+from services.worker.adapters.kafka.lane_factory import COLLECT_AFTER_S, ClosedClients
 from tests.unit.worker.lane.virtual import run
 
 

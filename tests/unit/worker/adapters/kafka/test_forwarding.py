@@ -11,7 +11,7 @@ from services.worker.adapters.kafka.forwarding import ForwardingShard
 from services.worker.handle import handle
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.state.machine import State
-from services.worker.ports import Shard
+from services.worker.ports.kafka import Shard
 from tests.unit.worker.builders import PARTITIONS, body, workflow_of
 from tests.unit.worker.lane.fakes import Broker, FakeIntake, FakeShard, Fault
 from tests.unit.worker.lane.virtual import run

@@ -19,7 +19,7 @@ from answerbus.client.diagnosis import describe_error
 from services.worker.adapters.kafka.consumer_renewal import AGAIN_MAX_S, LOOK_EVERY_S
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.core.waits import PartitionPosition
-from services.worker.lane_port import LaneLost
+from services.worker.ports.lane import LaneLost
 from tests.unit.worker.adapters.kafka.polling import (
     SESSION_S,
     STUCK_S,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from answerbus.topics import LEDGER, RESULTS, Topic
 from services.worker.adapters.kafka.record_batches import send_batches
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 
 BATCH_BYTES = 1_000
 Sent = list[tuple[tuple[str, int], bytes]]

@@ -17,7 +17,7 @@ from aiokafka.structs import RecordMetadata
 from answerbus.topics import RUNS, STEPS, Topic, tool_calls
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.core.run.tool_access import UnavailableToolsets
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 from tests.simulation.producer import SimBatch
 from tests.unit.worker.lane.virtual import VirtualClock, run
 

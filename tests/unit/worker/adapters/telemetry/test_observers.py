@@ -16,7 +16,7 @@ from services.telemetry.span import Attributes, Span
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply, Throttled, TimedOut
-from services.worker.observer import Observers
+from services.worker.ports.observer import Observers
 from tests.unit.worker.lane.fakes import Broker, Fault
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import (

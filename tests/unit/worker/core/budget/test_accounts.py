@@ -13,12 +13,13 @@ from answerbus.limits import ATTEMPTS_MAX, WORKFLOW_ID_CHARS_MAX
 from services.worker.core.budget.account import Account, Spend
 from services.worker.core.budget.accounts import (
     PACKED_AT_ONCE,
+    ROWS_PER_BUCKET,
     SWEEP_EVERY,
     AccountMemory,
     Accounts,
+    PackedAccounts,
     is_open,
 )
-from services.worker.core.budget.packed_accounts import ROWS_PER_BUCKET, PackedAccounts
 from tests.cpu_time import cpu_time
 from tests.unit.worker.builders import NOW
 

@@ -22,7 +22,7 @@ from services.worker.core.budget.closed import (
 )
 from services.worker.core.budget.ledger import closed_record
 from services.worker.lane.opening import RecoveredState, UnreadableState
-from services.worker.ports import StoredRecord
+from services.worker.ports.kafka import StoredRecord
 from tests.unit.worker.builders import NOW, after
 
 SMALL = IdMemory(chunk_ids=4, chunk_every=timedelta(minutes=10))

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from answerbus.request import Request
-from services.worker.core.request.interned_parts import with_interned_parts
+from services.worker.core.request.lane_request import with_interned_parts
 from tests.unit.worker import builders
 
 STATED = {"budget": {"attempts": 3}, "policy": {"ordering": "none"}}

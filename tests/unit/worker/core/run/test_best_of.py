@@ -17,7 +17,7 @@ from services.worker.core.run.transcript import BYTES_PER_TOKEN
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, JsonObject, ResolvedSchema, Unusable
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.plans import Backend, Planner
+from services.worker.planning.planner import Backend, Planner
 from tests.unit.worker.core.run_builders import asked, final
 from tests.unit.worker.lane.world import FakeProvider
 

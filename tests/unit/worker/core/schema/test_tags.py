@@ -15,8 +15,7 @@ from services.worker.core.attempt.check import Checked, check
 from services.worker.core.json_schema.document import Document
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
-from services.worker.core.schema.tags import with_tags
-from services.worker.core.schema.union_matcher import STEPS_MAX
+from services.worker.core.schema.tags import STEPS_MAX, with_tags
 from services.worker.dialects import openai, prompted
 
 CALL = {"name": "search", "args": {"q": "x"}}

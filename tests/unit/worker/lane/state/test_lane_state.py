@@ -24,7 +24,7 @@ from services.worker.lane.state import lane_state as lane_states
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.records import LaneWrite
-from services.worker.ports import OutRecord
+from services.worker.ports.kafka import OutRecord
 from tests.unit.worker import builders
 from tests.unit.worker.builders import (
     NOW,

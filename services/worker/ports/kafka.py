@@ -1,0 +1,159 @@
+"""The ports to Kafka: the producer and the consumer of one partition, and their records."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from answerbus.envelope import Headers
+from answerbus.topics import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class OutRecord:
+    """A record for one partition of one topic; a null value ends a compacted key.
+
+    Without a partition its key decides, over as many as the topic has: others may have made it.
+    """
+
+    topic: Topic
+    partition: int | None
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+    @property
+    def size_bytes(self) -> int:
+        """What key and value weigh."""
+        return len(self.key) + len(self.value or b"")
+
+    def written(self) -> "OutRecord":
+        """See LateRecord."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class LateRecord:
+    """A record of a compacted topic, written out only if no later one of its key follows."""
+
+    topic: Topic
+    partition: int
+    key: bytes
+    headers: list[tuple[str, bytes]]
+    size_bytes: int  # about
+    write: Callable[[], bytes]
+
+    def written(self) -> OutRecord:
+        """The record itself."""
+        return OutRecord(self.topic, self.partition, self.key, self.write(), self.headers)
+
+
+Outgoing = OutRecord | LateRecord
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """A record read back from a private or compacted topic.
+
+    `fault` says why its very bytes could not be read; then the value is what is there of them.
+    """
+
+    topic: Topic
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    offset: int = 0
+    fault: str | None = None
+    appended_at: datetime | None = None  # by the broker's clock, where it says so
+
+
+@dataclass(slots=True)
+class ReadProgress:
+    """How far the past of a lane is read: the next offset by topic, and where it ends for now.
+
+    `read_at` is when it was last asked for more, on a monotonic clock.
+    """
+
+    positions: dict[Topic, int] = field(default_factory=dict)
+    starts: dict[Topic, int] = field(default_factory=dict)
+    ends: dict[Topic, int] = field(default_factory=dict)
+    read_at: float | None = None
+
+    @property
+    def whole(self) -> int:
+        """How many offsets there are to be read."""
+        return sum(end - self.starts.get(topic, 0) for topic, end in self.ends.items())
+
+    @property
+    def done(self) -> int:
+        """How many of them are read."""
+        return sum(
+            position - self.starts.get(topic, 0) for topic, position in self.positions.items()
+        )
+
+    def __str__(self) -> str:
+        share = 100 * self.done // self.whole if self.whole > 0 else 100
+        return f"read {self.done:,} of {self.whole:,} offsets of ledger and retries ({share} %)"
+
+
+class PastCut(Exception):
+    """What was read of the private topics is good for nothing, and has to be read anew.
+
+    They end before it, since they were made anew or cut; or it is so old that what takes some of it
+    back may be gone.
+    """
+
+
+class Shard(Protocol):
+    """The Kafka side of one lane: its fenced transactional producer and its private records.
+
+    Every method raises on failure; after that the shard is good for nothing but `close`.
+    """
+
+    async def fence(self) -> None:
+        """Start the producer; this shuts out the owner before."""
+        ...
+
+    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
+        """Hand over the partition of ledger and retries, as committed, up to its present end.
+
+        It starts where `progress` says, which advances with each record given to `take`: after an
+        interruption the next reading goes on there. Raises PastCut where that is not possible.
+        """
+        ...
+
+    async def stop_reading(self) -> None:
+        """Let go of what reading holds; never raises."""
+        ...
+
+    async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
+        """One transaction: send all, await each, set the group's offset, commit."""
+        ...
+
+    async def close(self) -> None:
+        """Stop the producer, within a bounded time; never raises."""
+        ...
+
+
+class Intake(Protocol):
+    """The consumer's side of one partition of the requests topic."""
+
+    def pause(self) -> None:
+        """Stop delivery."""
+        ...
+
+    def resume(self) -> None:
+        """Let records come, from where `seek` pointed."""
+        ...
+
+    def seek(self, offset: int) -> None:
+        """Let the next record be the first at or after `offset`."""
+        ...
+
+    async def start_offset(self) -> tuple[int, int]:
+        """Where to begin (the group's committed offset, else the first), and the first there is."""
+        ...
+
+    async def prove(self, offset: int) -> None:
+        """Commit `offset` as a group member; raises unless the broker says we own the partition."""
+        ...

@@ -1,0 +1,1 @@
+"""The command `answerbus worker`, and the processes that it starts."""

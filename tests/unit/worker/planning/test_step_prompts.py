@@ -1,0 +1,194 @@
+"""What the next step of a run can cost, and whether its prompt fits into what a model reads."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from answerbus.budget import Usage
+from answerbus.cause import RunExhausted
+from answerbus.failure import Malformed
+from answerbus.registry import Registry
+from answerbus.request import Prior
+from services.worker.core.attempt.plan import Plan, ProfileFacts
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.run import transitions
+from services.worker.core.run.agents import Agents
+from services.worker.core.run.run import Run
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.planning.planner import Backend, Planner
+from tests.unit.worker.core.run_builders import (
+    ACCOUNT,
+    asked,
+    call,
+    definition,
+    inputs,
+    result,
+    says,
+    sent,
+    step,
+)
+from tests.unit.worker.lane.world import FakeProvider
+
+FACTS = ProfileFacts("default", "fake", "m", 100, 60.0, None)
+OUTPUT = FACTS.max_output_tokens
+
+
+def counted(prompt: Prompt) -> int:
+    """By a model that makes a token of four bytes, as most do of English."""
+    texts = [prompt.system, *(turn.text for turn in prompt.turns)]
+    return sum(len(text.encode()) for text in texts) // 4
+
+
+def plan_of(run: Run, facts: ProfileFacts = FACTS) -> Plan | Any:
+    backend = Backend(facts, "prompted", FakeProvider(), ProfileLimiter(1))
+    planner = Planner({"default": backend}, Registry(), agents=Agents())
+    return asyncio.run(planner.plan_step(asked(), run, is_last_attempt=False))
+
+
+def prompt_of(run: Run, facts: ProfileFacts = FACTS) -> Prompt:
+    plan = plan_of(run, facts)
+    assert isinstance(plan, Plan)
+    return plan.prompt(asked(), ())
+
+
+Count = Callable[[Prompt], int | None]
+
+
+def answered_by_a_call(
+    run: Run, prompt: Prompt, value: str, count: Count = counted, facts: ProfileFacts = FACTS
+) -> Run:
+    """The run once the answer to a prompt has called a tool, which gave `value`."""
+    attempt = len(run.steps) + 1
+    answer = step(run.definition, says("So."), call(order_id=str(attempt)))
+    usage = Usage(input_tokens=count(prompt), output_tokens=5)
+    around = replace(inputs(), model=facts.model_id, frame=prompt.frame)
+    change = transitions.take_step(run, answer, attempt, usage, Usage(), ACCOUNT, around)
+    (made,) = sent(change)
+    ended = transitions.on_result(change.run, result(made, value), inputs())
+    assert ended is not None
+    return ended.run
+
+
+def steps(
+    values: list[str], count: Count = counted, facts: ProfileFacts = FACTS, **agent: Any
+) -> Iterator[tuple[Run, Prompt]]:
+    """A run before each of its steps, and how that step is asked."""
+    run = Run(definition(**agent))
+    for value in values:
+        prompt = prompt_of(run, facts)
+        yield run, prompt
+        run = answered_by_a_call(run, prompt, value, count, facts)
+    yield run, prompt_of(run, facts)
+
+
+def bytes_of(prompt: Prompt) -> int:
+    return replace(prompt, counted_max=None).tokens_max
+
+
+# What a step can cost.
+
+
+def test_a_step_reserves_what_was_counted_and_each_byte_that_is_new() -> None:
+    (_, first), *middle, (_, last) = steps(["a result of a tool " * 50] * 10)
+
+    assert first.tokens_max == bytes_of(first)
+    for _, prompt in middle:
+        assert counted(prompt) + OUTPUT <= prompt.tokens_max
+    assert counted(last) + OUTPUT <= last.tokens_max < bytes_of(last) / 2
+
+
+def test_where_tokens_are_bytes_no_more_is_used_than_was_reserved() -> None:
+    """The worst tokeniser that there can be, with a result that is shortened now and then."""
+
+    def each_byte(prompt: Prompt) -> int:
+        return len("".join([prompt.system, *(turn.text for turn in prompt.turns)]).encode())
+
+    for _, prompt in steps(
+        ["é" * 1_000] * 20, each_byte, transcript_bytes_max=15_000, steps_max=100
+    ):
+        assert each_byte(prompt) + OUTPUT <= prompt.tokens_max
+
+
+def test_the_last_step_has_another_schema_which_is_counted_whole() -> None:
+    *_, (_, before), (_, last) = steps(["x" * 2_000] * 3, steps_max=4)
+
+    assert last.frame != before.frame
+    assert counted(last) + OUTPUT <= last.tokens_max < bytes_of(last)
+
+
+@pytest.mark.parametrize("count", [lambda _: None, lambda _: 0])
+def test_a_provider_that_counts_nothing_is_asked_at_the_worst_case(count: Count) -> None:
+    *_, (_, last) = steps(["x" * 500] * 3, count)
+
+    assert last.tokens_max == bytes_of(last)
+
+
+def test_what_another_model_has_counted_says_nothing() -> None:
+    *_, (run, last) = steps(["x" * 500] * 3)
+
+    assert last.tokens_max < bytes_of(last)
+    for other in (replace(FACTS, model="n"), replace(FACTS, provider="other")):
+        assert prompt_of(run, other).tokens_max == bytes_of(last)
+
+
+def test_a_retry_of_a_step_reserves_what_it_tells_more() -> None:
+    *_, (run, last) = steps(["x" * 500] * 3)
+    again = plan_of(run).prompt(
+        asked(), (Prior(attempt=4, failure=Malformed(position=0, excerpt=""), answer="x" * 200),)
+    )
+
+    assert last.tokens_max < again.tokens_max < bytes_of(again)
+    assert again.tokens_max - last.tokens_max >= counted(again) - counted(last)
+
+
+# What a model reads at once.
+
+
+def elided(prompt: Prompt) -> int:
+    return "".join(turn.text for turn in prompt.turns).count('"kind": "elided"')
+
+
+@pytest.mark.parametrize("count", [counted, lambda _: None])
+def test_prompts_stay_within_what_the_model_reads_at_once(count: Count) -> None:
+    facts = replace(FACTS, context_tokens=12_000)
+    gone = 0
+    for _, prompt in steps(["a result of a tool " * 100] * 30, count, facts, steps_max=100):
+        assert counted(prompt) + OUTPUT <= 12_000
+        assert elided(prompt) >= gone
+        gone = elided(prompt)
+    assert gone > 10
+
+
+def test_without_such_a_limit_nothing_is_shortened() -> None:
+    assert sum(elided(prompt) for _, prompt in steps(["a result " * 60] * 20, steps_max=100)) == 0
+
+
+def test_the_newest_result_is_shown_whole_while_there_is_room_for_it() -> None:
+    facts = replace(FACTS, context_tokens=4_000)
+    *_, (_, prompt) = steps(["old " * 500] * 5 + ["new " * 500], facts=facts, steps_max=100)
+
+    assert elided(prompt) > 0
+    assert "new new" in prompt.turns[-1].text
+
+
+def test_a_result_that_no_prompt_has_room_for_is_shown_by_its_digest() -> None:
+    facts = replace(FACTS, context_tokens=2_000)
+    *_, (_, prompt) = steps(["x" * 60_000], facts=facts)
+
+    assert elided(prompt) == 1
+    assert counted(prompt) + OUTPUT <= 2_000
+
+
+def test_a_run_that_fits_no_more_ends() -> None:
+    *_, (run, _) = steps(["x" * 500] * 3)
+
+    assert isinstance(plan_of(run, replace(FACTS, context_tokens=300)), RunExhausted)
+
+
+def test_half_of_what_a_model_reads_is_for_the_prompt_whatever_an_answer_may_have() -> None:
+    assert FACTS.input_tokens is None
+    assert replace(FACTS, context_tokens=4_096).input_tokens == 3_996
+    assert replace(FACTS, context_tokens=4_096, max_output_tokens=4_096).input_tokens == 2_048
