@@ -27,7 +27,8 @@ def _metrics() -> str:
 
 def _row(metric: Metric) -> str:
     labels = ", ".join(f"`{label}`" for label in metric.labels)
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |"
+    former = f" Also served as `{metric.formerly}`, in this version." if metric.formerly else ""
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning}{former} |"
 
 
 def _alerts(rules: Mapping[str, Any]) -> str:

@@ -11,13 +11,17 @@ REQUEST_BUCKETS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """One name; buckets are the upper bounds of a histogram's, in the unit of its name."""
+    """One name; buckets are the upper bounds of a histogram's, in the unit of its name.
+
+    `formerly` is its name in the version before, which is served beside the new one.
+    """
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
     meaning: str
     buckets: tuple[float, ...] = ()
+    formerly: str | None = None
 
 
 Labels = tuple[str, ...]

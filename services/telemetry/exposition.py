@@ -39,18 +39,13 @@ class _Moment(Collector):
         for metric, labels, value in self.samples:
             samples[metric].append((labels, value))
         for metric in METRICS:
-            yield self._family(metric, samples[metric])
-
-    def _family(self, metric: Metric, values: list[tuple[Labels, float]]) -> Family:
-        if metric.kind == "histogram":
-            return self._histogram(metric)
-        new = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-        family = new(metric.name, metric.meaning, labels=metric.labels)
-        if not metric.labels and not values:
-            values = [((), 0.0)]
-        for labels, value in values:
-            family.add_metric(labels, value)
-        return family
+            if metric.kind == "histogram":
+                yield self._histogram(metric)
+                continue
+            yield _family(metric.name, metric.meaning, metric, samples[metric])
+            if metric.formerly:
+                meaning = f"The former name of {metric.name}."
+                yield _family(metric.formerly, meaning, metric, samples[metric])
 
     def _histogram(self, metric: Metric) -> Family:
         family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
@@ -62,3 +57,13 @@ class _Moment(Collector):
                     labels, list(zip(bounds, upto, strict=True)), sum_value=spread.total
                 )
         return family
+
+
+def _family(name: str, meaning: str, metric: Metric, values: list[tuple[Labels, float]]) -> Family:
+    new = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = new(name, meaning, labels=metric.labels)
+    if not metric.labels and not values:
+        values = [((), 0.0)]
+    for labels, value in values:
+        family.add_metric(labels, value)
+    return family

@@ -49,11 +49,12 @@ TOOL_CALL_DURATION = Metric(
     "From a tool call as it is first sent to its end; calls that were never sent are not in it.",
     TOOL_BUCKETS_S,
 )
-UNHEARD = Metric(
-    "answerbus_results_unheard_total",
+IGNORED_RESULTS = Metric(
+    "answerbus_results_ignored_total",
     "counter",
     (),
     "Results and controls that nothing waited for: late, double, forged, misplaced, unreadable.",
+    formerly="answerbus_results_unheard_total",
 )
 CARDS_REFUSED = Metric(
     "answerbus_cards_refused_total",
@@ -84,18 +85,19 @@ RUN_DURATION = Metric(
 
 RUN_METRICS = (
     *(RUNS_OPEN, APPROVALS_WAITING, APPROVAL_AGE, RUN_STEPS, RUN_REPEATS, TOOL_CALLS),
-    *(TOOL_CALL_DURATION, UNHEARD, CARDS_REFUSED, TOOLS_STOPPED, RUNS_ENDED, RUN_DURATION),
+    *(TOOL_CALL_DURATION, IGNORED_RESULTS, CARDS_REFUSED, TOOLS_STOPPED, RUNS_ENDED, RUN_DURATION),
 )
 
 
 CALL_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 COMMIT_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-TAKEN = Metric(
-    "answerbus_requests_taken_total",
+RECEIVED = Metric(
+    "answerbus_requests_received_total",
     "counter",
     ("contract", "profile"),
-    "Requests that a lane has taken in; those that come again after a reopening count again.",
+    "Requests that a lane has admitted; those delivered again after a reopening count again.",
+    formerly="answerbus_requests_taken_total",
 )
 DUPLICATES = Metric(
     "answerbus_requests_duplicate_total",
@@ -115,11 +117,12 @@ UNREADABLE = Metric(
     (),
     "Records or whole batches that no Kafka client can read, each with its dead letter.",
 )
-UNREAD = Metric(
-    "answerbus_requests_unread_total",
+LOST_TO_RETENTION = Metric(
+    "answerbus_requests_lost_to_retention_total",
     "counter",
     (),
     "Requests that retention deleted before they were read: lost.",
+    formerly="answerbus_requests_unread_total",
 )
 TERMINALS = Metric(
     "answerbus_terminals_total",
@@ -258,10 +261,11 @@ HELD_AGE = Metric(
     "Age of the oldest request of the workflow that holds a lane.",
 )
 PROFILE_UNHEALTHY = Metric(
-    "answerbus_profile_sick",
+    "answerbus_profile_unhealthy",
     "gauge",
     ("profile",),
     "1 while the requests of a profile cannot be answered; `/ready` says why.",
+    formerly="answerbus_profile_sick",
 )
 PROFILE_REJECTED = Metric(
     "answerbus_profile_rejected", "gauge", ("profile",), "1 while the provider rejects the set-up."
@@ -318,7 +322,7 @@ SETTINGS_REFUSED = Metric(
 READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
-    *(TAKEN, DUPLICATES, FORWARDED, UNREADABLE, UNREAD, TERMINALS, DEAD_LETTERS),
+    *(RECEIVED, DUPLICATES, FORWARDED, UNREADABLE, LOST_TO_RETENTION, TERMINALS, DEAD_LETTERS),
     *(REQUEST_DURATION, ATTEMPTS, TOKENS, CACHED_TOKENS, SPENT, CALL_DURATION),
     *(COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),

@@ -49,7 +49,7 @@ FAULTS = {
     "ProfileSick": Fault({'answerbus_profile_rejected{profile="p"}': ("0", "1")}),
     "ProviderSilent": Fault(
         {
-            'answerbus_profile_sick{profile="p"}': ("0", "1"),
+            'answerbus_profile_unhealthy{profile="p"}': ("0", "1"),
             'answerbus_profile_rejected{profile="p"}': ("0", "0"),
             'answerbus_profile_silence_seconds{profile="p"}': ("0", "0"),
         }
@@ -65,7 +65,9 @@ FAULTS = {
             TERMINALS.format("result"): ("50", "+50"),
         }
     ),
-    "RequestsLost": Fault({'answerbus_requests_unread_total{instance="w"}': ("0", "+1")}),
+    "RequestsLost": Fault(
+        {'answerbus_requests_lost_to_retention_total{instance="w"}': ("0", "+1")}
+    ),
     "LoopStalls": Fault({'answerbus_event_loop_stalls_total{instance="w"}': ("0", "+3")}),
     "ClockOff": Fault({'answerbus_clock_ahead_seconds{instance="w"}': ("0", "-40")}),
     "RefusalsHigh": Fault(

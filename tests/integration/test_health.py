@@ -144,7 +144,7 @@ async def test_all_profiles_of_a_server_that_is_away_are_named_within_seconds_an
     unhealthy = {
         dict(labels)["profile"]: value
         for (name, labels), value in status.items()
-        if name == "answerbus_profile_sick"
+        if name == "answerbus_profile_unhealthy"
     }
     assert unhealthy == {**dict.fromkeys(names, 1.0), "default": 0.0}
     assert [event["request_id"] for event in await bus.terminals(1)] == ["served"]
@@ -325,7 +325,7 @@ async def test_metrics_count_what_the_topics_hold(bus: Bus) -> None:
     assert value("calls_in_flight", **default) == 0
     assert value("request_duration_seconds_count", kind="result") == 2
     assert value("commit_duration_seconds_count") == value("transactions_total", result="committed")
-    assert value("profile_sick", **default) == value("event_loop_stalls_total") == 0
+    assert value("profile_unhealthy", **default) == value("event_loop_stalls_total") == 0
     assert value("ready") == 1
     for partition in map(str, range(bus.partitions)):
         assert value("lane_state", partition=partition, state="open") == 1

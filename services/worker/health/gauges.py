@@ -21,8 +21,8 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.DUPLICATES, (), counters.duplicates
     yield metrics.FORWARDED, (), counters.forwarded
     yield metrics.UNREADABLE, (), counters.unreadable
-    yield metrics.UNREAD, (), counters.unread
-    yield metrics.UNHEARD, (), counters.ignored_signals
+    yield metrics.LOST_TO_RETENTION, (), counters.lost_to_retention
+    yield metrics.IGNORED_RESULTS, (), counters.ignored_signals
     for toolset, count in inputs.tools.refusals.items():
         yield metrics.CARDS_REFUSED, (toolset,), count
     for toolset, count in inputs.tools.stopped_by_toolset.items():

@@ -134,7 +134,7 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "duplicates": context.counters.duplicates,
         "forwarded": context.counters.forwarded,
         "unreadable": context.counters.unreadable,
-        "unread": context.counters.unread,
+        "unread": context.counters.lost_to_retention,
         "kafka_silent_s": round(inputs.probe.silent_s, 1),
         "loop": {
             "stalls": inputs.loop_monitor.stalls,

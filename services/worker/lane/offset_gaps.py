@@ -31,7 +31,7 @@ class OffsetGaps:
         deleted = min(following, earliest) - first
         if deleted <= 0:
             return
-        self._tally.unread += deleted
+        self._tally.lost_to_retention += deleted
         _log.error(
             "lane %d: offsets %d to %d were deleted before they were read; lengthen the retention "
             "of the requests topic or add workers",

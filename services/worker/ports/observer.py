@@ -115,7 +115,7 @@ class WorkerCounters:
     duplicates: int = 0
     forwarded: int = 0
     unreadable: int = 0  # records that no client can read, each with its dead letter
-    unread: int = 0  # requests that retention deleted before they were read
+    lost_to_retention: int = 0  # requests that were deleted before they were read
     ignored_signals: int = (
         0  # results and controls that nothing waits for: late, double, or not readable
     )

@@ -39,7 +39,7 @@ class MetricsObserver:
 
     def taken(self, lane_request: LaneRequest) -> None:
         """See Observer."""
-        self.counts.add(metrics.TAKEN, *self._kind(lane_request.request))
+        self.counts.add(metrics.RECEIVED, *self._kind(lane_request.request))
 
     def rejected(self, letter: DeadLetter) -> None:
         """See Observer."""

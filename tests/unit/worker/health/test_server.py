@@ -72,7 +72,7 @@ async def test_a_worker_without_partitions_is_live_and_ready(running: Running) -
 
     status, text = await running.get("/metrics")
     assert (status, "answerbus_ready 1.0" in text) == (200, True)
-    assert 'answerbus_profile_sick{profile="default"} 0.0' in text
+    assert 'answerbus_profile_unhealthy{profile="default"} 0.0' in text
 
 
 async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:

@@ -158,7 +158,7 @@ def test_requests_deleted_before_they_were_read_are_reported() -> None:
         await stage.worker.open()
         await stage.end()
 
-        assert stage.context.counters.unread == 1
+        assert stage.context.counters.lost_to_retention == 1
 
     run(main())
 
@@ -179,10 +179,10 @@ def test_requests_deleted_before_an_open_lane_came_to_them_are_reported() -> Non
         del log.records[0]  # retention deletes from the front
         stage.worker.intakes[0].resume()
         await stage.all_done()
-        await until(lambda: stage.context.counters.unread > 0)
+        await until(lambda: stage.context.counters.lost_to_retention > 0)
         await stage.worker.drain()
 
-        assert stage.context.counters.unread == 2
+        assert stage.context.counters.lost_to_retention == 2
 
     run(main())
 
@@ -198,7 +198,7 @@ def test_holes_that_transactions_leave_are_no_loss() -> None:
         await asyncio.sleep(60)
         await stage.end()
 
-        assert stage.context.counters.unread == 0
+        assert stage.context.counters.lost_to_retention == 0
 
     run(main())
 

@@ -133,4 +133,5 @@ def test_the_text_has_every_metric_and_buckets_that_add_up() -> None:
     assert 'answerbus_commit_duration_seconds_bucket{le="10.0"} 2.0' in text
     assert 'answerbus_commit_duration_seconds_bucket{le="+Inf"} 3.0' in text
     assert "answerbus_commit_duration_seconds_sum 99.025" in text
-    assert "answerbus_requests_unread_total 0.0" in text
+    assert "answerbus_requests_lost_to_retention_total 0.0" in text
+    assert "answerbus_requests_unread_total 0.0" in text, "the name in the version before"
