@@ -46,7 +46,6 @@ class FixedSettings:
     state: tuple[int, ...] = ()
 
     def read(self) -> Settings:
-        """The same each time."""
         return self.settings
 
 
@@ -99,10 +98,10 @@ class SettingsMonitor:
             await self._change(self._file.read())
         except SetUpError as error:
             if state.refused != str(error):
-                _log.error("the settings file is not taken, those before hold: %s", error)
+                _log.error("settings file rejected, keeping current settings: %s", error)
             state.refused = str(error)
         except Exception as error:
-            _log.exception("the settings file is not taken, those before hold")
+            _log.exception("settings file rejected, keeping current settings")
             state.refused = f"a bug: {type(error).__name__}, see the log"
         else:
             state.refused = None
@@ -119,7 +118,7 @@ class SettingsMonitor:
         await self._take(found)
         self._current = found
         self.settings_state.digest = digest_of(found)
-        _log.info("other settings are in force: %s", self.settings_state.digest)
+        _log.info("settings reloaded: %s", self.settings_state.digest)
 
 
 class LiveSettings:

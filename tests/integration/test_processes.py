@@ -92,7 +92,7 @@ async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) 
     ]
     assert len(ours) == 1, ours
     error = ours[0]["message"]
-    assert re.fullmatch(r"worker process [01] ended with code -9; another follows", error)
+    assert re.fullmatch(r"worker process [01] exited with code -9, restarting", error)
 
 
 async def test_workers_end_when_the_command_itself_was_killed(bus: Bus) -> None:

@@ -27,7 +27,6 @@ class LaneRecords:
     _found: deque[LaneStatement] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def take(self, offset: int, value: bytes, record: LaneRecord) -> None:
-        """The next one."""
         self._found.append(LaneStatement(offset, value, record))
 
     def skip(self, skipped: Skipped) -> LaneStatement | None:
@@ -44,12 +43,10 @@ class LaneRecords:
 
     @property
     def statement(self) -> LaneStatement | None:
-        """The last that counts."""
         return self._found[-1] if self._found else None
 
     @property
     def last(self) -> LaneRecord | None:
-        """The same, without its place."""
         return self._found[-1].record if self._found else None
 
 
@@ -66,7 +63,6 @@ class Agreement:
     is_tied: bool = False
 
     def __str__(self) -> str:
-        """For an operator."""
         message = "; ".join(f"lane {number}: {why}" for number, why in self.wrong.items())
         return (
             f"the lanes of this deployment disagree about its number of partitions ({message}): "

@@ -190,7 +190,6 @@ class ClosedIdsRecord(Wire):
 
     @property
     def sorted_keys(self) -> "array[int]":
-        """The first column as numbers."""
         found = array("Q", self.keys)
         if sys.byteorder == "little":
             found.byteswap()

@@ -56,7 +56,6 @@ def build(profiles: Mapping[str, Profile], clock: Clock) -> dict[str, Backend]:
 
 
 async def close(backends: Mapping[str, Backend]) -> None:
-    """Release all connections."""
     for backend in backends.values():
         await backend.provider.close()
 

@@ -16,12 +16,10 @@ class ClockOffset:
 
     @property
     def width_s(self) -> float:
-        """How vague it is."""
         return self.high_s - self.low_s
 
     @property
     def middle_s(self) -> float:
-        """The best guess."""
         return (self.low_s + self.high_s) / 2
 
 

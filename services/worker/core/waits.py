@@ -33,7 +33,6 @@ class Unread:
     blamed_since: float
 
     def says(self, now: float, cause: str) -> str:
-        """For an operator."""
         first = "an unknown place" if self.position is None else f"offset {self.position}"
         return (
             f"records from {first} to {self.end} have not been read for {now - self.since:.0f} "
@@ -52,7 +51,6 @@ class Silence:
     cause: str | None
 
     def says(self, partition: int, now: float) -> str:
-        """For an operator."""
         return (
             f"Kafka has not said for {now - self.since:.0f} s where partition {partition} of the "
             f"requests topic ends: {self.cause}"

@@ -65,7 +65,6 @@ class SchemaCache:
         return self._entries[key].compiled
 
     def take(self, text: str, dialect: DialectName, compiled: Compiled) -> None:
-        """Keep it for them."""
         # A refusal holds no compiled schema, so that large hostile ones push nothing out.
         size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
         self._keep((text_digest(text), dialect), _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))

@@ -16,7 +16,6 @@ from services.worker.lane.state.machine import State
 
 
 def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
-    """All but what was counted."""
     counters = inputs.context.counters
     yield metrics.DUPLICATES, (), counters.duplicates
     yield metrics.FORWARDED, (), counters.forwarded

@@ -36,7 +36,6 @@ class LoopMonitor:
             self.ticked_at = asyncio.get_running_loop().time()
 
     def tick(self) -> None:
-        """Notice how late it is."""
         now = asyncio.get_running_loop().time()
         late_s, self._due_at = now - self._due_at, now + TICK_S
         if late_s < STALL_S:

@@ -57,5 +57,4 @@ class Probe:
 
     @property
     def silent_s(self) -> float:
-        """Since the broker last answered."""
         return asyncio.get_running_loop().time() - self.answered_at

@@ -60,7 +60,6 @@ def _opening(membership: Membership) -> str | None:
 
 
 def _outside(inputs: HealthInputs) -> str:
-    """Why it is no member."""
     if trouble := inputs.coordinator.trouble:
         return f"the group has no coordinator ({trouble})"
     return "the group rebalances" if inputs.membership.was_member else "it has never joined"

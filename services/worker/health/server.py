@@ -71,7 +71,6 @@ class Health:
         return address
 
     async def stop(self) -> None:
-        """Stop watching and listening."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -81,7 +80,7 @@ class Health:
     async def _meant_alone(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """See hosts.py."""
+        """See core/health_hosts.py."""
         if is_meant(request.headers.get("Host"), self._hosts):
             return await handler(request)
         text = "This worker is not asked by that name: add it to `worker.health_hosts`, or ask its "

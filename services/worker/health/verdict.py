@@ -92,7 +92,6 @@ class Verdict:
 
 
 def judge(inputs: HealthInputs) -> Verdict:
-    """The verdict of this moment."""
     inputs.loop_monitor.tick()
     context, lifecycles = inputs.context, sorted(inputs.membership.lifecycles.items())
     bound_s, reading = inputs.bounds.stuck_after_s, inputs.read_monitor
@@ -113,7 +112,6 @@ def judge(inputs: HealthInputs) -> Verdict:
 
 
 def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
-    """What an operator is shown."""
     context, lifecycles = inputs.context, inputs.membership.lifecycles.values()
     waiting = waiting_requests(lifecycle.lane for lifecycle in lifecycles)
     return {

@@ -45,17 +45,15 @@ async def ask_bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> R
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        _log.exception("the provider %s cancelled its own call", provider.name)
+        _log.exception("provider %s cancelled its own call", provider.name)
         return Unavailable(status=None, ran=True)
     except Exception:
-        _log.exception("the provider %s broke its promise to reply", provider.name)
+        _log.exception("provider %s raised instead of replying", provider.name)
         return Unavailable(status=None, ran=True)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneCallPlace:
-    """See lane_port.CallPlace."""
-
     lane: Lane
     lane_request: LaneRequest
     plan: Plan
@@ -64,7 +62,6 @@ class LaneCallPlace:
     isolation: IsolationLease
 
     async def call(self, prompt: Prompt, permit: Permit) -> Call | NoCall:
-        """See lane_port.CallPlace."""
         lane, plan, spend = self.lane, self.plan, permit.spend
         if not await self._may_call(permit):
             await self._release(permit)
@@ -134,7 +131,7 @@ class LaneCallPlace:
 
 
 class LaneAdmission:
-    """See lane_port.RequestTask.admit: a context that gives back all that was taken in it."""
+    """See ports.lane.RequestTask.admit: a context that gives back all that was taken in it."""
 
     def __init__(
         self, lane: Lane, lane_request: LaneRequest, prepare: Callable[[], Awaitable[Prepared]]

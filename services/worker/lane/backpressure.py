@@ -33,7 +33,6 @@ class Backpressure:
 
     @property
     def is_delivering(self) -> bool:
-        """Whether records are delivered."""
         return not self.is_paused
 
     def resume_at(self, offset: int) -> None:
@@ -70,7 +69,6 @@ class Backpressure:
 
     @property
     def is_paused(self) -> bool:
-        """Whether delivery is stopped."""
         return self._is_stopped or self._is_full
 
     def reset(self) -> None:

@@ -54,7 +54,7 @@ async def _read(
     except LaneLost:
         return  # it comes again when the lane is open again
     except Exception as error:
-        _log.exception("taking a record of lane %d in failed", lane.partition)
+        _log.exception("admitting a record of lane %d failed", lane.partition)
         lane.fail_at(what, error)
         return
     if lane.state is State.OPEN:
@@ -67,5 +67,5 @@ def _give_up(lane: Lane, arrival: Arrival, crashes: int) -> None:
     if writing:
         lane.opened.put(writing)
         _log.warning(
-            "the record at offset %d of lane %d was given up", arrival.place.offset, lane.partition
+            "gave up the record at offset %d of lane %d", arrival.place.offset, lane.partition
         )

@@ -180,7 +180,7 @@ class Lane:
                     written = open_lane.put(writing)
         except Exception as error:
             # A bug. What comes after would be taken in behind a gap, so the lane starts over.
-            _log.exception("taking a record of lane %d in failed", self.partition)
+            _log.exception("admitting a record of lane %d failed", self.partition)
             self.fail_at(Watched(what="record", offset=offset), error)
             return
         if written:

@@ -137,7 +137,7 @@ class Lifecycle:
             )
         except opening.LaneBlocked as error:
             if self.stuck != str(error):
-                _log.error("lane %d stays shut: %s", lane.partition, error)
+                _log.error("lane %d blocked: %s", lane.partition, error)
             self.stuck = str(error)
             self._say(Event.OPENING_REFUSED)
         except Exception as error:

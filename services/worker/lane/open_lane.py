@@ -37,7 +37,6 @@ class OpenLane:
     packs_at: float = 0.0  # loop time
 
     def put(self, writing: LaneWrite) -> "asyncio.Future[float]":
-        """Queue a write; see Outbox.put."""
         return self.outbox.put(writing.records, writing.offset)
 
     def prove_ownership(self, now: datetime) -> "asyncio.Future[float]":

@@ -28,15 +28,12 @@ _log = logging.getLogger(__name__)
 
 
 class LaneRequestTask:
-    """See lane_port.RequestTask."""
-
     def __init__(self, lane: Lane, lane_request: LaneRequest) -> None:
         self.lane_request = lane_request
         self._lane = lane
         self._prepared: Prepared | None = None
 
     def admit(self) -> LaneAdmission:
-        """See lane_port.RequestTask."""
         return LaneAdmission(self._lane, self.lane_request, self._prepare)
 
     async def spend(self, plan: Plan, prompt: Prompt) -> Permit | NoCall:
@@ -68,7 +65,7 @@ class LaneRequestTask:
         return Permit(spent, began + PERMIT_S, asyncio.get_running_loop().time() - asked_at)
 
     async def inputs(self, call: Call) -> DecisionInputs:
-        """See lane_port.RequestTask; until the next wait they are as the lane has them."""
+        """See ports.lane.RequestTask; until the next wait they are as the lane has them."""
         lane, context = self._lane, self._lane.context
         while not lane.writable.is_set():
             await lane.writable.wait()
@@ -77,7 +74,6 @@ class LaneRequestTask:
         return DecisionInputs(account, context.backoff, context.jitter(), left)
 
     async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
-        """See lane_port.RequestTask."""
         lane, open_lane, now = self._lane, self._lane.opened, self._lane.context.clock.now()
         decision, writing = open_lane.lane_state.commit(call, verdict, now)
         try:
@@ -94,7 +90,6 @@ class LaneRequestTask:
         return decision
 
     async def take_step(self, computed: ComputedStep) -> None:
-        """See lane_port.RequestTask."""
         lane, lane_request = self._lane, self.lane_request
         await lane.writable.wait()
         open_lane, now = lane.opened, lane.context.clock.now()
@@ -108,7 +103,6 @@ class LaneRequestTask:
         lane.pump()
 
     async def dead_letter(self, cause: Cause) -> None:
-        """See lane_port.RequestTask."""
         lane, lane_request = self._lane, self.lane_request
         await lane.writable.wait()
         open_lane = lane.opened
@@ -122,7 +116,6 @@ class LaneRequestTask:
         _log_dead_letter(letter)
 
     async def pause(self, delay_s: float) -> None:
-        """See lane_port.RequestTask."""
         if self._lane.leaving:
             raise LaneLost
         left_s = self.lane_request.seconds_left(self._lane.context.clock.now())

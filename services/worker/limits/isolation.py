@@ -51,7 +51,6 @@ class Isolation:
             raise
 
     def leave(self, level: IsolationLevel = SHARED) -> None:
-        """The call is over."""
         self._count(level, -1)
         self._let_in()
 
@@ -108,12 +107,10 @@ class IsolationLease:
         return self._level.alone
 
     async def begin(self) -> None:
-        """Wait until it may call."""
         await self._isolation.enter(self._level)
         self._has_begun = True
 
     def leave(self) -> None:
-        """The call is over."""
         if self._has_begun:
             self._has_begun = False
             self._isolation.leave(self._level)

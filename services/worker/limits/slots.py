@@ -146,7 +146,6 @@ class Slots:
             raise
 
     def leave(self, reservation: Reservation) -> None:
-        """Make room."""
         if self._gate:
             self._gate.left(reservation)
         self.reserved -= 1
@@ -175,7 +174,6 @@ class Slots:
         return _now()
 
     def end_call(self, began: float) -> None:
-        """Free the slot."""
         known, call_s = self._call_s, _now() - began
         self._call_s = call_s if known is None else known + (call_s - known) * SMOOTHING
         self._free()

@@ -45,7 +45,6 @@ CatchUp = Callable[[], Awaitable[object]]
 
 
 def _problem_of_agent(found: UnknownAgent | MissingTools) -> Problem:
-    """Its agent cannot begin."""
     return Problem.of("/agent", found.kind, "an agent whose tools are there")
 
 

@@ -18,8 +18,6 @@ TOO_COSTLY = Unusable(
 
 
 class SchemaCompiler:
-    """See the module."""
-
     def __init__(self, cache: SchemaCache, costly_work: CostlyWork) -> None:
         self._cache, self._costly_work = cache, costly_work
         self._under_way: dict[tuple[str, DialectName], asyncio.Future[Compiled]] = {}

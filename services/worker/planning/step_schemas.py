@@ -44,7 +44,6 @@ class StepSchema:
         return json.dumps([self.digest, *how, self.answer.model_dump_json()])
 
     def resolved(self, registry: Registry) -> ResolvedSchema | Unusable:
-        """The authority on it."""
         final = resolve(self.answer, registry)
         if isinstance(final, Unusable):
             return final

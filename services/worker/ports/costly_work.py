@@ -63,7 +63,6 @@ class InPlace:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T | EndedAtLimit:
-        """See CostlyWork."""
         return work(*args, **kwargs)
 
     async def close(self) -> None:

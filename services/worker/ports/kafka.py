@@ -28,7 +28,6 @@ class OutRecord:
         return len(self.key) + len(self.value or b"")
 
     def written(self) -> "OutRecord":
-        """See LateRecord."""
         return self
 
 

@@ -104,7 +104,7 @@ class Processes:
             RESTART_FIRST_S if calm else min(self._pauses_s[number] * 2, RESTART_MAX_S)
         )
         self._due_at[number] = now if calm else now + pause_s
-        _log.error("worker process %d ended with code %d; another follows", number, code)
+        _log.error("worker process %d exited with code %d, restarting", number, code)
         return 0
 
     def _look_at_settings(self) -> None:
@@ -119,7 +119,6 @@ class Processes:
 
 
 def _work(settings: Settings, file: SettingsFile, level: Level, part: Part, joined: Any) -> None:
-    """What a child process does."""
     mask = mask_of(settings)
     start_logging(level, mask)
     own = partial(share, number=part.number, processes=part.count)

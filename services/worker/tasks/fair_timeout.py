@@ -60,7 +60,6 @@ class FairTimer:
         self._set(self._loop.time() + delay_s)
 
     def cancel(self) -> None:
-        """Let it not come."""
         self._handle.cancel()
 
     def _set(self, due_at: float) -> None:

@@ -43,7 +43,7 @@ class LatestTask:
             async with asyncio.timeout(CLEAN_UP_S):
                 await self._turn.acquire()
         except TimeoutError:
-            _log.error("a step of a lane did not end in %.0f s; the next begins", CLEAN_UP_S)
+            _log.error("lane step timed out after %.0f s, starting the next", CLEAN_UP_S)
             self._turn = asyncio.Lock()
             await self._turn.acquire()
         turn = self._turn
@@ -61,7 +61,7 @@ async def _is_done(work: Work) -> bool:
     except BaseException as error:
         if was_cancelled(error):
             raise
-        _log.exception("a step of a lane failed; it is done again")
+        _log.exception("lane step failed, retrying")
         return False
     return True
 

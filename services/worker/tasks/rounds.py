@@ -25,7 +25,7 @@ async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -
                 raise
             cause = describe_error_for_log(error)
             if cause != logged:
-                _log.exception("%s: a round failed, and the next one comes: %s", name, cause)
+                _log.exception("%s: round failed, retrying: %s", name, cause)
             logged = cause
         else:
             logged = None

@@ -133,7 +133,7 @@ def test_what_cannot_be_taken_changes_nothing_and_says_why(
         assert (it.taken, it.refused) == ([], why)
         assert it.monitor.settings_state.digest == before
         assert [record.message for record in caplog.records].count(
-            f"the settings file is not taken, those before hold: {why}"
+            f"settings file rejected, keeping current settings: {why}"
         ) == 1
         it.file.write(settings(20))
         await asyncio.sleep(3 * LOOK_EVERY_S)

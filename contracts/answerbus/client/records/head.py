@@ -33,7 +33,6 @@ class Head(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset behind the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property

@@ -21,7 +21,6 @@ _IS_LINUX = sys.platform == "linux"  # elsewhere the kernel keeps to no limit of
 
 
 def main() -> None:
-    """Work until the input ends."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what prints must not get among the results
     os.nice(NICENESS)

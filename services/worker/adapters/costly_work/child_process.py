@@ -41,7 +41,6 @@ class ChildProcess:
     """See CostlyWork. One piece of work at a time; owners have their turn one by one."""
 
     def __init__(self, limits: WorkLimits | None = None) -> None:
-        """Nothing is started yet."""
         self._limits = limits or WorkLimits()
         self._process: Process | None = None
         self._waiting = FairQueue[_Turn](lambda turn: turn.is_gone)
@@ -50,13 +49,11 @@ class ChildProcess:
 
     @property
     def waiting(self) -> int:
-        """See CostlyWork."""
         return self._turns
 
     async def run(
         self, owner: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T | EndedAtLimit:
-        """See CostlyWork."""
         await self._turn(owner)
         try:
             # A compiled schema may take a while, in pieces that each are short.
@@ -68,7 +65,6 @@ class ChildProcess:
         return result
 
     async def close(self) -> None:
-        """See CostlyWork."""
         if self._process is not None:
             await self._end(self._process)
 
@@ -151,7 +147,7 @@ def _limit_of(code: int | None) -> Any:
     """Which limit a process has met that ended with this code."""
     match code:
         case None:
-            _log.error("the process for costly work does not start")
+            _log.error("process for costly work does not start")
             return "crash"
         case _ if code == EXIT_MEMORY:
             return "memory"
@@ -160,7 +156,7 @@ def _limit_of(code: int | None) -> Any:
         case _ if code == -signal.SIGABRT:  # where native code finds no memory
             return "memory"
         case _:
-            _log.error("the process for costly work ended with code %d", code)
+            _log.error("process for costly work exited with code %d", code)
             return "crash"
 
 

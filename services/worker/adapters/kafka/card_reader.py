@@ -100,7 +100,7 @@ class CardReader:
                 await bounded(consumer.start(), ASK_TIMEOUT_S)
                 await self._follow(consumer)
             except (KafkaError, TimeoutError, OSError) as error:
-                _log.warning("cards of toolsets are not read: %s", describe_error_for_log(error))
+                _log.warning("cannot read cards of toolsets: %s", describe_error_for_log(error))
                 await asyncio.sleep(AGAIN_AFTER_S)
             finally:
                 await bounded(consumer.stop(), ASK_TIMEOUT_S)
@@ -257,7 +257,7 @@ class CardReader:
         elif card.toolset != toolset:
             self._refuse(toolset, "the card is of another toolset")
         elif fault := self._known_tools.settle(card, await self._fault_of(card)):
-            _log.warning("the card of the toolset %s is not taken: %s", toolset, fault)
+            _log.warning("card of toolset %s rejected: %s", toolset, fault)
 
     async def _fault_of(self, card: ToolsetCard) -> str | None:
         owner = f"toolset {card.toolset}"
@@ -266,4 +266,4 @@ class CardReader:
 
     def _refuse(self, toolset: str, fault: str) -> None:
         self._known_tools.refuse(toolset, fault)
-        _log.warning("a card of the toolset %s is not taken: %s", toolset, fault)
+        _log.warning("card of toolset %s rejected: %s", toolset, fault)

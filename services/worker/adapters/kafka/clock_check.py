@@ -45,7 +45,7 @@ async def watch_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
         problem = clock_problem(clock.ahead_s)
         if bool(problem) != was_wrong:
             was_wrong = bool(problem)
-            _log.warning(problem or "the clock of this machine is right again")
+            _log.warning(problem or "clock of this machine is correct again")
         if clock.age_s > ASK_EVERY_S:
             await _ask(settings, clock)
 

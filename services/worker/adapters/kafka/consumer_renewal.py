@@ -88,10 +88,10 @@ class Renewal:
         )
         if why is None:
             return
-        _log.error("the consumer of the group is replaced: %s", why)
+        _log.error("replacing the group consumer: %s", why)
         self._back_off()
         await self._replace()
-        _log.warning("the consumer of the group has been replaced")
+        _log.warning("group consumer replaced")
 
     async def _slept_too_long(self) -> bool:
         """Whether the process stood still meanwhile: then no consumer could do anything."""

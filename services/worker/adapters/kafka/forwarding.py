@@ -24,14 +24,12 @@ class ForwardingShard:
         self._shard, self._partitions = shard, partitions
 
     async def fence(self) -> None:
-        """See ports.Shard."""
         await self._shard.fence()
 
     async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
         """There is nothing."""
 
     async def stop_reading(self) -> None:
-        """See ports.Shard."""
         await self._shard.stop_reading()
 
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
@@ -41,7 +39,6 @@ class ForwardingShard:
         )
 
     async def close(self) -> None:
-        """See ports.Shard."""
         await self._shard.close()
 
     def _is_of_lane(self, record: OutRecord) -> bool:

@@ -31,8 +31,6 @@ CurrentConsumer = Callable[[], RecordConsumer]
 
 @dataclass(frozen=True, slots=True)
 class PartitionIntake:
-    """See ports.Intake."""
-
     consumer: CurrentConsumer
     read_monitor: ReadMonitor
     place: TopicPartition

@@ -34,7 +34,6 @@ class ClosedClients:
         self._due: asyncio.TimerHandle | None = None
 
     def note(self) -> None:
-        """A client was closed."""
         if self._due is None:
             loop = asyncio.get_running_loop()
             self._due = loop.call_later(COLLECT_AFTER_S, self._collect)

@@ -43,7 +43,6 @@ async def send_batches(
 
 
 def _append(batch: BatchBuilder, record: OutRecord, timestamp_ms: int) -> bool:
-    """Whether there was room."""
     found = batch.append(
         timestamp=timestamp_ms, key=record.key, value=record.value, headers=record.headers
     )

@@ -78,7 +78,7 @@ class ResumptionCheck:
                     for question in asked:
                         question.answer = question in proved
         except (KafkaError, TimeoutError, OSError) as error:
-            _log.warning("operators' records are not read: %s", describe_error_for_log(error))
+            _log.warning("cannot read operators' records: %s", describe_error_for_log(error))
             await asyncio.sleep(AGAIN_AFTER_S)
 
     async def _proved(

@@ -25,7 +25,7 @@ async def check_rights(settings: KafkaSettings, partitions: int, *, needs_runs: 
     try:
         held = await held_rights(bus_of(settings), rights, range(partitions))
     except BusUnavailable as error:
-        _log.warning("the rights of the worker are not known: %s", error)
+        _log.warning("cannot list the rights of the worker: %s", error)
         return True
     missing = [right for right, is_held in held.items() if is_held is False]
     # Without a right to that of accepted tools runs go on, and `/ready` says what is not kept.

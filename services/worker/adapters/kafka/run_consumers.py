@@ -33,7 +33,6 @@ class SignalConsumer:
         return self._current
 
     def made(self, make: Callable[[], RecordConsumer]) -> RecordConsumer:
-        """Another one."""
         self._current = make()
         return self._current
 

@@ -164,7 +164,7 @@ class RunReader:
                 await self._read(consumer)
             except (KafkaError, TimeoutError, OSError) as error:
                 _log.warning(
-                    "tool results, approvals and cancellations are not read: %s",
+                    "cannot read tool results, approvals and cancellations: %s",
                     describe_error_for_log(error),
                 )
                 await asyncio.sleep(AGAIN_AFTER_S)

@@ -84,8 +84,6 @@ class Names:
 
 
 class KafkaShard:
-    """See ports.Shard."""
-
     def __init__(
         self,
         names: Names,

@@ -66,7 +66,7 @@ class RequestBroker(KafkaBroker):
         try:
             await super().stop(*error)
         except Exception as failure:
-            _log.warning("the consumer did not stop well: %s", describe_error_for_log(failure))
+            _log.warning("consumer did not stop cleanly: %s", describe_error_for_log(failure))
 
     async def _connect(self) -> Callable[..., Any]:
         """FastStream names the class of its consumers here; its options for them stay."""

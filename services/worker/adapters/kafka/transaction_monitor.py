@@ -61,7 +61,6 @@ class HeldBack:
     who: str | None = None
 
     def describe(self, lasts_s: float) -> str:
-        """For an operator."""
         return (
             f"an open transaction holds {self.place.topic} from offset {self.stable} to {self.end} "
             f"back for {lasts_s:.0f} s ({self.who or 'its producer is not known yet'}): end its "

@@ -12,8 +12,6 @@ LIMITS = ExchangeLimits()
 
 
 class HttpProvider:
-    """See Provider."""
-
     def __init__(self, api: Api, clock: Clock, limits: ExchangeLimits = LIMITS) -> None:
         self.name, self.model = api.name, api.connection.model
         self._api = api

@@ -37,7 +37,6 @@ class KeyedProvider:
         self.name, self.model = self._current.provider.name, self._current.provider.model
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        """See Provider."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + timeout_s
         async with self._in_use() as first:
@@ -52,13 +51,11 @@ class KeyedProvider:
             return await second.provider.ask(prompt, timeout_s=left_s)
 
     async def preflight(self) -> Readiness:
-        """See Provider."""
         self._file.read_anew()
         async with self._in_use() as keyed:
             return await keyed.provider.preflight()
 
     async def close(self) -> None:
-        """See Provider."""
         for keyed in (self._current, *self._former):
             await keyed.provider.close()
 

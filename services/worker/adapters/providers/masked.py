@@ -31,7 +31,6 @@ class MaskedProvider:
         self._inner, self._mask = inner, mask
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        """See Provider."""
         reply = await self._inner.ask(prompt, timeout_s=timeout_s)
         if not (isinstance(reply, Answered) and len(reply.content) > IN_PLACE_CHARS_MAX):
             return masked(reply, self._mask)
@@ -39,7 +38,6 @@ class MaskedProvider:
         return await asyncio.to_thread(masked, reply, self._mask)
 
     async def preflight(self) -> Readiness:
-        """See Provider."""
         found = await self._inner.preflight()
         match found:
             case Ready():
@@ -52,7 +50,6 @@ class MaskedProvider:
                 assert_never(found)
 
     async def close(self) -> None:
-        """See Provider."""
         await self._inner.close()
 
 

@@ -63,7 +63,6 @@ class ScriptedProvider:
         return Ready()
 
     async def close(self) -> None:
-        """Closes the journal."""
         if self._journal is not None:
             self._journal.close()
 

@@ -171,7 +171,6 @@ class Script(Part):
     rules: tuple[Rule, ...]
 
     def rule_for(self, prompt: Prompt) -> Rule | None:
-        """The first that fits."""
         return next((rule for rule in self.rules if rule.when.fits(prompt)), None)
 
 

@@ -38,16 +38,13 @@ class MetricsObserver:
         self._profiles = frozenset(profiles)
 
     def taken(self, lane_request: LaneRequest) -> None:
-        """See Observer."""
         self.counts.add(metrics.RECEIVED, *self._kind(lane_request.request))
 
     def rejected(self, letter: DeadLetter) -> None:
-        """See Observer."""
         self.counts.add(metrics.TERMINALS, letter.kind, UNKNOWN, UNKNOWN)
         self._count_dead_letter(letter, UNKNOWN)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
-        """See Observer."""
         counts, profile, usage = self.counts, call.plan.profile.name, call.usage
         failure = call.failure.kind if call.failure else "none"
         counted = "yes" if call.is_counted else "no"
@@ -71,24 +68,20 @@ class MetricsObserver:
             self._count_dead_letter(decision, profile)
 
     def released(self, lane_request: LaneRequest, spend: Spend) -> None:  # noqa: ARG002 - for traces
-        """See Observer."""
         _, profile = self._kind(lane_request.request)
         self.counts.add(metrics.ATTEMPTS, "released", "none", "no", profile)
 
     def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
-        """See Observer."""
         _, profile = self._kind(lane_request.request)
         self._ended(lane_request, letter, letter.at)
         self._count_dead_letter(letter, profile)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
-        """See Observer."""
         self.counts.add(metrics.TOOL_CALLS, tool, end.outcome.kind)
         if end.took_ms is not None:
             self.counts.observe(metrics.TOOL_CALL_DURATION, tool, value=end.took_ms / 1000)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
-        """See Observer."""
         self.counts.add(metrics.OPENINGS, str(partition))
         for attempt in left_over:
             failure = attempt.failure.kind if attempt.failure else "none"
@@ -96,16 +89,13 @@ class MetricsObserver:
             self.counts.add(metrics.ATTEMPTS, attempt.outcome, failure, counted, UNKNOWN)
 
     def committed(self, took_s: float) -> None:
-        """See Observer."""
         self.counts.add(metrics.TRANSACTIONS, "committed")
         self.counts.observe(metrics.COMMIT_DURATION, value=took_s)
 
     def lost(self) -> None:
-        """See Observer."""
         self.counts.add(metrics.TRANSACTIONS, "lost")
 
     def stepped(self, lane_request: LaneRequest) -> None:
-        """See Observer."""
         if lane_request.run is None:
             return
         agent = lane_request.run.definition.name
@@ -128,7 +118,6 @@ class MetricsObserver:
             self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
 
     def _kind(self, request: Request) -> tuple[str, str]:
-        """Contract and profile, as labels."""
         profile = request.profile if request.profile in self._profiles else UNKNOWN
         match request.answer_schema:
             case ContractRef(name=name, version=version):

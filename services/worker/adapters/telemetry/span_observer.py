@@ -20,8 +20,6 @@ PROVIDER_NAMES = {"gemini": "gcp.gemini"}
 
 
 class Exporter(Protocol):
-    """See telemetry.otlp.Otlp."""
-
     def span(self, span: Span) -> None:
         """Send a span."""
         ...
@@ -42,7 +40,6 @@ class SpanObserver:
         self._exporter = exporter
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
-        """See Observer."""
         self._tell_numbers(call)
         lane_request, spend = call.lane_request, call.spend
         self._exporter.span(
@@ -66,7 +63,6 @@ class SpanObserver:
                 self._end(lane_request, decision.kind, now)
 
     def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
-        """See Observer."""
         self._end(lane_request, letter.kind, letter.at)
 
     def taken(self, lane_request: LaneRequest) -> None:

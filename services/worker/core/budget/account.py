@@ -77,7 +77,6 @@ class Account:
 
     @property
     def spent(self) -> Spent:
-        """What was charged so far."""
         return _spent(self.charged)
 
     @property
@@ -101,7 +100,6 @@ class Account:
         return AccountState(id=self.id, limit=self.limit, spent=_spent(charged))
 
     def put(self, spend: Spend) -> None:
-        """A spend is made."""
         self.in_flight = {**self.in_flight, (spend.request_id, spend.attempt): spend}
         self.open = {**self.open, spend.request_id: spend.attempt}
 

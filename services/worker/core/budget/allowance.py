@@ -51,7 +51,6 @@ class Allowance:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether none is possible now."""
         return any(cap.free < 1 for cap in self.caps)
 
     @property

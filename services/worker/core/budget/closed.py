@@ -111,7 +111,6 @@ class ClosedIds:
             self._unwritten.popleft()
 
     def end_chunk(self, name: str) -> None:
-        """A chunk was ended."""
         self._chunks.pop(name, None)
 
     def sort(self) -> None:

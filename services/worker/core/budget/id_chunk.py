@@ -122,7 +122,6 @@ class IdChunk:
         return int(self.name) if self.name is not None and self.name.isdecimal() else None
 
     def bodies(self, digest: bytes) -> Iterable[bytes]:
-        """See PackedIds."""
         return () if digest in self.ended else self.ids.bodies(digest)
 
     def is_old(self, before_ms: int, committable: int) -> bool:

@@ -27,7 +27,6 @@ class Entry(NamedTuple):
 
     @property
     def body(self) -> bytes:
-        """The mark of its body."""
         return self.rest[-BODY_BYTES:]
 
 
@@ -77,7 +76,6 @@ class PackedIds:
 
     @classmethod
     def read(cls, record: ClosedIdsRecord) -> Self:
-        """As they were written."""
         return cls(record.sorted_keys[:], record.rests, record.owners)  # a copy has no spare room
 
     @property

@@ -50,7 +50,6 @@ class Concurrency:
         self._limit = min(limit + max(self.most * MORE_PER_ROUND, 1.0) / self.limit, self.most)
 
     def throttled(self, now: float) -> None:
-        """The provider had too much."""
         if now - self._throttled_at < THROTTLED_EVERY_S:
             return
         self._throttled_at = now

@@ -16,7 +16,6 @@ class FairQueue(Generic[T]):
         self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many keys have items."""
         return len(self._waiting)
 
     def put(self, key: str, item: T, *, first: bool = False) -> None:

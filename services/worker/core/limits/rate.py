@@ -24,7 +24,6 @@ class TokenBucket:
         return max(missing / self._per_second, 0.0) if missing > _ROUNDING else 0.0
 
     def take(self, cost: int, now: float) -> None:
-        """Use them."""
         self._fill(now)
         self.level -= cost
 

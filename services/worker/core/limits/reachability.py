@@ -27,11 +27,9 @@ class Reachability:
                 self.reached()
 
     def refused(self, now: float) -> None:
-        """It took no connection."""
         self.away_since = now if self.away_since is None else self.away_since
 
     def reached(self) -> None:
-        """It has said something."""
         self.away_since = None
 
     def problem(self, now: float) -> ProfileProblem | None:

@@ -40,7 +40,6 @@ class Call:
 
     @property
     def request(self) -> Request:
-        """What was asked for."""
         return self.lane_request.request
 
     @property
@@ -81,7 +80,6 @@ class Call:
         return (*notes, unpriced)
 
     def trace(self, worker: str) -> CallTrace:
-        """What the audit keeps."""
         reply, checked = self.reply, self.checked
         return CallTrace(
             worker=worker,

@@ -50,7 +50,6 @@ def event_of(verdict: Published, call: Call, account: AccountState, now: datetim
 def _result(
     call: Call, accepted: Accepted, account: AccountState, now: datetime
 ) -> Result[JsonValue]:
-    """A valid answer."""
     shared = _answered(call, account, now, accepted.notes)
     if accepted.chosen and (run := shared["run"]):  # the selection is a step, and the last one
         shared["run"] = run.model_copy(update={"steps": run.steps + 1})

@@ -43,7 +43,6 @@ class Arrival:
 
     @property
     def size_bytes(self) -> int:
-        """What the value weighs."""
         return len(self.value or b"")
 
     @property

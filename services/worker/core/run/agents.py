@@ -41,7 +41,6 @@ class Agents:
         return len(self._known)
 
     def refs(self) -> Iterator[AgentRef]:
-        """Each of them."""
         for name, version in sorted(self._known):
             yield AgentRef(name=name, version=version)
 

@@ -100,7 +100,6 @@ class DelegateArgs:
     profile: str | None
 
     def too_large(self) -> Iterator[Problem]:
-        """What no request could hold."""
         texts = {
             "/description": (self.description, REASON_BYTES_MAX),
             "/instructions": (self.instructions, CHILD_TEXT_BYTES_MAX),
@@ -112,7 +111,6 @@ class DelegateArgs:
 
 
 def read_args(args: Mapping[str, JsonValue]) -> DelegateArgs:
-    """Take them apart."""
     schema, use = args.get("json_schema"), args.get("use")
     return DelegateArgs(
         name=str(args.get("name")),

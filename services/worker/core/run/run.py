@@ -73,7 +73,6 @@ class ToolCall:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
         return self.outcome is None
 
     @property
@@ -102,7 +101,7 @@ class ToolCall:
 class Run:
     """See the module. `link` is the end of the chain of what the run wrote; None: it wrote nothing.
 
-    The first `resumed` steps were taken by another run, which this one goes on from (begun.py).
+    The first `resumed` steps were taken by another run, which this one goes on from (new_run.py).
     Only the last step can have open calls: the next one is asked for when they have ended.
     """
 
@@ -114,7 +113,6 @@ class Run:
 
     @property
     def own_steps(self) -> tuple[RunStepRecord, ...]:
-        """Those that it took itself."""
         return self.steps[self.resumed :]
 
     @cached_property

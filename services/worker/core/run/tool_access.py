@@ -40,7 +40,6 @@ class UnavailableToolsets:
         self._pauses[toolset] = _Pause(length, now + length)
 
     def written(self, toolsets: Iterable[str]) -> None:
-        """Their topics could be written."""
         for toolset in toolsets:
             self._pauses.pop(toolset, None)
 

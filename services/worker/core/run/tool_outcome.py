@@ -35,7 +35,6 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
 
 
 def json_bytes(value: JsonValue) -> int:
-    """How large a result is."""
     return len(_json(value))
 
 

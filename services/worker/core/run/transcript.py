@@ -91,7 +91,6 @@ class _Draft:
             self._per_byte = min(self._counted / counted_bytes, 1.0)
 
     def add(self, message: Message, head: str | None) -> None:
-        """One message more."""
         if head is not None:
             self.whole[len(self.messages)] = head
         self.fresh.add(len(self.messages))

@@ -61,7 +61,6 @@ class Change:
     written: tuple[Written, ...] = ()
 
     def then(self, after: "Change") -> "Change":
-        """Both, one after the other."""
         return Change(after.run, (*self.written, *after.written))
 
 

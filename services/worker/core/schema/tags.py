@@ -36,7 +36,6 @@ class UnionMatcher:
     """Looks at one schema document; counts its steps."""
 
     def __init__(self, document: Document) -> None:
-        """No step is taken yet."""
         self._document = document
         self._unions: dict[int, TaggedUnion | None] = {}
         self._steps = 0

@@ -38,7 +38,6 @@ class Calls:
         return set(self._begun.values())
 
     def requests(self) -> Iterator[RequestKey]:
-        """Of both."""
         return (lane_request.key for lane_request in (*self._begun, *self._unused.values()))
 
     @property
@@ -80,7 +79,6 @@ class Calls:
         self._timeouts_s = {spend: self._timeouts_s[spend] for spend in self._begun.values()}
 
     def forget_unused(self) -> None:
-        """An opening has settled them."""
         self._unused.clear()
 
     def abandon(self) -> None:

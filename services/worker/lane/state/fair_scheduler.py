@@ -30,12 +30,10 @@ class FairScheduler:
     _ready: OrderedDict[str, FairQueue[LaneRequest]] = field(default_factory=OrderedDict)
 
     def __contains__(self, lane_request: object) -> bool:
-        """Whether it runs."""
         return lane_request in self._running
 
     @property
     def running(self) -> int:
-        """How many do."""
         return len(self._running)
 
     @property
@@ -72,7 +70,6 @@ class FairScheduler:
         return lane_request
 
     def stop(self, lane_request: LaneRequest) -> None:
-        """It runs no longer."""
         request = lane_request.request
         self._running.remove(lane_request)
         _count_down(self.running_in, request.workflow_id)

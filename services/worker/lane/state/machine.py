@@ -73,7 +73,6 @@ class Transition(NamedTuple):
 
 
 def to(state: State, *effects: Action) -> Transition:
-    """A row of the table."""
     return Transition(state, effects)
 
 
@@ -222,7 +221,6 @@ class StateMachine:
 
     @property
     def state(self) -> State:
-        """See State."""
         return self._state
 
     def handle_event(self, event: Event) -> tuple[Action, ...]:

@@ -32,14 +32,12 @@ class RecoveredRuns:
     _heads: dict[str, tuple[Headers, int]] = field(default_factory=dict)
 
     def take(self, record: RunsRecord, headers: Headers, size_bytes: int) -> None:
-        """One record."""
         key = runs_key(record)
         self._found[key] = record
         if isinstance(record, RunRecord | RunChildRecord):
             self._heads[key] = headers, size_bytes
 
     def end(self, key: bytes | None) -> None:
-        """A null value."""
         name = (key or b"").decode(errors="replace")
         self._found.pop(name, None)
         self._heads.pop(name, None)

@@ -19,7 +19,6 @@ class ReopenBackoff:
         self._losses = 1 if was_stable else self._losses + 1
 
     def opened(self) -> None:
-        """It is open again."""
         self._failures = 0
 
     def pause_s(self, event: Event) -> float:

@@ -113,7 +113,6 @@ class Suspects:
         return self.found.pop(request, None) is not None
 
     def pass_record(self, offset: int) -> None:
-        """The record was taken in."""
         if self.record and self.record.offset <= offset:
             self.record = None
 

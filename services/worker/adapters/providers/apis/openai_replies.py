@@ -156,7 +156,6 @@ def _codes(body: bytes) -> tuple[str, ...]:
 
 
 def _message(body: bytes) -> str:
-    """The prose of an error."""
     match json_in(body):
         case {"error": {"message": str(words)}}:
             return words

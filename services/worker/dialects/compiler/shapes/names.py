@@ -19,7 +19,6 @@ class Names:
     """
 
     def __init__(self) -> None:
-        """Nothing is taken yet."""
         self._taken: set[str] = set()
 
     def new(self, pointer: str) -> str:

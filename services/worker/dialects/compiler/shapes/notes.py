@@ -10,7 +10,6 @@ class Notes:
     """Collects notes, one for each keyword, in the order of finding."""
 
     def __init__(self) -> None:
-        """Starts empty."""
         self._unenforced: dict[str, dict[str, None]] = {}
         self._texts: dict[str, None] = {}
 

@@ -8,7 +8,6 @@ ALL_SCALARS = frozenset(["string", "number", "boolean", "null"])
 
 
 def no_pattern(_pattern: str) -> str | None:
-    """For providers that enforce none."""
     return None
 
 

@@ -25,13 +25,11 @@ class Plain:
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The JSON types that fit."""
         types = self.schema["type"]
         return frozenset([types] if isinstance(types, str) else types)  # type: ignore[arg-type]
 
     @property
     def is_anything(self) -> bool:
-        """Whether every value fits."""
         return self.types == frozenset(TYPES) and "enum" not in self.schema
 
 
@@ -92,7 +90,6 @@ class Object:
 
     @cached_property
     def by_name(self) -> Mapping[str, Member]:
-        """Its members."""
         return {member.name: member for member in self.members}
 
     @cached_property

@@ -36,7 +36,6 @@ class BranchMatcher:
     """Looks at one answer; counts its steps."""
 
     def __init__(self, shapes: Shapes) -> None:
-        """No step is taken yet."""
         self._shapes = shapes
         self._steps = 0
         self._choices: dict[int, frozenset[str]] = {}
