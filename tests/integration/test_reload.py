@@ -135,7 +135,7 @@ async def test_settings_and_keys_that_change_under_load_end_no_request(
         assert await asyncio.to_thread(worker.terminate) == 0
     texts = [line["message"] for line in worker.log() if "settings" in line["message"]]
     assert sum("settings file rejected" in message for message in texts) == 2
-    assert sum("are in force" in message for message in texts) == 1
+    assert sum("settings reloaded" in message for message in texts) == 1
     assert FIRST not in worker.log_file.read_text()
 
 
