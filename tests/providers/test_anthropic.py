@@ -199,16 +199,16 @@ def raised_by_sdk(response: bytes) -> str:
 async def test_every_status_of_the_sdk_has_its_reply() -> None:
     """A new status, or a new code of this API, must be looked at and entered above."""
     kinds = exception_classes(anthropic)
-    of_status = {k for k in kinds.values() if issubclass(k, anthropic.APIStatusError)}
-    own = {kind for kind in of_status if kind in vars(anthropic.types.shared).values()}
+    parse_status = {k for k in kinds.values() if issubclass(k, anthropic.APIStatusError)}
+    own = {kind for kind in parse_status if kind in vars(anthropic.types.shared).values()}
     unmapped = {
         kind.__name__
-        for kind in of_status
+        for kind in parse_status
         if kind.__name__ not in STATUSES
         and (kind in own or first_known(kind) in {None, "APIStatusError"})
     }
 
-    assert len(of_status) > 30
+    assert len(parse_status) > 30
     assert STATUSES.keys() <= kinds.keys()
     assert unmapped == set()
 

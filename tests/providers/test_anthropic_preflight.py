@@ -50,7 +50,7 @@ HASTY = ExchangeLimits(preflight_timeout_s=0.3)
 NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     "no structured output": (
         (model(False),),
-        preflight.of_capability("m"),
+        preflight.check_capability("m"),
     ),
     "retired": (
         (model(True, "retired"),),

@@ -95,7 +95,7 @@ async def test_a_model_without_json_mode_is_found_without_asking() -> None:
     async with GEMINI.at("http://x", model="gemma-3-27b-it") as provider:
         found = await provider.preflight()
 
-    assert found == NotReady(preflight.of_capability("gemma-3-27b-it"))
+    assert found == NotReady(preflight.check_capability("gemma-3-27b-it"))
 
 
 async def test_google_itself_needs_a_key() -> None:

@@ -49,6 +49,6 @@ def raised_by_sdk(status: int) -> str:
 def test_every_status_of_the_sdk_has_its_reply() -> None:
     """A class that a new version brings must be looked at, and entered above."""
     kinds = exception_classes(openai)
-    of_status = {name for name, kind in kinds.items() if issubclass(kind, openai.APIStatusError)}
+    parse_status = {name for name, kind in kinds.items() if issubclass(kind, openai.APIStatusError)}
 
-    assert of_status == STATUSES.keys() | FOREIGN
+    assert parse_status == STATUSES.keys() | FOREIGN

@@ -176,7 +176,7 @@ async def test_a_key_that_cannot_be_sent_is_found_without_asking(
 @pytest.mark.parametrize("model", ["gpt-4", "gpt-4-turbo", "gpt-3.5-turbo-0125", "o1-mini"])
 async def test_a_model_from_before_structured_output_is_found_without_asking(model: str) -> None:
     async with provider_at(None, model=model) as provider:
-        assert await provider.preflight() == NotReady(preflight.of_capability(model))
+        assert await provider.preflight() == NotReady(preflight.check_capability(model))
 
 
 @pytest.mark.parametrize("model", ["gpt-4.1", "gpt-4o", "gpt-4o-mini", "gpt-5", "o1", "o3-mini"])

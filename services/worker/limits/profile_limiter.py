@@ -99,10 +99,10 @@ class ProfileLimiter:
             return
         slots, requests, tokens = self.stated
         now = asyncio.get_running_loop().time()
-        self._concurrency.set_most(share.of_slots(slots))
+        self._concurrency.set_most(share.slots_part(slots))
         for bucket, per_minute in ((self._requests, requests), (self._tokens, tokens)):
             if bucket and per_minute:
-                bucket.set_rate(share.of_rate(per_minute), now)
+                bucket.set_rate(share.rate_part(per_minute), now)
         self.slots.set_limit(self._concurrency.limit)
 
     def become(self, other: "ProfileLimiter", *, keeps_learnt: bool) -> None:

@@ -17,7 +17,7 @@ from services.worker.core.request.lane_request import LaneRequest
 class Observer(Protocol):
     """Called after each event; must return at once and must not raise."""
 
-    def taken(self, lane_request: LaneRequest) -> None:
+    def admitted(self, lane_request: LaneRequest) -> None:
         """A request was admitted."""
         ...
 
@@ -64,9 +64,9 @@ class Observers:
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
 
-    def taken(self, lane_request: LaneRequest) -> None:
+    def admitted(self, lane_request: LaneRequest) -> None:
         for observer in self._observers:
-            observer.taken(lane_request)
+            observer.admitted(lane_request)
 
     def rejected(self, letter: DeadLetter) -> None:
         for observer in self._observers:

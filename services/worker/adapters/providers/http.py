@@ -23,7 +23,7 @@ class HttpProvider:
         found = await self._exchange(self._api.request(prompt), timeout_s)
         if isinstance(found, HttpResponse):
             limit = prompt.max_output_tokens
-            return self._api.read(found.status, found.headers, found.body, limit)
+            return self._api.parse_response(found.status, found.headers, found.body, limit)
         return found
 
     async def preflight(self) -> Readiness:
@@ -45,5 +45,5 @@ class HttpProvider:
         found = await self._http.exchange(request, timeout_s)
         if isinstance(found, HttpResponse) and found.status // 100 != 2:
             now = self._clock.now()
-            return self._api.read_error(found.status, found.headers, found.body, now)
+            return self._api.parse_error(found.status, found.headers, found.body, now)
         return found

@@ -37,7 +37,7 @@ class MetricsObserver:
         """These may be labels from now on."""
         self._profiles = frozenset(profiles)
 
-    def taken(self, lane_request: LaneRequest) -> None:
+    def admitted(self, lane_request: LaneRequest) -> None:
         self.counts.add(metrics.RECEIVED, *self._kind(lane_request.request))
 
     def rejected(self, letter: DeadLetter) -> None:

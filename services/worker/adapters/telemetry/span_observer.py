@@ -65,7 +65,7 @@ class SpanObserver:
     def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
         self._end(lane_request, letter.kind, letter.at)
 
-    def taken(self, lane_request: LaneRequest) -> None:
+    def admitted(self, lane_request: LaneRequest) -> None:
         """Its span is sent when it is over."""
 
     def rejected(self, letter: DeadLetter) -> None:

@@ -100,7 +100,7 @@ class WorkBound:
         """What is known of schemas is kept by where they are in memory."""
         return WorkBound, (self._document, self._weights)
 
-    def of_check(self, value: JsonValue, most: int) -> int:
+    def cost_of_check(self, value: JsonValue, most: int) -> int:
         """Of finding out whether `value` satisfies the schema; counting stops beyond `most`."""
         text = to_json(value)
         values = 1 + text.count(b",") + text.count(b"[") + text.count(b"{")  # at most
@@ -117,7 +117,7 @@ class WorkBound:
                 break
         return total
 
-    def of_findings(self, value: JsonValue, most: int) -> int:
+    def cost_of_findings(self, value: JsonValue, most: int) -> int:
         """Of collecting all that is wrong with `value`, which no validator stops before the end."""
         sizes, total = _Sizes(value), 0
         for schema, instance, steps in self._applied(value, once=False):

@@ -25,11 +25,11 @@ class GroupShare:
         """Whether the worker has no lane, and so begins no call."""
         return not self.lanes
 
-    def of_rate(self, per_minute: float) -> float:
+    def rate_part(self, per_minute: float) -> float:
         """Its part of what a minute allows: exact, and less than one where need be."""
         return per_minute * len(self.lanes) / self.partitions
 
-    def of_slots(self, most: int) -> int:
+    def slots_part(self, most: int) -> int:
         """Its part of calls at once: those of its lanes, and at least one, so that it goes on.
 
         Each lane has a fixed number of them, and these add up to `most`. Where there are fewer

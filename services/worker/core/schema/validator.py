@@ -41,7 +41,7 @@ class SchemaValidator:
         """
         if self._validator is None:
             spend(self._bound.compile_ns)
-        work = self._bound.of_check(value, affordable(CHECK_NS_MAX))
+        work = self._bound.cost_of_check(value, affordable(CHECK_NS_MAX))
         spend(work)
         validator = self._validator or _native(self.document)
         if work > CHECK_NS_MAX:
@@ -49,7 +49,7 @@ class SchemaValidator:
             return (Problem.of("", "too_costly", expected),)
         if validator.is_valid(value):
             return ()
-        work = self._bound.of_findings(value, affordable(FINDINGS_NS_MAX))
+        work = self._bound.cost_of_findings(value, affordable(FINDINGS_NS_MAX))
         spend(work)
         if work > FINDINGS_NS_MAX:
             expected = "a value that satisfies the schema; it is too large to say where it does not"

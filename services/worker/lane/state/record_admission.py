@@ -72,7 +72,7 @@ def _queue(lane_state: LaneState, arrival: Arrival, admitted: Admitted, now: dat
     above = queue.children.parent_of(lane_request)
     if above and above.cancelled:
         queue.cancel(lane_request, above.cancelled)
-    lane_state.observer.taken(lane_request)
+    lane_state.observer.admitted(lane_request)
 
 
 def _as_child(lane_state: LaneState, admitted: Admitted) -> Admitted:

@@ -18,7 +18,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     code_in,
     json_in,
     name_in,
-    of_status,
+    parse_status,
     retry_after_s,
     tokens_in,
     tokens_sum,
@@ -107,7 +107,7 @@ def parse_error(
     for phrase, code in _PROFILE_WORDS.items():
         if status == 400 and phrase in words:
             return Rejected("profile", status, code)
-    return of_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
+    return parse_status(status, codes, retry_after_s(headers, now), _PROFILE_CODES)
 
 
 def _refused(details: Any, facts: CallFacts) -> Refused:
@@ -176,8 +176,8 @@ class AnthropicApi:
     connection: Connection
     prompt_cache: bool = False
     name: ClassVar[str] = "anthropic"
-    read = staticmethod(parse_response)
-    read_error = staticmethod(parse_error)
+    parse_response = staticmethod(parse_response)
+    parse_error = staticmethod(parse_error)
 
     @property
     def base_url(self) -> str:
@@ -214,18 +214,18 @@ class AnthropicApi:
 
     def _problem(self) -> Question:
         at_anthropic = self.base_url == ANTHROPIC_BASE_URL
-        if problem := preflight.of_key(self.connection.api_key, needed=at_anthropic):
+        if problem := preflight.check_key(self.connection.api_key, needed=at_anthropic):
             return NotReady(problem)
         model = HttpRequest("GET", "/v1/models/" + quote(self.connection.model, safe=""))
         return (
-            yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)
+            yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )
 
     def _judged(self, model: Any) -> str | None:
         name, needs_schemas = self.connection.model, self.connection.native
         match model:
             case {"capabilities": {"structured_outputs": {"supported": False}}} if needs_schemas:
-                return preflight.of_capability(name)
+                return preflight.check_capability(name)
             case {"lifecycle": "retired"}:
                 return f"the model {name!r} is retired: set `model` to a newer one"
             case {**_unknown}:
@@ -237,7 +237,7 @@ class AnthropicApi:
         known = preflight.models_in(listing)
         if not known or self.connection.model in known:
             return None
-        return preflight.of_model(self.connection.model, known, self.base_url)
+        return preflight.check_model(self.connection.model, known, self.base_url)
 
 
 def _message(turn: Turn) -> "MessageParam":

@@ -61,11 +61,13 @@ class Api(Protocol):
         """The one request that asks the model."""
         ...
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes, limit: int, /) -> Reply:
+    def parse_response(
+        self, status: int, headers: Mapping[str, str], body: bytes, limit: int, /
+    ) -> Reply:
         """Read a 2xx; `limit` is the output limit in tokens that was asked for."""
         ...
 
-    def read_error(
+    def parse_error(
         self, status: int, headers: Mapping[str, str], body: bytes, now: datetime, /
     ) -> Reply:
         """Read any other status; `now` is what a date in `Retry-After` counts from at need."""

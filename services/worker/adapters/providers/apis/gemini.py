@@ -18,7 +18,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     code_in,
     json_in,
     name_in,
-    of_status,
+    parse_status,
     retry_after_s,
     tokens_in,
     tokens_sum,
@@ -100,7 +100,9 @@ def parse_error(
     if status == 429 and any(map(_is_for_long, _violations(details))):
         return Rejected("profile", status, codes[0] if codes else None)
     told_s = retry_after_s(headers, now)
-    return of_status(status, codes, _delay_s(details) if told_s is None else told_s, _PROFILE_CODES)
+    return parse_status(
+        status, codes, _delay_s(details) if told_s is None else told_s, _PROFILE_CODES
+    )
 
 
 def _finished(
@@ -210,8 +212,8 @@ class GeminiApi:
     connection: Connection
     thinking_budget: int | None = None
     name: ClassVar[str] = "gemini"
-    read = staticmethod(parse_response)
-    read_error = staticmethod(parse_error)
+    parse_response = staticmethod(parse_response)
+    parse_error = staticmethod(parse_error)
 
     @property
     def base_url(self) -> str:
@@ -254,13 +256,13 @@ class GeminiApi:
     def _problem(self) -> Question:
         connection = self.connection
         at_google = self.base_url == GEMINI_BASE_URL
-        if problem := preflight.of_key(connection.api_key, needed=at_google):
+        if problem := preflight.check_key(connection.api_key, needed=at_google):
             return NotReady(problem)
         if connection.native and WITHOUT_SCHEMAS.match(connection.model):
-            return NotReady(preflight.of_capability(connection.model))
+            return NotReady(preflight.check_capability(connection.model))
         model = HttpRequest("GET", self._model_path)
         return (
-            yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)
+            yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )
 
     def _judged(self, model: Any) -> str | None:
@@ -278,7 +280,7 @@ class GeminiApi:
         known = {name.removeprefix("models/") for name in listed}
         if not known or self.connection.model.removeprefix("models/") in known:
             return None
-        return preflight.of_model(self.connection.model, known, self.base_url)
+        return preflight.check_model(self.connection.model, known, self.base_url)
 
 
 def _content(role: str, text: str) -> dict[str, Any]:

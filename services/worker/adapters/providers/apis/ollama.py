@@ -18,7 +18,7 @@ from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     json_in,
     name_in,
-    of_status,
+    parse_status,
     retry_after_s,
     tokens_in,
 )
@@ -81,7 +81,7 @@ def parse_error(
     code = _profile_code(_words(body))
     if code is not None:
         return Rejected("profile", status, code)
-    return of_status(status, (), retry_after_s(headers, now), ())
+    return parse_status(status, (), retry_after_s(headers, now), ())
 
 
 def _profile_code(words: str) -> str | None:
@@ -108,8 +108,8 @@ class OllamaApi:
     context_tokens: int | None = None
     think: bool | None = None
     name: ClassVar[str] = "ollama"
-    read = staticmethod(parse_response)
-    read_error = staticmethod(parse_error)
+    parse_response = staticmethod(parse_response)
+    parse_error = staticmethod(parse_error)
 
     @property
     def base_url(self) -> str:
@@ -138,7 +138,7 @@ class OllamaApi:
 
     def preflight(self) -> Preflight:
         """Asks what model and server can do."""
-        if fault := preflight.of_key(self.connection.api_key, needed=False):
+        if fault := preflight.check_key(self.connection.api_key, needed=False):
             return NotReady(fault)
         problem = yield from self._model_problem()
         problem = problem or (yield from self._version_problem())
@@ -147,7 +147,7 @@ class OllamaApi:
     def _model_problem(self) -> Question:
         model = HttpRequest("POST", "/api/show", {"model": self.connection.model})
         return (
-            yield from preflight.of_one_model(self, model, LISTING, self._judged, self._unknown)
+            yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )
 
     def _judged(self, model: Any) -> str | None:

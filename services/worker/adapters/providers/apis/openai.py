@@ -49,7 +49,7 @@ class OpenAIApi:
     output_limit_field: OutputLimitField | None = None
     api: Literal["chat", "responses"] = "chat"
     name: ClassVar[str] = "openai"
-    read_error = staticmethod(openai_replies.parse_error)
+    parse_error = staticmethod(openai_replies.parse_error)
 
     @property
     def base_url(self) -> str:
@@ -65,7 +65,9 @@ class OpenAIApi:
             return HttpRequest("POST", "/responses", self._responses_body(prompt))
         return HttpRequest("POST", "/chat/completions", self._chat_body(prompt))
 
-    def read(self, status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
+    def parse_response(
+        self, status: int, headers: Mapping[str, str], body: bytes, limit: int
+    ) -> Reply:
         if self.api == "responses":
             return openai_responses.parse_response(status, headers, body, limit)
         return openai_replies.parse_response(status, headers, body, limit)
@@ -79,7 +81,7 @@ class OpenAIApi:
             problem = yield from self._listing_problem(listing.body)
             software = preflight.software_in(listing.body)
         else:
-            problem, software = preflight.of_listing(listing, self.base_url), None
+            problem, software = preflight.check_listing(listing, self.base_url), None
         return problem or Ready(software)
 
     def _chat_body(self, prompt: Prompt) -> "CompletionCreateParamsNonStreaming":
@@ -126,10 +128,10 @@ class OpenAIApi:
 
     def _problem(self) -> str | None:
         connection = self.connection
-        if problem := preflight.of_key(connection.api_key, needed=self._at_openai):
+        if problem := preflight.check_key(connection.api_key, needed=self._at_openai):
             return problem
         if connection.native and self._at_openai and WITHOUT_SCHEMAS.match(connection.model):
-            return preflight.of_capability(connection.model)
+            return preflight.check_capability(connection.model)
         return None
 
     def _listing_problem(self, listing: bytes) -> Question:
@@ -143,7 +145,7 @@ class OpenAIApi:
         found = yield HttpRequest("GET", "/models/" + quote(model, safe=""))
         if isinstance(found, HttpResponse):
             return None
-        return NotReady(preflight.of_model(model, known, self.base_url))
+        return NotReady(preflight.check_model(model, known, self.base_url))
 
 
 def _message(turn: Turn) -> "ChatCompletionMessageParam":

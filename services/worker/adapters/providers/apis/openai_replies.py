@@ -14,7 +14,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     code_in,
     json_in,
     name_in,
-    of_status,
+    parse_status,
     retry_after_s,
     tokens_in,
 )
@@ -96,7 +96,7 @@ def parse_error(
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and _message(body).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
-    return of_status(status, codes, retry_after_s(headers, now), PROFILE_CODES)
+    return parse_status(status, codes, retry_after_s(headers, now), PROFILE_CODES)
 
 
 def _finished(

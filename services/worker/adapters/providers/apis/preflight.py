@@ -21,7 +21,7 @@ from services.worker.ports.provider import NotReady, Unhealthy
 MODELS_SHOWN_MAX = 10
 
 
-def of_key(api_key: str | None, *, needed: bool) -> str | None:
+def check_key(api_key: str | None, *, needed: bool) -> str | None:
     """What is wrong with the key before anyone is asked."""
     if api_key is None:
         return "there is no key: set the variable that `api_key_env` names" if needed else None
@@ -30,7 +30,7 @@ def of_key(api_key: str | None, *, needed: bool) -> str | None:
     return None
 
 
-def of_one_model(
+def check_one_model(
     api: Api,
     model: HttpRequest,
     models: HttpRequest,
@@ -45,18 +45,18 @@ def of_one_model(
     if isinstance(found, HttpResponse):
         return _not_ready(judge(json_in(found.body)))
     if not (isinstance(found, Rejected) and found.status == 404 and api.connection.check_model):
-        return of_listing(found, api.base_url)
+        return check_listing(found, api.base_url)
     listing = yield models
     if isinstance(listing, HttpResponse):
         return _not_ready(unknown(listing.body))
-    return of_listing(listing, api.base_url)
+    return check_listing(listing, api.base_url)
 
 
 def _not_ready(remedy: str | None) -> NotReady | None:
     return None if remedy is None else NotReady(remedy)
 
 
-def of_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
+def check_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
     """Why asking for models failed, if that says that calls would fail as well; else None."""
     match reply:
         case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
@@ -81,7 +81,7 @@ def of_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
             assert_never(reply)
 
 
-def of_model(model: str, known: AbstractSet[str], url: str) -> str:
+def check_model(model: str, known: AbstractSet[str], url: str) -> str:
     """The remedy where `model` is none of the models that the server has."""
     shown = ", ".join(sorted(known)[:MODELS_SHOWN_MAX])
     more = len(known) - MODELS_SHOWN_MAX
@@ -109,7 +109,7 @@ def software_in(body: bytes) -> str | None:
             return None
 
 
-def of_capability(model: str) -> str:
+def check_capability(model: str) -> str:
     """The remedy where the model writes JSON only when it likes to."""
     return (
         f"the model {model!r} has no native structured output: set `model` to one that has it, "

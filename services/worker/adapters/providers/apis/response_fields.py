@@ -59,7 +59,7 @@ def cached_in(details: Any) -> int | None:
     return tokens_in(details.get("cached_tokens")) or None if isinstance(details, dict) else None
 
 
-def of_status(
+def parse_status(
     status: int, codes: Sequence[str], wait_s: float | None, profile_codes: Collection[str]
 ) -> Reply:
     """What a status that is no 2xx says.

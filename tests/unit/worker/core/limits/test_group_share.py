@@ -35,8 +35,10 @@ def test_rates_add_up_to_the_whole(drawn: tuple[int, list[GroupShare]], per_minu
     exact = [Fraction(per_minute * len(share.lanes), partitions) for share in shares]
 
     assert sum(exact) == per_minute
-    assert [share.of_rate(per_minute) for share in shares] == pytest.approx(list(map(float, exact)))
-    assert all(share.of_rate(per_minute) > 0 for share in shares)
+    assert [share.rate_part(per_minute) for share in shares] == pytest.approx(
+        list(map(float, exact))
+    )
+    assert all(share.rate_part(per_minute) > 0 for share in shares)
 
 
 @settings(deadline=None)
@@ -45,7 +47,7 @@ def test_slots_add_up_to_the_whole_but_for_the_one_that_each_worker_has(
     drawn: tuple[int, list[GroupShare]], most: int
 ) -> None:
     partitions, shares = drawn
-    slots = [share.of_slots(most) for share in shares]
+    slots = [share.slots_part(most) for share in shares]
 
     assert all(own >= 1 for own in slots)
     if most >= partitions:
@@ -59,11 +61,11 @@ def test_slots_add_up_to_the_whole_but_for_the_one_that_each_worker_has(
 def test_one_worker_alone_has_everything(partitions: int, limit: int) -> None:
     share = GroupShare.of(range(partitions), partitions)
 
-    assert (share.of_rate(limit), share.of_slots(limit)) == (limit, limit)
+    assert (share.rate_part(limit), share.slots_part(limit)) == (limit, limit)
 
 
 def test_equal_lanes_have_equal_slots_to_one() -> None:
-    each = [GroupShare.of([n], PARTITIONS).of_slots(100) for n in range(PARTITIONS)]
+    each = [GroupShare.of([n], PARTITIONS).slots_part(100) for n in range(PARTITIONS)]
 
     assert (sum(each), max(each) - min(each)) == (100, 1)
 
@@ -71,10 +73,10 @@ def test_equal_lanes_have_equal_slots_to_one() -> None:
 def test_a_limit_below_the_number_of_lanes_keeps_no_worker_from_its_work() -> None:
     """10 over 12 lanes in 12 workers."""
     shares = [GroupShare.of([n], PARTITIONS) for n in range(PARTITIONS)]
-    bucket = TokenBucket(shares[0].of_rate(10))
+    bucket = TokenBucket(shares[0].rate_part(10))
     bucket.take(1, 0.0)
 
-    assert [share.of_slots(10) for share in shares] == [1] * PARTITIONS
+    assert [share.slots_part(10) for share in shares] == [1] * PARTITIONS
     assert bucket.wait_s(1, 0.0) == pytest.approx(MINUTE_S * 12 / 10 / 0.975)
 
 
@@ -95,7 +97,7 @@ def saturated(history: list[tuple[float, Assignment]], end_s: float) -> list[flo
     for (start, assignment), (stop, _) in pairwise(changes):
         buckets = {w: b for w, b in buckets.items() if w in assignment}
         for worker, lanes in assignment.items():
-            rate = GroupShare(lanes, PARTITIONS).of_rate(PER_MINUTE)
+            rate = GroupShare(lanes, PARTITIONS).rate_part(PER_MINUTE)
             buckets.setdefault(worker, TokenBucket(rate)).set_rate(rate, start)
         for step in range(int((stop - start) / STEP_S)):
             now = start + step * STEP_S
