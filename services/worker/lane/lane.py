@@ -10,6 +10,7 @@ from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.backpressure import Backpressure
+from services.worker.lane.cancellable_timeouts import Waits
 from services.worker.lane.context import Context
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
@@ -27,7 +28,6 @@ from services.worker.lane.state.machine import (
 )
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.signals import SignalRecord, apply_signals
-from services.worker.lane.waits import Waits
 from services.worker.ports.kafka import ReadProgress
 from services.worker.ports.lane import LaneLost
 from services.worker.tasks.latest_task import Cancellation

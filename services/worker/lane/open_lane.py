@@ -9,12 +9,12 @@ from functools import partial
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
 from services.worker.core.request.lane_request import LaneRequest
+from services.worker.lane.cancellable_timeouts import Waits
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.records import LaneWrite
 from services.worker.lane.state.signals import overdue
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
-from services.worker.lane.waits import Waits
 
 PACK_EVERY_S = 1.0  # a step takes up to 0.1 s of a core
 ENDED_PER_PASS = 64  # a workflow may have thousands of requests, all cancelled at once

@@ -12,7 +12,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 from answerbus.client.bounded import bounded
 from answerbus.client.diagnosis import describe_error
 from services.worker.adapters.kafka.read_monitor import ReadMonitor, TopicMissing
-from services.worker.core.waits import PartitionPosition
+from services.worker.core.read_latency import PartitionPosition
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.state.machine import State
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from aiokafka.errors import ConsumerStoppedError
 
 from answerbus.client.diagnosis import describe_error
-from services.worker.core.waits import PartitionPosition, Unread, Waits
+from services.worker.core.read_latency import PartitionPosition, Unread, Waits
 
 
 class TopicMissing(Exception):

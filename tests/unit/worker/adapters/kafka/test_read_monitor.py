@@ -18,7 +18,7 @@ from aiokafka.errors import (
 from answerbus.client.diagnosis import describe_error
 from services.worker.adapters.kafka.consumer_renewal import AGAIN_MAX_S, LOOK_EVERY_S
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
-from services.worker.core.waits import PartitionPosition
+from services.worker.core.read_latency import PartitionPosition
 from services.worker.ports.lane import LaneLost
 from tests.unit.worker.adapters.kafka.polling import (
     SESSION_S,
