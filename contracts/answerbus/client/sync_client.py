@@ -95,6 +95,54 @@ class SyncClient:
     ) -> None:
         self.close()
 
+    @overload
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        dead_letters: Literal[False] = False,
+        children: bool = False,
+        **consumer: Any,
+    ) -> SyncSubscription[AnswerT]: ...
+
+    @overload
+    def subscribe(
+        self,
+        *,
+        response_model: TypeForm[AnswerT],
+        group_id: str,
+        refusals: bool = True,
+        dead_letters: bool,
+        children: bool = False,
+        **consumer: Any,
+    ) -> SyncSubscription[AnswerT, DeadLetter]: ...
+
+    def subscribe(
+        self, *, response_model: TypeForm[Any], group_id: str, **more: Any
+    ) -> SyncSubscription[Any, Any]:
+        """See `Client.subscribe`."""
+        return SyncSubscription(
+            self._client.subscribe(response_model=response_model, group_id=group_id, **more),
+            self._thread,
+        )
+
+    def follow(
+        self,
+        request_id: str,
+        workflow_id: str,
+        *,
+        after: str | None = None,
+        since: datetime | None = None,
+    ) -> Iterator[Followed]:
+        """See `Client.follow`."""
+        events = self._client.follow(request_id, workflow_id, after=after, since=since)
+        while (followed := self._thread.call(_next(events))) is not None:
+            yield followed
+
+    # Written from client.py by infra/sync_client.py: begin.
+
     def ask(
         self,
         instructions: str,
@@ -182,52 +230,6 @@ class SyncClient:
             )
         )
 
-    @overload
-    def subscribe(
-        self,
-        *,
-        response_model: TypeForm[AnswerT],
-        group_id: str,
-        refusals: bool = True,
-        dead_letters: Literal[False] = False,
-        children: bool = False,
-        **consumer: Any,
-    ) -> SyncSubscription[AnswerT]: ...
-
-    @overload
-    def subscribe(
-        self,
-        *,
-        response_model: TypeForm[AnswerT],
-        group_id: str,
-        refusals: bool = True,
-        dead_letters: bool,
-        children: bool = False,
-        **consumer: Any,
-    ) -> SyncSubscription[AnswerT, DeadLetter]: ...
-
-    def subscribe(
-        self, *, response_model: TypeForm[Any], group_id: str, **more: Any
-    ) -> SyncSubscription[Any, Any]:
-        """See `Client.subscribe`."""
-        return SyncSubscription(
-            self._client.subscribe(response_model=response_model, group_id=group_id, **more),
-            self._thread,
-        )
-
-    def follow(
-        self,
-        request_id: str,
-        workflow_id: str,
-        *,
-        after: str | None = None,
-        since: datetime | None = None,
-    ) -> Iterator[Followed]:
-        """See `Client.follow`."""
-        events = self._client.follow(request_id, workflow_id, after=after, since=since)
-        while (followed := self._thread.call(_next(events))) is not None:
-            yield followed
-
     def position(self, workflow_id: str) -> str:
         """See `Client.position`."""
         return self._thread.call(self._client.position(workflow_id))
@@ -255,6 +257,8 @@ class SyncClient:
     ) -> ControlApplied | None:
         """See `Client.effect_of`."""
         return self._thread.call(self._client.effect_of(published, timeout_s=timeout_s))
+
+    # End of what is written.
 
     def _with_progress(
         self,
