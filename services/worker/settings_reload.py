@@ -125,7 +125,7 @@ class LiveSettings:
     """The settings in force, and all that is made of them.
 
     `own` gives this process its part of them. Calls under way end with the backend that they began
-    with; requests that wait are planned anew; open runs keep the agents that they began with.
+    with; requests that wait are planned again; open runs keep the agents that they began with.
     """
 
     def __init__(

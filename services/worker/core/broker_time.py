@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 DRIFT = 0.0005  # seconds a second: more than clocks drift, and as fast as NTP moves one
-RESOLUTION_S = 0.001  # the broker tells whole milliseconds
+RESOLUTION_S = 0.001  # the broker's time has whole milliseconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ ALWAYS = "localhost"
 def is_meant(host: str | None, names: Iterable[str]) -> bool:
     """Whether `Host` is an address, `localhost` or one of `names`; `*.x` stands for all below x.
 
-    No browser leaves `Host` out, so that who does is no page.
+    No browser leaves `Host` out, so a client that does is not a web page.
     """
     if host is None:
         return True

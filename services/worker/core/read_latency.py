@@ -77,7 +77,7 @@ class Waits:
         self.unread = unread
 
     def mark_silent(self, causes: Mapping[int, str | None], began: float, now: float) -> None:
-        """Partitions of which Kafka said nothing when it was asked; of all others it did."""
+        """Partitions without an answer from Kafka; it answered for all others."""
         self.unread = {
             number: it if number in causes else self._without_stall(number, it, now)
             for number, it in self.unread.items()

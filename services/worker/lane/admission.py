@@ -171,7 +171,7 @@ class LaneAdmission:
             return Unanswerable(plan)
         backend = lane.context.planner.backend_of(plan)
         if backend is None:
-            return Later(AGAIN_AT_ONCE_S)  # and plan anew
+            return Later(AGAIN_AT_ONCE_S)  # and plan again
         lease = CallLease(backend.limiter, lane.context.slots)
         isolation = crash_precautions.isolation_lease(lane, lane_request)
         self._leases = lease, isolation

@@ -53,7 +53,7 @@ class Wakeup:
             asyncio.get_running_loop().call_soon(self._pump_now)
 
     def after(self, delay_s: float) -> None:
-        """Unless the alarm goes off sooner: what it looks after is asked for anew then."""
+        """Unless the alarm goes off sooner: what it looks after is asked for again then."""
         loop = asyncio.get_running_loop()
         due_at = loop.time() + delay_s
         if self._alarm:
@@ -80,7 +80,7 @@ class Wakeup:
 class Lane:
     """What is alive while a worker owns a partition.
 
-    `handle` does the work of one request; `on_loss` is told to start over. `trial` are the suspects
+    `handle` does the work of one request; `on_loss` starts it over. `trial` are the suspects
     that are tried just now, `errors` what bugs were found at since the lane was last opened.
     """
 
@@ -122,7 +122,7 @@ class Lane:
 
     @property
     def leaving(self) -> bool:
-        """Whether nothing will be spent here again, unless it is opened anew."""
+        """Whether nothing will be spent here again, unless it is opened again."""
         return self.state in LEAVING
 
     @property

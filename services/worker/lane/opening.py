@@ -122,7 +122,7 @@ class RecoveredState:
                 self.lanes.take(record.offset, value, event)
                 self.ledger.lane = event
             case RetryRequest():
-                # Inserted anew, so that the order is that of the last word on each.
+                # Inserted again, so that the order is that of the last word on each.
                 self.retries.pop(record.key or b"", None)
                 size = len(value)
                 self.retries[record.key or b""] = request_from_retry(

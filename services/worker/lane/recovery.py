@@ -32,7 +32,7 @@ from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.lane.state.watermark import Watermark
 from services.worker.ports.kafka import Intake, PastCut, Shard
 
-MEASURINGS_MAX = 3  # a broker that is slow tells its time vaguely, one of before not at all
+MEASURINGS_MAX = 3  # a slow broker's time is vague, an old broker gives none
 STABLE_S = 60.0  # a lane that has lasted this long does not crash for what it holds
 TRIALS_AFTER_S = 5.0  # of work for all the others, before a suspect may end it again
 
@@ -153,7 +153,7 @@ async def _fenced(
     offset = max(offset, inherited)
     if prove:
         # Not before the fence: what a transaction that is not decided yet says of the offset would
-        # be overwritten by an older one, and no ledger tells that its records were forwarded.
+        # be overwritten by an older one, and no ledger shows that its records were forwarded.
         await intake.prove(offset)
     lane.offset_gaps.report(offset, earliest, earliest)
     lane_state.watermark = Watermark(max(offset, earliest))
@@ -197,7 +197,7 @@ async def _inherited(lane: Lane, before: LaneRecord | None) -> int:
 
 
 async def _measure(lane: Lane, recovered: opening.RecoveredState, outbox: Outbox) -> None:
-    """Hear the broker's time before anything is written down by it: an acknowledgement tells it.
+    """Get the broker's time from an acknowledgement before anything is written by it.
 
     What is written is the lane's record as it was, or as it becomes.
     """

@@ -78,7 +78,7 @@ class ProfileLimiter:
         return self.check_fault is not None or self.server.away_since is not None
 
     def checked(self, readiness: Readiness) -> None:
-        """Learn from a check, which is no call."""
+        """Learn from a check without a call."""
         match readiness:
             case Ready():
                 self.check_fault = None

@@ -13,7 +13,7 @@ class Clock(Protocol):
 
 
 class MeasuredClock(Clock, Protocol):
-    """A clock that keeps the broker's time, from what the broker tells of it."""
+    """A clock that keeps the broker's time, from the times that the broker gives."""
 
     @property
     def is_measured(self) -> bool:

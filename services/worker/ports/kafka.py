@@ -96,10 +96,10 @@ class ReadProgress:
 
 
 class PastCut(Exception):
-    """What was read of the private topics is good for nothing, and has to be read anew.
+    """What was read of the private topics is invalid, and has to be read again.
 
-    They end before it, since they were made anew or cut; or it is so old that what takes some of it
-    back may be gone.
+    They are shorter than it, since they were created again or cut; or it is so old that records
+    which take some of it back may be gone.
     """
 
 

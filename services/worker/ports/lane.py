@@ -93,7 +93,7 @@ class RequestTask(Protocol):
         ...
 
     async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
-        """Publish the outcome of the call; None if that must be decided anew.
+        """Publish the outcome of the call; None if that must be decided again.
 
         Gives what was published: a dead letter, if no record can hold the outcome.
         """

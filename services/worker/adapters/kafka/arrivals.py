@@ -56,7 +56,7 @@ def _place(record: Record) -> Origin:
 
 
 def _decoded(record: Record, headers: Headers) -> ReceivedRequest | Undecodable:
-    """Of a record that cannot be read, the ids at least, so that who waits for it is told."""
+    """The ids of a record that cannot be read, so that whoever waits for it is informed."""
     if not isinstance(record, Unreadable):
         return decode_request(record.value, headers)
     if not record.has_value:

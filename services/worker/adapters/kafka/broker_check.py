@@ -80,7 +80,7 @@ def _missing(settings: KafkaSettings, topic: str) -> str:
 
 
 def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: int) -> None:
-    """A record that its topic never takes would keep its lane shut for good; the rest is told."""
+    """Blocks the start for what would block a lane for good; reports the rest."""
     steps = plan(found, partitions)
     for step in steps if isinstance(steps, tuple) else ():
         if not isinstance(step, Change):

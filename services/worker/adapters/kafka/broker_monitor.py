@@ -57,7 +57,7 @@ class BrokerMonitor:
         admin = AIOKafkaAdminClient(**client_options(self._settings))
         try:
             brokers = await bounded(_brokers(admin), START_TIMEOUT_S)
-        except Exception:  # what is wrong with the answer is told elsewhere
+        except Exception:  # other checks report what is wrong with the answer
             return []
         finally:
             await close(admin.close())

@@ -18,7 +18,7 @@ from services.worker.tasks.rounds import rounds
 
 ASKS = 3  # the first includes the connecting
 ASK_TIMEOUT_S = 10.0
-ASK_EVERY_S = 60.0  # unless a commit has told the time meanwhile
+ASK_EVERY_S = 60.0  # unless a commit has shown the time meanwhile
 LOOK_EVERY_S = 5.0
 
 _log = logging.getLogger(__name__)
@@ -53,12 +53,12 @@ async def watch_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
 
 
 async def _ask(settings: KafkaSettings, clock: BrokerClock) -> None:
-    """Let the controller tell its time, where it does."""
+    """Ask the controller for its time, if it shows it."""
     bus = bus_of(settings)
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
     try:
         await bounded(_measure(client, clock), ASK_TIMEOUT_S)
-    except (KafkaError, OSError) as error:  # of which a time-out is one
+    except (KafkaError, OSError) as error:  # a time-out is one
         _log.debug("the cluster was not asked for its time: %s", type(error).__name__)
     finally:
         await close(client.close())

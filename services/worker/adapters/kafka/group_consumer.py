@@ -1,4 +1,4 @@
-"""The worker's consumer in its group: made anew at each start, with watched polls."""
+"""The worker's consumer in its group: created at each start, with watched polls."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -34,7 +34,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
         new_lane_lifecycle: Callable[[int], Lifecycle],
         share_out: Callable[[Collection[int]], None] = lambda _: None,
     ) -> None:
-        """`share_out` is told which partitions are this worker's, at each assignment."""
+        """`share_out` is called with this worker's partitions at each assignment."""
         self.lifecycles: dict[int, Lifecycle] = {}
         self.assigned_at = float("-inf")  # loop time
         self._assignments: deque[float] = deque(maxlen=RESTLESS_COUNT)

@@ -70,7 +70,7 @@ async def ends_of(
     apart: Collection[int],
     limit_s: float,
 ) -> Ends:
-    """Ask for all together, and for each alone that is in `apart` or was not told."""
+    """Ask for all together, and for each alone that is in `apart` or had no answer."""
     together = [place for place in places if place.partition not in apart]
     alone = [[place] for place in places if place.partition in apart]
     is_shared = len(together) > 1
@@ -138,7 +138,7 @@ def _note(
 
 
 class TopicRecreated(Exception):
-    """The requests topic has fewer records than its lane has read: it was deleted and made anew."""
+    """The requests topic is shorter than what its lane has read: it was created again."""
 
 
 async def check_positions(
@@ -181,7 +181,7 @@ async def check_positions(
 async def _why_silent(
     consumer: EndsConsumer, topic: str, silent: Sequence[TopicPartition], ends: Ends
 ) -> BaseException | None:
-    """Why nothing was told; None where Kafka is there and says that a partition has no leader."""
+    """Why there was no answer; None where Kafka says that a partition has no leader."""
     try:
         known = await bounded(consumer.topics(), TIMEOUT_S)
     except (KafkaError, TimeoutError):

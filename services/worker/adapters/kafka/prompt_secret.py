@@ -28,7 +28,7 @@ async def prompt_secret(settings: Settings) -> bytes:
 
 
 async def _cluster_id(settings: KafkaSettings) -> str:
-    """Empty for a broker that tells none. Raises SetUpError."""
+    """Empty for a broker that has none. Raises SetUpError."""
     bus = bus_of(settings)
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     try:

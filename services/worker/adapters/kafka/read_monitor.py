@@ -72,12 +72,12 @@ class ReadMonitor:
         self._waits.look(places, _now())
 
     def mark_silent(self, causes: Mapping[int, str | None], began: float) -> None:
-        """Note of which partitions Kafka did not say where they end, asked at `began`; and why."""
+        """Record the partitions whose end Kafka did not give, asked at `began`, and why."""
         self._waits.mark_silent(causes, began, _now())
 
     @property
     def apart(self) -> Collection[int]:
-        """The partitions of which Kafka did not say where they end, though it did of others."""
+        """The partitions whose end Kafka did not give, though it gave others."""
         return {number for number, silence in self._waits.silent.items() if silence.cause}
 
     def unread_s(self, partition: int) -> float:
@@ -119,7 +119,7 @@ class ReadMonitor:
         return None
 
     def forget(self) -> None:
-        """There is a new consumer, of which nothing is known yet."""
+        """There is a new consumer; nothing is known of it yet."""
         self.error = self.failing_since = None
         self.polled_at = _now()
         self._waits.forgive()

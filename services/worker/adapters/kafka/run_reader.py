@@ -37,7 +37,7 @@ ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
 SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS)
 BATCH_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
-BATCH_RECORDS_MAX = 50  # of any size: so many take some milliseconds, and then others have a turn
+BATCH_RECORDS_MAX = 50  # of any size: these take some milliseconds, and then others have a turn
 
 _log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class RunReader:
         self._batches = SignalBatches()
 
     async def run(self) -> None:
-        """Read for ever; what fails is begun anew, where each lane has come to."""
+        """Read for ever; after a failure, start again from the position of each lane."""
         while True:
             consumer = self._new_consumer()
             try:
@@ -214,7 +214,7 @@ class RunReader:
         return {number: life.lane for number, life in self._lifecycles().items()}
 
     async def _follow_lanes(self, consumer: RunConsumer) -> None:
-        """Read for those that are open now; one that was opened again says anew where it stands."""
+        """Read for the lanes that are open now; a reopened lane gives its position again."""
         is_open = {n: lane.open for n, lane in self._lanes().items() if lane.state is State.OPEN}
         wanted = {number: opened for number, opened in is_open.items() if opened}
         if wanted.keys() == self._served.keys() and all(
@@ -246,7 +246,7 @@ class RunReader:
             position = open_lanes[place.partition].lane_state.own_record.position_in(
                 self._topics[place.topic]
             )
-            # A topic that was made anew ends before that.
+            # A topic that was created again ends before that.
             is_there = firsts[place] <= position <= ends[place]
             self._next[place] = position if is_there else firsts[place]
             self._ends[place] = ends[place]

@@ -69,7 +69,7 @@ class ReadWatchdog:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Where a shard lives; `private` are the topics that tell of its past."""
+    """Where a shard lives; `private` are the topics with its past."""
 
     prefix: str
     group_id: str
@@ -91,7 +91,7 @@ class KafkaShard:
         unavailable: UnavailableToolsets | None = None,
         on_closed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`unavailable` is told of the topics of toolsets that cannot be written."""
+        """`unavailable` records the toolsets whose topics cannot be written."""
         self._names, self._on_closed = names, on_closed
         self._clock = clock
         self._tool_topics = ToolTopics(names.prefix, clock, unavailable or UnavailableToolsets())
@@ -215,7 +215,7 @@ class KafkaShard:
         await producer.commit_transaction()
 
     def _note_broker_time(self, acknowledged: RecordMetadata, before_s: float) -> None:
-        """An acknowledgement tells when the record was appended, by the broker's clock."""
+        """An acknowledgement has the append time of the record, by the broker's clock."""
         if acknowledged.timestamp_type == LOG_APPEND_TIME:
             self._clock.set_broker_time(acknowledged.timestamp, before_s, self._clock.steady_s())
 

@@ -139,7 +139,7 @@ Played = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | H
 
 
 class Spread(Part):
-    """Log-normal latencies, drawn anew for each attempt of each request."""
+    """Log-normal latencies, drawn again for each attempt of each request."""
 
     median_s: Seconds
     sigma: Annotated[float, Field(ge=0, le=SIGMA_MAX)]

@@ -102,7 +102,7 @@ def build(
         request_id=request.request_id,
         attempt=FIRST_ATTEMPT,
         system="\n\n".join(part for part in system if part),
-        # What a request tells stays as it is when a retry tells more.
+        # The text of a request stays the same when a retry adds more.
         turns=tuple(alternating([*alternating(turns), *earlier])),
         wire=wire,
         max_output_tokens=output_limit(prior, output_tokens),
@@ -134,7 +134,7 @@ def output_limit(prior: Sequence[Prior], output_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a request tells the model beside its instructions; trusted if there is no `label`."""
+    """What a request gives the model beside its instructions; trusted if there is no `label`."""
 
     text: str
     label: str = ""

@@ -114,7 +114,7 @@ class ClosedIds:
         self._chunks.pop(name, None)
 
     def sort(self) -> None:
-        """Put chunks in their order, once all are read: a move writes some of them anew."""
+        """Put chunks in their order, once all are read: a move writes some of them again."""
         self._chunks = dict(sorted(self._chunks.items(), key=lambda it: _order(it[0])))
 
     def forget(self, now: datetime, committable: int) -> None:

@@ -70,7 +70,7 @@ def place_of(origin: Origin) -> Place:
 
 
 def is_later(place: Place, other: Place) -> bool:
-    """Whether a record came after another; in a topic that was made anew, offsets begin again."""
+    """Whether a record came after another; in a topic that was created again, offsets restart."""
     return place[0] > other[0] or place[1] > other[1]
 
 
@@ -256,7 +256,7 @@ class Ledger:
             self._forgotten += self.accounts.forget(now)
 
     def take_forgotten(self) -> list[str]:
-        """Accounts whose records are to be ended now; one that has been opened anew has its own."""
+        """Accounts whose records are to be ended now; one that was opened again has its own."""
         taken = [self._forgotten.popleft() for _ in range(min(ENDED_MAX, len(self._forgotten)))]
         return [account_id for account_id in taken if account_id not in self.accounts]
 

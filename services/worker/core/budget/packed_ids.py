@@ -12,7 +12,7 @@ from answerbus.partition import murmur2
 from answerbus.private.ledger import KEY_BYTES, OWNER_BYTES, REST_BYTES, ClosedIdsRecord
 
 ID_BYTES = 12  # of the SHA-256 of an id: by chance none of a billion is taken for another
-BODY_BYTES = 8  # of the digest of its body, which tells a copy from a conflict
+BODY_BYTES = 8  # of the digest of its body, which distinguishes a copy from a conflict
 OF_NO_WORKFLOW = b"\xff" * OWNER_BYTES
 _PREFIX = "sha256:"
 _IS_LITTLE = sys.byteorder == "little"

@@ -47,7 +47,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """No answer; `prior` are the attempts of which the dead letter tells."""
+    """No answer; `prior` are the attempts that the dead letter lists."""
 
     prior: tuple[Prior, ...]
     cause: dead_letter.Cause

@@ -93,7 +93,7 @@ def admit(
     """Judge a record. `pending` maps the requests of the lane to the digests of their bodies."""
     handled = ledger.known_place(arrival.place_id)
     if handled and handled.has_body(arrival.digest):
-        return Duplicate()  # the digest: a topic that was made anew has other records there
+        return Duplicate()  # the digest: a topic that was created again has other records there
     received = arrival.decoded
     if arrival.readable and arrival.size_bytes > REQUEST_BYTES_MAX:
         return _unfit(RequestTooLarge(), received)

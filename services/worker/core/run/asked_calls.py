@@ -126,7 +126,7 @@ def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
         case "after_untrusted":
             context = inputs.request.context
             trusts = [fact.trust for fact in context.facts] + [m.trust for m in context.messages]
-            # What a child is told was written by a model, or by a tool.
+            # What a child is given was written by a model, or by a tool.
             is_child = inputs.request.parent is not None
             return is_child or run.has_read_untrusted or "untrusted" in trusts
         case rule:

@@ -168,7 +168,7 @@ def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:
 
 
 def outcome_of(ended: Ended) -> CallOutcome:
-    """What a run is told of its child."""
+    """What a run is shown of its child."""
     match ended:
         case Result():
             return _value(ended.answer)

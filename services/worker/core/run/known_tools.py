@@ -27,7 +27,7 @@ class KnownTools:
     faulty_records: dict[str, str] = field(default_factory=dict)  # likewise; no card came since
     refusals: Counter[str] = field(default_factory=Counter)  # records that were not taken
     accepted: AcceptedTools = field(default_factory=AcceptedTools)
-    stopped: set[str] = field(default_factory=set)  # tools of which no new call may go out
+    stopped: set[str] = field(default_factory=set)  # tools that must not be called
     not_kept: str | None = None  # why what is accepted is known only as long as the worker runs
     _taken: dict[str, ToolsetCard] = field(default_factory=dict)
     _last: dict[str, tuple[ToolsetCard, str | None]] = field(default_factory=dict)  # seen of each

@@ -17,9 +17,9 @@ from services.worker.core.run.run import Run, named
 
 
 def new_run(definition: AgentDefinition, request: Request) -> Run:
-    """What was taken over is told to the model like its own steps, and nothing of it is repeated.
+    """What was taken over is shown to the model like its own steps, and none of it is repeated.
 
-    It is no part of the run's own records, account and counts: those of the run that died have it.
+    It is not in the run's own records, account and counts, but in those of the run that died.
     """
     resumed = request.resumed
     if resumed is None:

@@ -11,7 +11,7 @@ from services.worker.core.run.transcript import (
     transcript,
 )
 
-# The form of a call is told too: some servers enforce a schema without showing it to the model.
+# The form of a call is shown too: some servers enforce a schema without showing it to the model.
 WORK_IN_STEPS = (
     "You work in steps. In each step answer with a list of actions. To learn or do something, call "
     'tools with the action {{"kind": "tool_call", "name": …, "args": …}}: you are given their '
@@ -23,7 +23,7 @@ LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
 
 
 def transcript_of_run(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
-    """What the next step is told of the run, in a prompt of so many tokens at most."""
+    """What the next step is shown of the run, in a prompt of at most so many tokens."""
     end = TEXT_FORM if request.answer_schema.kind == "text" else FINISH_FORM
     if room_tokens is None:
         return transcript(run, end)

@@ -27,7 +27,7 @@ def may_call_tool(run: Run, name: str, inputs: RunInputs) -> bool:
 
 
 def may_cancel(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
-    """Whether the server of a call that was made can be told that it is not wanted any more."""
+    """Whether the server of a call can be sent its cancellation."""
     return _is_available(run, call.asked.tool, inputs)
 
 

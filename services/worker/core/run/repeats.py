@@ -71,7 +71,7 @@ def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:
 
 
 def remark_after(run: Run, step_count: int, end: str, failures_max: int = 0) -> str | None:
-    """What the model is told after so many steps, if it repeats itself and learns nothing by it.
+    """What the model is told after so many repeated steps that learn nothing.
 
     A tool that is asked for the state of something may answer otherwise each time. `failures_max`
     is how often one of the step's calls has failed by then.

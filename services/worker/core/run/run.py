@@ -127,7 +127,7 @@ class Run:
 
     @cached_property
     def described_tools(self) -> tuple[Fact, ...]:
-        """What its model is told of them."""
+        """What its model is shown of them."""
         return described_tools(self.definition)
 
     def calls_of(self, step: RunStepRecord) -> Iterator[ToolCall]:

@@ -43,7 +43,7 @@ CHOOSE_NOW = "Choose now. The proposals are {names}."
 def choosing(
     request: Request, run: Run, candidates: Sequence[Candidate], room_tokens: int | None = None
 ) -> Request:
-    """What the selector is told: the task, what is good, and each proposal as data.
+    """What the selector is shown: the task, what is good, and each proposal as data.
 
     Proposals are shortened to what a prompt of `room_tokens` has room for beside the task.
     """
@@ -74,7 +74,7 @@ def choosing(
 
 
 def _shown(answer: JsonValue, limit: int) -> JsonValue:
-    """A long proposal is told by its beginning, so that each has the same share of the prompt."""
+    """Of a long proposal the beginning is shown, so that each has the same share of the prompt."""
     size = _prompt_bytes(answer)
     if size <= limit:
         return answer

@@ -12,7 +12,7 @@ from services.worker.core.schema.resolved import AcceptedStep, Chosen
 def step_record(
     run: Run, step: AcceptedStep, attempt: int, calls: tuple[AskedCall, ...], inputs: RunInputs
 ) -> RunStepRecord:
-    """What the run keeps of a step, for what is told and asked after it."""
+    """What the run keeps of a step, for the prompts and calls after it."""
     return RunStepRecord(
         workflow_id=inputs.scope,
         request_id=inputs.request.request_id,

@@ -18,7 +18,7 @@ from services.text.digest import text_digest
 
 
 def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
-    """A result that is too large is told by its size, its beginning and its digest."""
+    """A result that is too large is shown as its size, its beginning and its digest."""
     match outcome:
         case ToolOk(value=value):
             text = _json(value)

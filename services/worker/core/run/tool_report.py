@@ -18,7 +18,7 @@ _SEVERAL = 3  # of the problems of a field only some are listed, and then those 
 
 
 def read_report(value: bytes | None) -> Event | Undecodable:
-    """The event, if it is one without what is wrong; a note tells readers of the outcome so.
+    """The event, if it is one without what is wrong; a note says so to readers of the outcome.
 
     The tool has done its work, and may not do it again: a wrong duration is no reason to wait.
     """

@@ -23,7 +23,7 @@ RESULTS_ARE_IN = (
 TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
 FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
 REMARKS_MAX = 64  # of different texts
-KEPT_SHARE = 0.5  # of the limit, once it is reached: so that it is not reached by each step anew
+KEPT_SHARE = 0.5  # of the limit, once it is reached: so that not each step reaches it again
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
 
 
@@ -64,7 +64,7 @@ def transcript(run: Run, end: str = TEXT_FORM, room: PromptRoom | None = None) -
 
 @dataclass(slots=True)
 class _Draft:
-    """What is told so far; `whole` is how results begin that may be shortened, oldest first."""
+    """What is shown so far; `whole` is how results begin that may be shortened, oldest first."""
 
     bytes_max: int
     room: PromptRoom | None
@@ -75,11 +75,11 @@ class _Draft:
     fresh_bytes: int = 0
     _begin: int = 0  # the place of the step's first message
     _counted: int | None = None  # tokens of the prompt that the step answers
-    _per_byte: float = 1 / BYTES_PER_TOKEN  # tokens, of what was told before
-    _freed: int = 0  # bytes of what was told before
+    _per_byte: float = 1 / BYTES_PER_TOKEN  # tokens, of what was shown before
+    _freed: int = 0  # bytes of what was shown before
 
     def begin(self, step: RunStepRecord) -> None:
-        """What was told so far was counted by the provider, if it counts."""
+        """The provider has counted what was shown so far, if it counts."""
         self._begin, self._freed, self._counted = (
             len(self.messages),
             0,

@@ -176,7 +176,7 @@ def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Change | Non
 
 
 def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
-    """The run ends with calls open: each ends, and tool servers are told.
+    """The run ends with calls open: each ends, and tool servers are informed.
 
     What a person was asked for has expired if the deadline is why.
     """

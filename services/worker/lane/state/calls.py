@@ -72,7 +72,7 @@ class Calls:
             del self._timeouts_s[spend]
 
     def keep(self, is_held: Callable[[Spend], bool]) -> None:
-        """Forget the calls of which another process has settled the spend."""
+        """Forget the calls whose spend another process has settled."""
         self._begun = {
             lane_request: spend for lane_request, spend in self._begun.items() if is_held(spend)
         }

@@ -18,9 +18,8 @@ _Key = TypeVar("_Key")
 class FairScheduler:
     """Ready requests, taken round robin over profiles, then over workflows.
 
-    Those that run wait for a place at their profile, for hours if it is away or slow: they must not
-    keep the requests of other profiles from running. Nor must those of one workflow keep others of
-    the same profile: each has a share.
+    Running requests may wait hours for an unavailable profile, and must not block those of other
+    profiles. Nor must one workflow block others of its profile: each has a share.
     """
 
     running_in: Counter[str] = field(default_factory=Counter)  # by workflow
@@ -54,7 +53,7 @@ class FairScheduler:
         workflows.put(request.workflow_id, lane_request, first=first)
 
     def take(self, most: int = sys.maxsize) -> LaneRequest | None:
-        """The next, running, of a profile of which fewer than `most` run."""
+        """The next request, running, of a profile with fewer than `most` running ones."""
         for profile in list(self._ready):
             if self._running_of[profile] < most and (lane_request := self._next_of(profile, most)):
                 return self.run(lane_request)

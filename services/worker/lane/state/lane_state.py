@@ -163,7 +163,7 @@ class LaneState:
         return left - 1 if call and call.is_counted else left
 
     def is_last_attempt(self, lane_request: LaneRequest, now: datetime) -> bool:
-        """Whether it may make this attempt alone: then no result of a tool could be told."""
+        """Whether only this attempt is left: then the model could not be shown a tool's result."""
         account = self.ledger.account(lane_request.request, now)
         return self.queue.children.attempts_now(lane_request, account) - len(account.in_flight) <= 1
 

@@ -131,7 +131,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
     },
     State.HANDING_OVER: {
-        Event.ASSIGNED: to(State.OPENING, Step.OPEN),  # requests whose tasks were ended come anew
+        Event.ASSIGNED: to(State.OPENING, Step.OPEN),  # requests whose tasks were ended come again
         Event.REVOKED: to(State.HANDING_OVER),
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER),
         Event.DRAIN_REQUESTED: to(State.DRAINING_ELSEWHERE, Step.SETTLE_CALLS),
@@ -201,7 +201,7 @@ HAS_PRODUCER = frozenset(
     {State.OPEN, State.SUSPENDED, State.RESUMING, State.HANDING_OVER}
     | {State.DRAINING, State.DRAINING_ELSEWHERE}
 )
-# Nothing is spent here again, unless it is opened anew.
+# Nothing is spent here again, unless it is opened again.
 LEAVING = frozenset({State.HANDING_OVER, State.ABANDONED, State.CLOSED} | DRAINS)
 STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, who asks says how long
     State.OPENING: 600.0,  # one try, beside the time that its predecessor has; what hangs is redone

@@ -24,9 +24,9 @@ class Queue:
 
     A workflow's ordered requests form a chain; only its head may run, also while that waits for a
     retry. Ready requests take turns, so that neither a workflow with thousands of requests nor a
-    profile that is slow or away starves the others. A request whose account has nothing left but
-    what calls in flight may give back waits for that, and with it all others of the account but
-    runs that reserve a minimum: others may wait for these.
+    profile that is slow or away starves the others. A request waits while calls in flight
+    hold its account's remaining budget, and so do the account's other requests, except runs with a
+    reserved minimum.
     `excess` are the requests beyond `workflow_share_max` of their workflow. Children stand outside
     of the chain, in the turn of their run, which does not run while it has some.
     """
@@ -279,7 +279,7 @@ class Queue:
 
     @property
     def profiles(self) -> AbstractSet[str]:
-        """Those of whom some request runs or could."""
+        """Those with a request that runs or could run."""
         return self._scheduler.profiles
 
     def pressing(self, unavailable: Container[str] = ()) -> int:

@@ -136,7 +136,7 @@ def forwarded_record(arrival: Arrival, workflow_id: str, owner: int) -> OutRecor
 
 
 def home_partition(partition: int, partitions: int) -> int:
-    """Where a lane tells of its records: in another's place if its own is beyond those in use."""
+    """The partition for a lane's events, or a fallback if its own is no longer used."""
     return partition % partitions
 
 

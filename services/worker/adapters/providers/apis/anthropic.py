@@ -66,7 +66,7 @@ _PROFILE_CODES = {
     "organization_type_not_supported",
     "parent_organization_required",
 }
-# A 400 of the profile and not of the request; only its words tell.
+# A 400 of the profile and not of the request; only the message shows it.
 _PROFILE_WORDS = {
     "credit balance is too low": "billing_error",
     "does not support output format": NO_STRUCTURED_OUTPUT,

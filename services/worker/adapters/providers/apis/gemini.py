@@ -193,7 +193,7 @@ def _is_for_long(violation: Members) -> bool:
 
 
 def _delay_s(details: Sequence[Members]) -> float | None:
-    """Seconds, as the detail `RetryInfo` tells them."""
+    """The seconds in the detail `RetryInfo`."""
     for detail in details:
         delay = detail.get("retryDelay")
         match = _DELAY.fullmatch(delay) if isinstance(delay, str) else None
