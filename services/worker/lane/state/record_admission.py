@@ -9,7 +9,7 @@ from answerbus.envelope import ReceivedRequest
 from answerbus.private.ledger import ClosedOutcome
 from answerbus.request_key import RequestKey
 from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
-from services.worker.core.request.lane_request import AtOffset, LaneRequest, request_from_arrival
+from services.worker.core.request.lane_request import AtOffset, request_from_arrival
 from services.worker.core.run.children import adopted
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
@@ -89,7 +89,7 @@ def _is_held(lane_state: LaneState, arrival: Arrival) -> bool:
     if not isinstance(arrival.decoded, ReceivedRequest):
         return False
     key = RequestKey.of(arrival.decoded.request)
-    lane_request: LaneRequest | None = lane_state.queue.requests.get(key)
+    lane_request = lane_state.queue.requests.get(key)
     stored = AtOffset(arrival.place.offset)
     return lane_request is not None and lane_request.progress.stored == stored
 
