@@ -5,18 +5,40 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from answerbus import limits
-from answerbus.budget import Usage
+from answerbus.budget import Spent, Usage
 from answerbus.failure import Failure
 from answerbus.outcome import ModelUsed
-from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId, at_most_bytes
+from answerbus.wire import (
+    Count,
+    Digest,
+    Labels,
+    RequestId,
+    Timestamp,
+    Wire,
+    WorkflowId,
+    at_most_bytes,
+)
 
 AttemptOutcome = Literal[
     "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released", "step"
 ]
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+# Members that attempts of earlier versions lack, whose hashes must stay right.
+_WHERE_WRITTEN = Field(exclude_if=_is_empty)
+
+
 class Attempt(Wire):
-    """One committed spend; `hash` covers all other fields, `previous` links the account's chain."""
+    """One committed spend; `hash` covers all other fields, `previous` links the account's chain.
+
+    `usage` is what its provider reported, `charged` what its account was charged: the worst case
+    of what was not reported, nothing where the attempt is not counted. `labels` are those of its
+    request; an attempt that was written off after a crash has none.
+    """
 
     kind: Literal["attempt"] = "attempt"
     event_id: str
@@ -35,6 +57,8 @@ class Attempt(Wire):
     provider_request_id: str | None = None
     stop_reason: str | None = None
     usage: Usage = Usage()
+    charged: Annotated[Spent | None, _WHERE_WRITTEN] = None
+    labels: Annotated[Labels, _WHERE_WRITTEN] = {}
     rationale: Annotated[str, at_most_bytes(limits.RATIONALE_BYTES_MAX)] | None = None
     started_at: Timestamp
     duration_ms: Count | None = None

@@ -36,15 +36,20 @@ def _is_none(value: object) -> bool:
 
 
 OF_RUNS = Field(exclude_if=_is_none)  # plain requests have no such member
+_IF_ANOTHER = Field(exclude_if=_is_none)
 
 
 class ModelUsed(Wire):
-    """Who answered; `model` is what the provider itself named, `dialect` what it was asked in."""
+    """Who answered; `model` is what the provider itself named, `dialect` what it was asked in.
+
+    `asked` is the model of the profile, where the provider gave another name.
+    """
 
     profile: str
     provider: str
     model: str
     dialect: str
+    asked: Annotated[str | None, _IF_ANOTHER] = None
 
 
 class Origin(Wire):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from answerbus.topics import DEAD_LETTERS, RUNS, STEPS, TOPICS
+from services.operators.records.stored import Stored
 from tests.chaos.audit import (
     accounts,
     calls,
@@ -27,7 +28,7 @@ from tests.simulation.agents.history import RunHistory
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
 from tests.simulation.process import CURRENT, run_and_clean_up
-from tests.simulation.provider import POISON
+from tests.simulation.provider import POISON, NotedCall
 from tests.simulation.sides import SIDES, of_side
 from tests.simulation.timeline import START_S, Timeline
 from tests.simulation.worker import PREFIX, simulated_clients
@@ -44,6 +45,7 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     chunks.check,
     trees.check,
 )
+_BY_NAME = {topic.name: topic for topic in TOPICS}
 AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS))
 TYPED_EVERY = 50  # the schemas of all events cost as much time as everything else together
 
@@ -52,7 +54,8 @@ TYPED_EVERY = 50  # the schemas of all events cost as much time as everything el
 class Verdict:
     """What was wrong with one history, and the records that it left behind, also compacted ones.
 
-    `met` are the rows of their tables that its lanes and requests came to.
+    `calls` are those of the journal of the provider, `met` the rows of their tables that its lanes
+    and requests came to.
     """
 
     seed: int
@@ -60,11 +63,28 @@ class Verdict:
     timeline: Timeline
     records: tuple[Record, ...]
     met: frozenset[Pair]
+    calls: tuple[NotedCall, ...]
 
     @property
     def is_fine(self) -> bool:
         """Nothing."""
         return not self.complaints
+
+    def stored(self) -> list[Stored]:
+        """The records of public and private topics, as operators read them."""
+        return [
+            Stored(
+                _BY_NAME[record.topic],
+                record.partition,
+                record.offset,
+                int(record.timestamp.timestamp() * 1000),
+                record.key,
+                record.value,
+                record.headers,
+            )
+            for record in self.records
+            if record.topic in _BY_NAME
+        ]
 
 
 class _Ear(logging.Handler):
@@ -119,7 +139,12 @@ def _judged(history: History) -> Verdict:
         logger.propagate = before[0]
     complaints += [*history.boundary.complaints, *ear.bugs, *errors]
     return Verdict(
-        history.seed, tuple(complaints), history.timeline, _records(history), frozenset(met)
+        history.seed,
+        tuple(complaints),
+        history.timeline,
+        _records(history),
+        frozenset(met),
+        tuple(history.provider.noted),
     )
 
 

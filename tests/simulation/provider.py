@@ -21,6 +21,7 @@ from services.worker.core.attempt.reply import (
     TimedOut,
     Truncated,
     Unavailable,
+    facts_of,
 )
 from services.worker.ports.provider import NotReady, Ready
 from tests.chaos.audit.history import Call
@@ -29,6 +30,7 @@ from tests.simulation.sides import side_of
 from tests.simulation.timeline import Timeline
 from tests.unit.worker.lane.virtual import VirtualClock
 
+NOTHING_REPORTED = Usage()
 FACTS = CallFacts(usage=Usage(input_tokens=10, output_tokens=5))
 GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"
 FAILURES: tuple[Reply, ...] = (
@@ -63,7 +65,7 @@ REPLY_NAMES = {
 
 
 @dataclass(slots=True)
-class _Noted:
+class NotedCall:
     """A call in the journal, as it comes to be known."""
 
     workflow_id: str
@@ -74,6 +76,7 @@ class _Noted:
     ended: datetime | None = None
     reply: str | None = None
     ran: bool | None = None
+    usage: Usage = NOTHING_REPORTED
 
 
 @dataclass(slots=True)
@@ -86,7 +89,7 @@ class SimProvider:
     clock: VirtualClock = field(default_factory=VirtualClock)
     is_away: bool = False
     kill: Callable[[Process], None] | None = None  # what poison does
-    noted: list[_Noted] = field(default_factory=list)
+    noted: list[NotedCall] = field(default_factory=list)
     name: str = "sim"
     model: str = "m"
 
@@ -95,7 +98,7 @@ class SimProvider:
         process = CURRENT.get()
         number = process.number if process else 0
         workflow = (LOG_CONTEXT.get() or {}).get("workflow_id", "")
-        call = _Noted(workflow, prompt.request_id, prompt.attempt, number, self._now())
+        call = NotedCall(workflow, prompt.request_id, prompt.attempt, number, self._now())
         self.noted.append(call)
         name = f"{prompt.request_id}.{prompt.attempt}"
         self.timeline.tell(f"CALL {name} begins")
@@ -105,7 +108,7 @@ class SimProvider:
         try:
             delay_s, reply = self._play(prompt)
             await asyncio.sleep(delay_s)
-            call.reply = REPLY_NAMES[type(reply)]
+            call.reply, call.usage = REPLY_NAMES[type(reply)], facts_of(reply).usage
             if isinstance(reply, Unavailable):
                 call.ran = reply.ran
         finally:

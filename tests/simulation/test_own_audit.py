@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, TOPICS
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.verification import Verification
 from services.operators.records.stored import Stored
@@ -17,24 +17,7 @@ from tests.simulation.judge import judge
 CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)
 FORGERIES = 20  # of each history
 BEHIND_ALL = 1_000_000
-BY_NAME = {topic.name: topic for topic in TOPICS}
 Records = Sequence[Stored]
-
-
-def left_by(seed: int) -> Records:
-    return [
-        Stored(
-            BY_NAME[record.topic],
-            record.partition,
-            record.offset,
-            int(record.timestamp.timestamp() * 1000),
-            record.key,
-            record.value,
-            record.headers,
-        )
-        for record in judge(seed).records
-        if record.topic in BY_NAME
-    ]
 
 
 def breaks(records: Records) -> list[AuditFinding]:
@@ -76,7 +59,7 @@ def forged(records: Records, chance: random.Random) -> tuple[str, Records]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_histories_of_faults_are_whole_and_forged_ones_are_not(seed: int) -> None:
-    records, chance = left_by(seed), random.Random(seed)
+    records, chance = judge(seed).stored(), random.Random(seed)
 
     assert breaks(records) == []
     if all(stored.topic is not ATTEMPTS for stored in records):
@@ -88,7 +71,7 @@ def test_histories_of_faults_are_whole_and_forged_ones_are_not(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(20, 26))
 def test_the_stories_of_faults_have_causes_before_effects(seed: int) -> None:
-    records = left_by(seed)
+    records = judge(seed).stored()
     workflows = {(stored.key or b"").decode() for stored in records if stored.topic is ATTEMPTS}
     ended = 0
     for workflow_id in sorted(workflows):

@@ -23,7 +23,7 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
-from services.worker.core.attempt.plan import ProfileFacts
+from services.worker.core.attempt.plan import ProfileFacts, Tariff
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
 from services.worker.lane.context import Context, Limits, RunSetup
@@ -179,7 +179,7 @@ class Worker:
 
     def _new_context(self) -> Context:
         world = self._world
-        facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, None)
+        facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, Tariff(1.0, 4.0))
         slots = world.limits.max_in_flight
         backend = Backend(facts, "prompted", world.provider, ProfileLimiter(slots))
         backends, tokens = {"default": backend}, random.Random(f"tokens {self.process.name}")

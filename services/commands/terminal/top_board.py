@@ -68,8 +68,9 @@ def as_data(facts: TopFacts) -> Mapping[str, object]:
         "in_flight": facts.in_flight,
         "retries_waiting": facts.retries_waiting,
         "outcomes": dict(endings_of(total)),
-        "calls": total.calls,
-        "micro_usd": total.micro_usd,
+        "calls": total.spent.calls,
+        "micro_usd": total.spent.micro_usd,
+        "charged_micro_usd": total.spent.charged_micro_usd,
         "profiles": {
             name: {
                 "calls": counts.made,
@@ -150,13 +151,13 @@ def _numbers(facts: TopFacts) -> Text:
         *("waiting ", (lag, "bold"), f"  in flight {facts.in_flight:,}"),
         *(f"  retries {facts.retries_waiting:,}", "  ended ", (f"{_ended(facts):,}", "bold")),
         *(f" {course([sum(endings_of(step).values()) for step in steps])}",),
-        *(f"  spent {usd(total.micro_usd)}", f"  tokens {short(total.tokens)}"),
+        *(f"  used {usd(total.spent.micro_usd)}", f"  tokens {short(total.spent.tokens)}"),
     )
 
 
 def _contracts(rows: Sequence[ContractRow]) -> Table:
     seen = [name for name in ENDINGS if any(row.counts[name] for row in rows)]
-    table = _table("contract", *(ENDINGS[name] for name in seen), "p50", "p95", "spent", bar=True)
+    table = _table("contract", *(ENDINGS[name] for name in seen), "p50", "p95", "used", bar=True)
     for row in rows:
         counts = [str(row.counts[name]) for name in seen]
         times = [duration(row.p50_ms), duration(row.p95_ms)]

@@ -97,9 +97,10 @@ def deaths_figure(window: Window, span: Pairs) -> Figure:
 
 
 def spend_figure(window: Window, path: str) -> Figure:
-    """What calls cost, and what of it went to repairs."""
-    repairs = [sum(s.repairs_micro_usd for s in step.spend.values()) for step in window.steps]
-    first = [step.micro_usd - more for step, more in zip(window.steps, repairs, strict=True)]
+    """What calls used, and what of it went to repairs."""
+    spent = [step.spent for step in window.steps]
+    repairs = [step.repairs_micro_usd for step in spent]
+    first = [step.micro_usd - step.repairs_micro_usd for step in spent]
     words = {"spend": "first calls", "repairs": "repairs"}
     series = {"spend": first, "repairs": repairs}
     chart = columns(axis_of(window, path), series, "usd", words=words)

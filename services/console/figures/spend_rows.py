@@ -1,14 +1,20 @@
-"""Spending by contract, model and label, and the share of repairs; pure."""
+"""Spending by contract, model, label and workflow, and the share of repairs; pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from services.console.figures.contract_rows import spend_by_contract
+from services.console.state.board import OTHERS, Board, Window
 from services.console.state.minute import Minute, SpendCounts
 from services.console.state.schema_labels import SchemaLabels
+from services.console.state.spend_table import Amounts, SpentBy, sum_of
 from services.console.views.shares import Share, shares
 from services.console.views.units import usd
+
+LABEL_NAMES_SHOWN, LABEL_VALUES_SHOWN = 8, 8
+UNLABELLED = "(without this label)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +27,21 @@ class SpendRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelRow:
-    """What the requests with a label have cost."""
+class NameRow:
+    """What the calls of one label or workflow came to; at least so much, if not `is_exact`."""
 
     name: str
-    value: str
-    micro_usd: int
+    amounts: Amounts
     bar: tuple[Share, ...]
+    is_exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTable:
+    """A label, and all spending by its values: the rows add up to the total."""
+
+    name: str
+    rows: Sequence[NameRow]
 
 
 def by_contract(total: Minute, labels: SchemaLabels) -> list[SpendRow]:
@@ -43,18 +57,62 @@ def by_model(total: Minute) -> list[SpendRow]:
     return _rows(spent)
 
 
-def by_label(total: Minute) -> list[LabelRow]:
-    """The dearest first."""
-    found = total.labels.most_common()
-    top = max((micro_usd for _, micro_usd in found), default=0)
+def amounts_of(spent: SpendCounts) -> Amounts:
+    """Those of a window or a line."""
+    return Amounts(spent.calls, spent.tokens, spent.micro_usd, spent.charged_micro_usd)
+
+
+def by_label(board: Board, window: Window) -> list[LabelTable]:
+    """A table for each of the dearest labels."""
+    first, end = window.minutes
+    total = amounts_of(window.total.spent)
+    names = board.label_names.between(first, end)[:LABEL_NAMES_SHOWN]
+    pairs = sorted(board.labels.between(first, end), key=lambda row: row.name[0])  # a stable sort
+    values = {name: list(found) for name, found in groupby(pairs, key=lambda row: row.name[0])}
+    return [_label_table(name, values.get(name.name, []), total) for name in names]
+
+
+def _label_table(
+    label: SpentBy[str], values: Sequence[SpentBy[tuple[str, str]]], total: Amounts
+) -> LabelTable:
+    """The values that cost most, the others together, and calls without the label."""
+    shown = [SpentBy(row.name[1], row.amounts, row.is_whole) for row in values[:LABEL_VALUES_SHOWN]]
+    others = label.amounts.minus(sum_of(row.amounts for row in shown))
+    rest = [(OTHERS, others), (UNLABELLED, total.minus(label.amounts))]
+    return LabelTable(label.name, _name_rows(shown, rest))
+
+
+def by_workflow(board: Board, window: Window, most: int) -> Sequence[NameRow]:
+    """The dearest, and all others together."""
+    shown = board.workflows.between(*window.minutes)[:most]
+    total = amounts_of(window.total.spent)
+    return _name_rows(shown, [(OTHERS, total.minus(sum_of(row.amounts for row in shown)))])
+
+
+def _name_rows(
+    shown: Sequence[SpentBy[str]], rest: Iterable[tuple[str, Amounts]]
+) -> Sequence[NameRow]:
+    rows = [
+        *shown,
+        *(SpentBy(name, amounts, is_whole=True) for name, amounts in rest if any(amounts)),
+    ]
+    top = max((row.amounts.charged_micro_usd for row in rows), default=0)
     return [
-        LabelRow(name, value, micro_usd, _of_top([("spend", "spent", micro_usd)], top))
-        for (name, value), micro_usd in found
+        NameRow(row.name, row.amounts, _name_bar(row.amounts, top), row.is_whole) for row in rows
     ]
 
 
+def _name_bar(amounts: Amounts, top: int) -> tuple[Share, ...]:
+    """What was used, and what was charged beyond it."""
+    unused = max(0, amounts.charged_micro_usd - amounts.micro_usd)
+    return _of_top([("spend", "used", amounts.micro_usd), ("repairs", "charged only", unused)], top)
+
+
 def _rows(spent: Mapping[str, SpendCounts]) -> list[SpendRow]:
-    ranked = sorted(spent.items(), key=lambda pair: (-pair[1].micro_usd, -pair[1].calls, pair[0]))
+    ranked = sorted(
+        spent.items(),
+        key=lambda pair: (-pair[1].charged_micro_usd, -pair[1].micro_usd, -pair[1].calls, pair[0]),
+    )
     top = max((counts.micro_usd for counts in spent.values()), default=0)
     return [
         SpendRow(
@@ -75,7 +133,7 @@ def _rows(spent: Mapping[str, SpendCounts]) -> list[SpendRow]:
 def _of_top(parts: Iterable[tuple[str, str, int]], top: int) -> tuple[Share, ...]:
     """A bar as long as its share of the dearest one."""
     known = list(parts)
-    rest = top - sum(amount for _, _, amount in known)
+    rest = max(0, top - sum(amount for _, _, amount in known))
     found = shares(
         [*((kind, name, amount, None) for kind, name, amount in known), ("rest", "", rest, None)]
     )

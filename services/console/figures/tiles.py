@@ -99,7 +99,7 @@ def _waiting(inputs: TileInputs) -> Tile:
 def _in_flight(inputs: TileInputs) -> Tile:
     retries = inputs.retries_waiting
     note = f"{retries:,} wait for a retry" if retries else "no retries wait"
-    calls = [step.calls for step in inputs.window.steps]
+    calls = [step.spent.calls for step in inputs.window.steps]
     return Tile("Calls in flight", f"{inputs.in_flight:,}", "plain", note, "", course(calls))
 
 
@@ -151,10 +151,12 @@ def _latency(inputs: TileInputs) -> Tile:
 
 
 def _spend(inputs: TileInputs) -> Tile:
-    total = inputs.window.total
-    repairs = sum(spent.repairs_micro_usd for spent in total.spend.values())
-    note = f"{usd(repairs)} of it for repairs" if repairs else f"{total.tokens:,} tokens"
-    tile = _counted(inputs, "Spent", lambda m: m.micro_usd, "plain", "spend", "usd")
+    spent = inputs.window.total.spent
+    unreported = spent.charged_micro_usd != spent.micro_usd
+    repairs = f"{usd(spent.repairs_micro_usd)} of it for repairs"
+    note = repairs if spent.repairs_micro_usd else f"{spent.tokens:,} tokens"
+    note = f"{usd(spent.charged_micro_usd)} charged" if unreported else note
+    tile = _counted(inputs, "Used", lambda m: m.spent.micro_usd, "plain", "spend", "usd")
     return _changed(tile, note, "/money")
 
 

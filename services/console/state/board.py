@@ -1,11 +1,12 @@
 """Activity by the minute, as a fold of records: outcomes, calls, spending, waiting; pure."""
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar, assert_never, cast
+from typing import TypeVar, assert_never
 
 from answerbus.request_key import RequestKey
+from services.console.state.heaviest import Dropped, Heaviest
 from services.console.state.minute import (
     OUTCOMES,
     ContractCounts,
@@ -15,7 +16,7 @@ from services.console.state.minute import (
     added,
 )
 from services.console.state.schema_labels import SchemaLabels
-from services.operators.records.event_parts import AccountStateSummary
+from services.console.state.spend_table import Amounts, SpendTable
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
@@ -36,7 +37,6 @@ MINUTE_MS = 60_000
 KEPT_MINUTES = 24 * 60
 OPEN_MINUTES = 2  # the newest, in which records are still expected
 SUMS_MAX = 1_000
-ACCOUNTS_MAX = 20_000  # whose spend so far is remembered, to know what one outcome adds
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
 AWAY = frozenset({"unavailable", "timed_out"})
@@ -46,8 +46,11 @@ _READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
 RUNS_MAX = 20_000  # whose last call is remembered
 OTHERS = "(others)"
 NONE = "–"
-
-NameT = TypeVar("NameT", bound=Hashable)
+LOST = "(lost with its worker)"  # the schema and the model of a call are then unknown
+CONTRACTS_KEPT, PROFILES_KEPT, MODELS_KEPT = 50, 30, 100
+LABELS_KEPT, LABEL_NAMES_KEPT, WORKFLOWS_KEPT = 1_000, 50, 1_000
+KeyT = TypeVar("KeyT", bound=Hashable)
+CountsT = TypeVar("CountsT", ContractCounts, ProfileCounts, SpendCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +104,6 @@ class Waiting:
         return oldest
 
 
-class NameLimit(Generic[NameT]):
-    """Names are strings, or pairs of strings."""
-
-    def __init__(self, names_max: int) -> None:
-        self._names_max = names_max
-        self._names: set[NameT] = set()
-
-    def admitted(self, name: NameT) -> NameT:
-        """The name itself, or that of the others."""
-        if name in self._names:
-            return name
-        if len(self._names) >= self._names_max:
-            return cast("NameT", (OTHERS, OTHERS) if isinstance(name, tuple) else OTHERS)
-        self._names.add(name)
-        return name
-
-
 class LastSteps:
     """Runs whose last call ended a step: the call after it is no repair."""
 
@@ -156,6 +142,11 @@ class Window:
         return self.first_ms + len(self.steps) * self.step_minutes * MINUTE_MS
 
     @property
+    def minutes(self) -> tuple[int, int]:
+        """The number of the first minute, and of the one after the last."""
+        return self.first_ms // MINUTE_MS, self.end_ms // MINUTE_MS
+
+    @property
     def starts_ms(self) -> tuple[int, ...]:
         step_ms = self.step_minutes * MINUTE_MS
         return tuple(self.first_ms + n * step_ms for n in range(len(self.steps)))
@@ -171,20 +162,22 @@ class Board:
         self._minutes: dict[int, Minute] = {}
         self._newest = 0
         self._sums: dict[tuple[int, int], Minute] = {}
-        self._contracts = NameLimit[str](50)
-        self._profiles = NameLimit[str](30)
-        self._spenders = NameLimit[tuple[str, str]](100)
-        self._labels = NameLimit[tuple[str, str]](50)
-        self._charged: OrderedDict[str, int] = OrderedDict()  # by account
+        self.labels = SpendTable[tuple[str, str]](LABELS_KEPT)
+        self.label_names = SpendTable[str](LABEL_NAMES_KEPT)
+        self.workflows = SpendTable[str](WORKFLOWS_KEPT)
+        self._contracts = Heaviest[str](CONTRACTS_KEPT)
+        self._profiles = Heaviest[str](PROFILES_KEPT)
+        self._models = Heaviest[tuple[str, str]](MODELS_KEPT)  # with the digest of the schema
         self._missed: dict[str, tuple[int, int]] = {}  # calls in a row without a word, and when
 
     def take(self, record: RecordSummary) -> None:
-        minute = self._minute(record.at_ms)
+        minute, number = self._minute(record.at_ms), record.at_ms // MINUTE_MS
         match record.event:
             case (AnswerSummary() | DeadLetterSummary()) as event:
-                self._terminal(event, minute)
+                self._terminal(event, minute, number)
             case AttemptSummary() as event:
-                self._attempt(event, minute, record.at_ms)
+                if event.is_call:
+                    self._attempt(event, minute, record.at_ms)
             case RetrySummary() as event:
                 minute.retries += 1
                 self.waits.take(event, record.place.partition, record.at_ms)
@@ -237,43 +230,49 @@ class Board:
         }
         return tuple(sorted(unanswered | away))
 
-    def _terminal(self, event: AnswerSummary | DeadLetterSummary, minute: Minute) -> None:
+    def _terminal(
+        self, event: AnswerSummary | DeadLetterSummary, minute: Minute, number: int
+    ) -> None:
         minute.outcomes[event.kind] += 1
         label = event.answer_schema.label if event.answer_schema else NONE
-        counts = _of(minute.contracts, self._contracts.admitted(label), ContractCounts)
+        counts = _of(minute.contracts, label, ContractCounts)
         if isinstance(event, DeadLetterSummary):
             minute.causes[event.cause.kind] += 1
             counts.died[event.failure or event.cause.kind] += 1
         else:
             self.schema_labels.take(event.answered_schema)
             _count_answer(counts, event)
-        if charged := self._newly_charged(event.account):
-            for pair in event.label_pairs:
-                minute.labels[self._labels.admitted(pair)] += charged
-
-    def _newly_charged(self, account: AccountStateSummary | None) -> int:
-        """What the account was charged since the last outcome that shows it."""
-        if account is None:
-            return 0
-        spent, before = account.spent.micro_usd, self._charged.get(account.id, 0)
-        self._charged[account.id] = max(spent, before)
-        self._charged.move_to_end(account.id)
-        if len(self._charged) > ACCOUNTS_MAX:
-            self._charged.popitem(last=False)
-        return max(0, spent - before)
+        dropped = self._contracts.take(label, 1, number)
+        self._fold(dropped, lambda minute: minute.contracts, OTHERS, ContractCounts)
 
     def _attempt(self, event: AttemptSummary, minute: Minute, at_ms: int) -> None:
-        pair = (event.schema_digest or NONE, event.model.model if event.model else NONE)
-        spent = _of(minute.spend, self._spenders.admitted(pair), SpendCounts)
-        micro_usd, is_repair = event.usage.micro_usd or 0, self._steps.is_repair(event)
+        unknown = LOST if event.outcome == "unknown" else NONE
+        pair = (event.schema_digest or unknown, event.model.name if event.model else unknown)
+        used_micro_usd, is_repair = event.usage.micro_usd or 0, self._steps.is_repair(event)
+        amounts = Amounts(1, event.usage.tokens, used_micro_usd, event.charged_micro_usd)
+        spent = _of(minute.spend, pair, SpendCounts)
         spent.calls += 1
-        spent.tokens += event.usage.tokens
-        spent.micro_usd += micro_usd
+        spent.tokens += amounts.tokens
+        spent.micro_usd += used_micro_usd
+        spent.charged_micro_usd += amounts.charged_micro_usd
         spent.repairs += is_repair
-        spent.repairs_micro_usd += micro_usd if is_repair else 0
+        spent.repairs_micro_usd += used_micro_usd if is_repair else 0
         spent.outcomes[event.outcome] += 1
+        number = at_ms // MINUTE_MS
+        dropped = self._models.take(pair, amounts.weight, number)
+        self._fold(dropped, lambda minute: minute.spend, (OTHERS, OTHERS), SpendCounts)
+        self._count_names(event, amounts, number)
         if event.model is not None:
-            self._call(event, self._profiles.admitted(event.model.profile), minute, at_ms)
+            self._call(event, event.model.profile, minute, at_ms)
+
+    def _count_names(self, event: AttemptSummary, amounts: Amounts, number: int) -> None:
+        """By workflow and label, where there are too many names to keep all."""
+        if number <= self._newest - KEPT_MINUTES:
+            return
+        self.workflows.take(event.workflow_id, amounts, number)
+        for pair in event.label_pairs:
+            self.labels.take(pair, amounts, number)
+            self.label_names.take(pair[0], amounts, number)
 
     def _call(self, event: AttemptSummary, profile: str, minute: Minute, at_ms: int) -> None:
         failure = event.failure.kind if event.failure else None
@@ -286,6 +285,27 @@ class Board:
             calls.failures[failure] += 1
         if event.duration_ms is not None:
             calls.took.add(event.duration_ms)
+        dropped = self._profiles.take(profile, 1, at_ms // MINUTE_MS)
+        self._fold(dropped, lambda minute: minute.profiles, OTHERS, ProfileCounts)
+        for name, _ in dropped:
+            self._missed.pop(name, None)
+
+    def _fold(
+        self,
+        dropped: Dropped[KeyT],
+        counts_of: Callable[[Minute], dict[KeyT, CountsT]],
+        others: KeyT,
+        new: type[CountsT],
+    ) -> None:
+        """Count those that are no longer held among the others, in each of their minutes."""
+        if not dropped:
+            return
+        self._sums.clear()
+        for name, held in dropped:
+            for number in range(max(held.first, self._newest - KEPT_MINUTES), held.last + 1):
+                counts = counts_of(self._minutes[number]) if number in self._minutes else {}
+                if (found := counts.pop(name, None)) is not None:
+                    _of(counts, others, new).add(found)
 
     def _minute(self, at_ms: int) -> Minute:
         """Where to count: what is too long ago is counted and forgotten."""
@@ -301,10 +321,6 @@ class Board:
             for old in [n for n in self._minutes if n <= self._newest - KEPT_MINUTES]:
                 del self._minutes[old]
         return found
-
-
-KeyT = TypeVar("KeyT", bound=Hashable)
-CountsT = TypeVar("CountsT", ContractCounts, ProfileCounts, SpendCounts)
 
 
 def _of(counts: dict[KeyT, CountsT], key: KeyT, new: type[CountsT]) -> CountsT:

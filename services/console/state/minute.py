@@ -56,11 +56,16 @@ class ProfileCounts:
 
 @dataclass(slots=True)
 class SpendCounts:
-    """What calls cost; `repairs` are those that were not the first of their request."""
+    """What calls used, as their providers reported it, and what accounts were charged for them.
+
+    Attempts that were released before their call are in none of these. `repairs` are the calls that
+    were not the first of their request.
+    """
 
     calls: int = 0
     tokens: int = 0
     micro_usd: int = 0
+    charged_micro_usd: int = 0
     repairs: int = 0
     repairs_micro_usd: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -69,6 +74,7 @@ class SpendCounts:
         self.calls += other.calls
         self.tokens += other.tokens
         self.micro_usd += other.micro_usd
+        self.charged_micro_usd += other.charged_micro_usd
         self.repairs += other.repairs
         self.repairs_micro_usd += other.repairs_micro_usd
         self.outcomes.update(other.outcomes)
@@ -76,7 +82,7 @@ class SpendCounts:
 
 @dataclass(slots=True)
 class Minute:
-    """By Kafka's time of the records. Spend is by schema digest and model, and by label."""
+    """By Kafka's time of the records. Spend is by schema digest and model."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     retries: int = 0
@@ -86,22 +92,14 @@ class Minute:
     contracts: dict[str, ContractCounts] = field(default_factory=dict)
     profiles: dict[str, ProfileCounts] = field(default_factory=dict)
     spend: dict[tuple[str, str], SpendCounts] = field(default_factory=dict)
-    labels: Counter[tuple[str, str]] = field(default_factory=Counter)  # micro-dollars
 
     @property
-    def calls(self) -> int:
-        """The calls of all profiles."""
-        return sum(counts.calls for counts in self.spend.values())
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of all calls."""
-        return sum(counts.tokens for counts in self.spend.values())
-
-    @property
-    def micro_usd(self) -> int:
-        """The cost of all calls."""
-        return sum(counts.micro_usd for counts in self.spend.values())
+    def spent(self) -> SpendCounts:
+        """All calls together."""
+        total = SpendCounts()
+        for counts in self.spend.values():
+            total.add(counts)
+        return total
 
     def add(self, other: "Minute") -> None:
         self.outcomes.update(other.outcomes)
@@ -115,7 +113,6 @@ class Minute:
             self.profiles.setdefault(name, ProfileCounts()).add(profile)
         for pair, spent in other.spend.items():
             self.spend.setdefault(pair, SpendCounts()).add(spent)
-        self.labels.update(other.labels)
 
 
 def added(minutes: Iterable[Minute]) -> Minute:

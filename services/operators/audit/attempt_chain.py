@@ -13,17 +13,19 @@ Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
 
 @dataclass(slots=True)
 class Total:
-    """What attempts used of one unit; a lower bound where a provider did not report all."""
+    """What attempts were charged of one unit; a lower bound where one does not say it."""
 
     used: int = 0
     is_exact: bool = True
 
-    def add(self, *amounts: int | None) -> None:
-        """Charge one attempt; None is what was not reported, and charged at its worst case."""
+    def add(self, *amounts: int | None, charged: int | None) -> None:
+        """Charge one attempt; of what was not reported (None) it says what was `charged`."""
         known = [amount for amount in amounts if amount is not None]
-        self.is_exact = self.is_exact and len(known) == len(amounts)
         if len(known) == len(amounts):
             self.used += sum(known)
+        else:
+            self.is_exact = self.is_exact and charged is not None
+            self.used += charged or 0
 
     def allows(self, charged: int) -> bool:
         """Whether the ledger may say so."""
@@ -64,10 +66,8 @@ class AttemptChain:
         self.head, self._at_ms = attempt.hash, at_ms
         self._prints += _print(attempt.hash)
         if attempt.counted:
-            usage = attempt.usage
             self.attempts += 1
-            self.tokens.add(usage.input_tokens, usage.output_tokens)
-            self.micro_usd.add(usage.micro_usd)
+            self._charge(attempt)
         return None
 
     def spent_otherwise(self, attempts: int, tokens: int, micro_usd: int) -> str | None:
@@ -82,6 +82,12 @@ class AttemptChain:
             f"{self.attempts} attempts, {at_least}{self.tokens.used} tokens and "
             f"{self.micro_usd.used} micro-USD, not {attempts}, {tokens} and {micro_usd}"
         )
+
+    def _charge(self, attempt: Attempt) -> None:
+        usage, charged = attempt.usage, attempt.charged
+        tokens, micro_usd = (charged.tokens, charged.micro_usd) if charged else (None, None)
+        self.tokens.add(usage.input_tokens, usage.output_tokens, charged=tokens)
+        self.micro_usd.add(usage.micro_usd, charged=micro_usd)
 
     def _link(self, attempt: Attempt, at_ms: int, *, was_cut: bool) -> Fault | None:
         if self._has(attempt.hash):

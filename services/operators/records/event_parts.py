@@ -79,15 +79,25 @@ class PriorSummary(Part, frozen=True, gc=False):
 
 
 class ModelSummary(Part, frozen=True, gc=False):
-    """Who was asked; the name of a model, which the wire does not bound, is cut."""
+    """Who was asked; the names of models, which the wire does not bound, are cut.
+
+    `asked` is the model of the profile, where its provider named another: a dated version of it.
+    """
 
     profile: Text
     model: str
+    asked: str | None = None
 
     def __post_init__(self) -> None:
         """See msgspec: called when the fields are there."""
-        if len(self.model) > TEXT_CHARS_MAX:
-            force_setattr(self, "model", self.model[:TEXT_CHARS_MAX])
+        for name, model in (("model", self.model), ("asked", self.asked)):
+            if model is not None and len(model) > TEXT_CHARS_MAX:
+                force_setattr(self, name, model[:TEXT_CHARS_MAX])
+
+    @property
+    def name(self) -> str:
+        """The one name of a model, answered or not."""
+        return self.asked or self.model
 
 
 def _cut_amounts(part: Part, amounts: Sequence[int | None]) -> None:

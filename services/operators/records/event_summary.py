@@ -7,12 +7,14 @@ another member of an event adds it here. A new kind of event is a class here and
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import field
 from msgspec.json import Decoder
 
+from answerbus.limits import LABELS_MAX
 from answerbus.schema_name import SchemaName
 from services.operators.records.event_parts import (
     TEXT_CHARS_MAX,
@@ -32,6 +34,7 @@ from services.operators.records.event_parts import (
     Reason,
     ReplaySummary,
     RunPart,
+    SpentSummary,
     Text,
     UsageSummary,
 )
@@ -56,8 +59,33 @@ class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
     failure: FailureSummary | None = None
     model: ModelSummary | None = None
     usage: UsageSummary = UsageSummary()
+    charged: SpentSummary | None = None
+    labels: Any = None  # any, since a forged attempt may hold anything there
     duration_ms: Count | None = None
     schema_digest: Text | None = None
+
+    @property
+    def is_call(self) -> bool:
+        """Whether a call was made, as far as is known.
+
+        One is released also after a call that the provider turned away, and that has a model.
+        """
+        return self.outcome != "released" or self.model is not None
+
+    @property
+    def charged_micro_usd(self) -> int:
+        """What its account was charged; attempts of earlier versions say only what was used."""
+        return (self.usage.micro_usd or 0) if self.charged is None else self.charged.micro_usd
+
+    @property
+    def label_pairs(self) -> list[tuple[str, str]]:
+        """The labels of its request that are texts."""
+        found = self.labels if isinstance(self.labels, dict) else {}
+        return [
+            (name[:TEXT_CHARS_MAX], text[:TEXT_CHARS_MAX])
+            for name, text in islice(found.items(), LABELS_MAX)
+            if isinstance(name, str) and isinstance(text, str)
+        ]
 
 
 class RetrySummary(EventPart, frozen=True, gc=False, tag="retry_request"):
@@ -88,7 +116,6 @@ class AnswerSummary(EventPart, frozen=True, gc=False):
     run: RunPart | None = None
     requested_at: Any = None  # any, since a forged outcome may hold anything there
     finished_at: Any = None
-    labels: Any = None
 
     @property
     def answer_schema(self) -> SchemaName | None:
@@ -104,16 +131,6 @@ class AnswerSummary(EventPart, frozen=True, gc=False):
             return max(0.0, (ended - began).total_seconds() * 1000)
         except (TypeError, ValueError):
             return None
-
-    @property
-    def label_pairs(self) -> list[tuple[str, str]]:
-        """The labels that are texts."""
-        found = self.labels if isinstance(self.labels, dict) else {}
-        return [
-            (name[:TEXT_CHARS_MAX], text[:TEXT_CHARS_MAX])
-            for name, text in found.items()
-            if isinstance(name, str) and isinstance(text, str)
-        ]
 
 
 class ResultSummary(AnswerSummary, frozen=True, gc=False, tag="result"):
@@ -140,11 +157,6 @@ class DeadLetterSummary(EventPart, frozen=True, gc=False, tag="dead_letter"):
     round: Count = 0
     run: RunPart | None = None
     labels: Mapping[Text, Text] = MappingProxyType({})
-
-    @property
-    def label_pairs(self) -> list[tuple[str, str]]:
-        """The labels of its request."""
-        return list(self.labels.items())
 
     @property
     def answer_schema(self) -> SchemaName | None:

@@ -97,7 +97,7 @@ def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_the_bar_is_shorter
     console.print(board_of(facts))
     text = console.export_text()
 
-    for message in ("contract", "plan_proposal.v1", "refused", "dead", "p50", "p95", "spent"):
+    for message in ("contract", "plan_proposal.v1", "refused", "dead", "p50", "p95", "used"):
         assert message in text
     assert "…" not in text
     assert "unvalidated" not in text  # no contract has any

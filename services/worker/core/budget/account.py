@@ -77,7 +77,7 @@ class Account:
 
     @property
     def spent(self) -> Spent:
-        return _spent(self.charged)
+        return spent_of(self.charged)
 
     @property
     def reserved(self) -> Charged:
@@ -97,7 +97,7 @@ class Account:
 
     def state_at(self, charged: Charged) -> AccountState:
         """The account as events show it once so much is charged."""
-        return AccountState(id=self.id, limit=self.limit, spent=_spent(charged))
+        return AccountState(id=self.id, limit=self.limit, spent=spent_of(charged))
 
     def put(self, spend: Spend) -> None:
         self.in_flight = {**self.in_flight, (spend.request_id, spend.attempt): spend}
@@ -228,7 +228,8 @@ def _packed(digest: str) -> bytes:
     return bytes.fromhex(digest.removeprefix(DIGEST_PREFIX))
 
 
-def _spent(charged: Charged) -> Spent:
+def spent_of(charged: Charged) -> Spent:
+    """As events show it."""
     attempts, tokens, micro_usd = charged
     return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
 

@@ -1,5 +1,6 @@
 """The audit record of a spend, chained by hash to the one before it on the same account."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,8 +11,8 @@ from answerbus.outcome import ModelUsed
 from answerbus.wire import clip
 from services.text.digest import canonical_digest
 from services.worker.core.attempt.reply import CallFacts
-from services.worker.core.budget.account import Account, Spend
-from services.worker.core.budget.ledger import Ledger
+from services.worker.core.budget.account import Account, Spend, spent_of
+from services.worker.core.budget.ledger import Ledger, charge_of
 
 FACT_BYTES_MAX = 256  # of what a provider calls its request or its stop reason
 _UNHASHED = "sha256:" + "0" * 64
@@ -30,6 +31,7 @@ class CallTrace:
     rationale: str | None = None
     facts: CallFacts = field(default_factory=CallFacts)
     usage: Usage = field(default_factory=Usage)
+    labels: Mapping[str, str] = field(default_factory=dict)
     duration_ms: int | None = None
 
 
@@ -60,6 +62,8 @@ def chain(
         provider_request_id=_short(trace.facts.request_id),
         stop_reason=_short(trace.facts.stop_reason),
         usage=trace.usage,
+        charged=spent_of(charge_of(spend, trace.usage, counted=counted)),
+        labels=dict(trace.labels),
         rationale=trace.rationale,
         started_at=spend.at,
         duration_ms=trace.duration_ms,

@@ -289,11 +289,16 @@ def closed_record(
     )
 
 
-def _charged_after(account: Account, spend: Spend, usage: Usage, *, counted: bool) -> Charged:
+def charge_of(spend: Spend, usage: Usage, *, counted: bool) -> Charged:
+    """What a settled spend is charged: its worst case, as far as no usage was reported."""
     if not counted:
-        return account.charged
+        return 0, 0, 0
     cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
-    return _plus(account.charged, (1, _tokens(usage, spend.tokens), cost))
+    return 1, _tokens(usage, spend.tokens), cost
+
+
+def _charged_after(account: Account, spend: Spend, usage: Usage, *, counted: bool) -> Charged:
+    return _plus(account.charged, charge_of(spend, usage, counted=counted))
 
 
 def _plus(one: Charged, other: Charged) -> Charged:

@@ -51,12 +51,14 @@ class Call:
     def model(self) -> ModelUsed:
         """Who answered: the name that the provider gave, else the one that was asked for."""
         profile = self.plan.profile
-        named = facts_of(self.reply).model or profile.model
+        named = clip(facts_of(self.reply).model or profile.model, MODEL_BYTES_MAX)
+        asked = clip(profile.model, MODEL_BYTES_MAX)
         return ModelUsed(
             profile=profile.name,
             provider=profile.provider,
-            model=clip(named, MODEL_BYTES_MAX),
+            model=named,
             dialect=self.plan.wire.dialect,
+            asked=None if asked == named else asked,
         )
 
     @cached_property
@@ -92,6 +94,7 @@ class Call:
             facts=facts_of(reply),
             usage=self.usage,
             duration_ms=self.duration_ms,
+            labels=self.request.labels,
         )
 
     @property

@@ -9,9 +9,16 @@ from services.console.figures.contract_rows import contract_rows
 from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.figures.outcome_charts import deaths_figure, outcomes_figure, spend_figure
 from services.console.figures.profile_strips import profile_rows, profile_strips
-from services.console.figures.spend_rows import by_contract, by_label, by_model
+from services.console.figures.spend_rows import (
+    LABEL_VALUES_SHOWN,
+    UNLABELLED,
+    by_contract,
+    by_label,
+    by_model,
+    by_workflow,
+)
 from services.console.figures.tiles import TileInputs, tiles
-from services.console.state.board import Board
+from services.console.state.board import OTHERS, Board
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary
 from services.console.state.request_times import RequestTimes
@@ -197,7 +204,40 @@ def test_money_is_counted_by_contract_model_and_label_with_the_cost_of_repairs()
     assert [part.series for part in spend_figure(window, "/money").chart.columns[0].parts] == [
         "spend", "repairs",
     ]  # fmt: skip
-    assert sum(row.micro_usd for row in by_label(window.total)) >= 0
+
+
+def test_a_label_has_its_dearest_values_the_others_together_and_what_has_none() -> None:
+    def call(n: int, **labels: str) -> Stored:
+        usage = {"input_tokens": 1, "output_tokens": 1, "micro_usd": n}
+        charged = {"attempts": 1, "tokens": 9, "micro_usd": n + 100 * (n == 40)}
+        ids: dict[str, Any] = {"request_id": f"r-{n}", "workflow_id": f"w-{n}", "labels": labels}
+        return stored("attempt/result", usage=usage, charged=charged, **ids)
+
+    board = board_of(*(call(n, tenant=f"t-{n}") for n in range(1, 41)), call(50))
+    window = board.window(NOON_MS, 1, 1)
+    (table,) = by_label(board, window)
+    shown = [(row.name, row.amounts.micro_usd, row.amounts.charged_micro_usd) for row in table.rows]
+
+    assert table.name == "tenant"
+    assert shown[:2] == [("t-40", 40, 140), ("t-39", 39, 39)]
+    others = sum(range(1, 41 - LABEL_VALUES_SHOWN))
+    assert shown[LABEL_VALUES_SHOWN:] == [(OTHERS, others, others), (UNLABELLED, 50, 50)]
+    assert [part.label for part in table.rows[0].bar] == ["used $0.0000", "charged only $0.0001"]
+    dearest, rest = by_workflow(board, window, 1)
+    assert (dearest.name, dearest.amounts.micro_usd, rest.name) == ("w-40", 40, OTHERS)
+    assert rest.amounts.calls == 40
+
+
+def test_a_model_has_one_name_whether_its_provider_answered_or_not() -> None:
+    answered = {"profile": "default", **MODEL, "model": "m-2026-10-01", "asked": "m"}
+    board = board_of(
+        stored("attempt/result", model=answered, usage=USAGE),
+        stored("attempt/retry", model={"profile": "default", **MODEL}),
+    )
+    (model,) = by_model(board.window(NOON_MS, 1, 1).total)
+
+    assert (model.name, model.spent.calls) == ("m", 2)
+    assert model.spent.outcomes == {"result": 1, "retry": 1}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from answerbus.topics import RETRIES
-from services.console.state.board import KEPT_MINUTES, NONE, OTHERS, Board
+from services.console.state.board import (
+    CONTRACTS_KEPT,
+    KEPT_MINUTES,
+    LABEL_NAMES_KEPT,
+    LABELS_KEPT,
+    MODELS_KEPT,
+    NONE,
+    OTHERS,
+    PROFILES_KEPT,
+    WORKFLOWS_KEPT,
+    Board,
+)
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
@@ -70,8 +81,9 @@ def test_calls_and_their_cost_are_added_up_with_repairs_apart() -> None:
     )
 
     total = board.window(NOON_MS, 1, 1).total
-    assert (total.calls, total.tokens, total.micro_usd) == (3, 222, 10)
-    assert sum(one.repairs_micro_usd for one in total.spend.values()) == 5
+    spent = total.spent
+    assert (spent.calls, spent.tokens, spent.micro_usd) == (3, 222, 10)
+    assert spent.repairs_micro_usd == 5
     profile = total.profiles["default"]
     assert (profile.made, profile.answered, profile.failures) == (2, 2, {"invalid": 1})
     assert profile.took.total == 2
@@ -87,15 +99,43 @@ def test_a_digest_is_named_by_the_outcomes_that_it_led_to() -> None:
     assert board.schema_labels.of(pair[0]) == "plan_proposal.v1"
 
 
-def test_a_label_is_charged_what_its_outcomes_add_to_their_account() -> None:
-    def charged(micro_usd: int, **labels: str) -> Stored:
-        spent = {"attempts": 1, "tokens": 1, "micro_usd": micro_usd}
-        account = {**body_of("result/dep_bump")["account"], "spent": spent}
-        return stored("result/dep_bump", account=account, labels=labels)
+def test_an_attempt_that_was_released_before_its_call_is_no_call() -> None:
+    never_made = stored("attempt/released", model=None, failure=None)
+    total = board_of(never_made, stored("attempt/released")).window(NOON_MS, 1, 1).total
 
-    board = board_of(charged(10, team="a"), charged(25, team="b"), charged(25, team="b"))
+    assert (total.spent.calls, total.spent.outcomes) == (1, {"released": 1})
 
-    assert board.window(NOON_MS, 1, 1).total.labels == {("team", "a"): 10, ("team", "b"): 15}
+
+def test_what_was_used_and_what_was_charged_are_two_figures() -> None:
+    lost = {"attempts": 1, "tokens": 900, "micro_usd": 70}
+    board = board_of(
+        stored("attempt/result", usage={"input_tokens": 1, "output_tokens": 1, "micro_usd": 5}),
+        stored("attempt/retry", usage={}, charged=lost),
+        stored("attempt/unknown", usage={}, charged=lost),
+    )
+    spent = board.window(NOON_MS, 1, 1).total.spent
+
+    assert (spent.micro_usd, spent.charged_micro_usd) == (5, 145)
+
+
+def test_a_label_of_each_request_does_not_hide_the_tenants() -> None:
+    def call(micro_usd: int, n: int, **labels: str) -> Stored:
+        usage = {"input_tokens": 1, "output_tokens": 1, "micro_usd": micro_usd}
+        return stored("attempt/result", usage=usage, request_id=f"r-{n}", labels=labels)
+
+    tickets = 3 * LABELS_KEPT
+    board = board_of(*(call(10, n, ticket=str(n)) for n in range(tickets)))
+    for n in range(100):
+        board.take(summarize(call(100, n, ticket=f"a{n}", tenant="acme")))
+    window = board.window(NOON_MS, 1, 1)
+    rows = board.labels.between(*window.minutes)
+    named = {row.name: row for row in board.label_names.between(*window.minutes)}
+
+    assert (rows[0].name, rows[0].amounts.micro_usd) == (("tenant", "acme"), 10_000)
+    assert rows[0].is_whole
+    assert rows[1].name[1].startswith("a")
+    assert len(rows) <= 2 * LABELS_KEPT
+    assert named["ticket"].amounts.micro_usd == 10 * tickets + 10_000
 
 
 @pytest.mark.parametrize("odd", [{"labels": 5}, {"labels": {"a": 1}}, {"requested_at": "soon"}])
@@ -162,22 +202,46 @@ def test_a_day_is_kept_and_no_more() -> None:
 
 
 def test_names_from_outside_do_not_grow_it_without_end() -> None:
-    board, many = Board(), 250
+    board, many = Board(), 2_500
     for n in range(many):
         schema = {"kind": "inline", "name": f"s{n}", "wrapped": True, "digest": f"x{n}"}
         model = {**body_of("attempt/result")["model"], "profile": f"p{n}"}
-        account = {**body_of("result/dep_bump")["account"], "id": f"a{n}"}
-        labels = {"n": str(n)}
-        board.take(
-            summarize(stored("result/dep_bump", schema=schema, account=account, labels=labels))
-        )
-        board.take(summarize(stored("attempt/result", model=model, schema_digest=f"x{n}")))
+        board.take(summarize(stored("result/dep_bump", schema=schema)))
+        attempt: dict[str, Any] = {"model": model, "schema_digest": f"x{n}", "workflow_id": f"w{n}"}
+        board.take(summarize(stored("attempt/result", labels={f"n{n}": "x"}, **attempt)))
 
-    total = board.window(NOON_MS, 1, 1).total
-    sizes = [len(part) for part in (total.contracts, total.profiles, total.spend, total.labels)]
-    assert all(size <= 101 for size in sizes)
+    window = board.window(NOON_MS, 1, 1)
+    total, minutes = window.total, window.minutes
+    assert len(total.contracts) <= 2 * CONTRACTS_KEPT + 1
+    assert len(total.profiles) <= 2 * PROFILES_KEPT + 1
+    assert len(total.spend) <= 2 * MODELS_KEPT + 1
+    assert len(board.labels.between(*minutes)) <= 2 * LABELS_KEPT
+    assert len(board.label_names.between(*minutes)) <= 2 * LABEL_NAMES_KEPT
+    assert len(board.workflows.between(*minutes)) <= 2 * WORKFLOWS_KEPT
     assert total.contracts[OTHERS].ended + len(total.contracts) - 1 == many
     assert sum(profile.made for profile in total.profiles.values()) == many
+    assert total.spent.calls == many
+
+
+def test_the_contracts_that_are_shown_are_the_most_frequent_ever_so_late() -> None:
+    board = Board()
+
+    def ended(name: str, at_ms: int = NOON_MS) -> None:
+        schema = {"kind": "inline", "name": name, "wrapped": True, "digest": f"x{name}"}
+        board.take(summarize(stored("result/dep_bump", at_ms, schema=schema)))
+
+    for n in range(5 * CONTRACTS_KEPT):
+        ended(f"once-{n}", NOON_MS - MINUTE_MS)
+    before = board.window(NOON_MS, 2, 2).total.contracts[OTHERS].ended
+    for n in range(5 * CONTRACTS_KEPT):
+        ended("often")
+        ended(f"again-{n}")
+
+    found = board.window(NOON_MS, 2, 2).total.contracts
+    label = next(name for name in found if "often" in name)
+    assert found[label].ended == 5 * CONTRACTS_KEPT
+    assert found[OTHERS].ended > before > 0
+    assert sum(one.ended for one in found.values()) == 15 * CONTRACTS_KEPT
 
 
 def test_sums_of_the_past_are_remembered_until_a_record_of_the_past_comes() -> None:
