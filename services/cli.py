@@ -86,6 +86,11 @@ _PARTS = {
         "profiles",
         "Show the profiles of the settings; keys and passwords are not shown.",
     ),
+    "spend": _Part(
+        "services.commands.spend",
+        "spend",
+        "Show what calls used and what accounts were charged; the dearest come first.",
+    ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
     "replay": _Part(
         "services.commands.replay.command",

@@ -10,13 +10,13 @@ import pytest
 from answerbus.private.ledger import AccountRecord
 from answerbus.topics import ATTEMPTS, LEDGER
 from services.console.figures.spend_rows import (
-    LABEL_VALUES_SHOWN,
     amounts_of,
     by_contract,
     by_label,
     by_model,
     by_workflow,
 )
+from services.console.pages.money import VALUES_SHOWN
 from services.console.state.board import MINUTE_MS, Board, Window
 from services.console.state.spend_table import Amounts, sum_of
 from services.operators.records.summary import summarize
@@ -96,7 +96,7 @@ def test_every_table_adds_up_to_the_total(seed: int) -> None:
     board, window = board_of(history(seed))
     total = amounts_of(window.total.spent)
     contracts, models = by_contract(window.total, board.schema_labels), by_model(window.total)
-    labels = {table.name: table.rows for table in by_label(board, window)}
+    labels = {table.name: table.rows for table in by_label(board, window, VALUES_SHOWN)}
 
     assert sum_of(amounts_of(row.spent) for row in contracts) == total
     assert sum_of(amounts_of(row.spent) for row in models) == total
@@ -104,7 +104,7 @@ def test_every_table_adds_up_to_the_total(seed: int) -> None:
     assert set(labels) == ({"tenant", "ticket"} if any(total) else set())
     for rows in labels.values():
         assert sum_of(row.amounts for row in rows) == total
-        assert len(rows) <= LABEL_VALUES_SHOWN + 2
+        assert len(rows) <= VALUES_SHOWN + 2
         assert all(row.is_exact for row in rows)
 
 

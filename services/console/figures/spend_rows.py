@@ -13,7 +13,7 @@ from services.console.state.spend_table import Amounts, SpentBy, sum_of
 from services.console.views.shares import Share, shares
 from services.console.views.units import usd
 
-LABEL_NAMES_SHOWN, LABEL_VALUES_SHOWN = 8, 8
+LABEL_NAMES_SHOWN = 8
 UNLABELLED = "(without this label)"
 
 
@@ -62,21 +62,21 @@ def amounts_of(spent: SpendCounts) -> Amounts:
     return Amounts(spent.calls, spent.tokens, spent.micro_usd, spent.charged_micro_usd)
 
 
-def by_label(board: Board, window: Window) -> list[LabelTable]:
-    """A table for each of the dearest labels."""
+def by_label(board: Board, window: Window, most: int) -> list[LabelTable]:
+    """A table for each of the dearest labels, with at most so many values."""
     first, end = window.minutes
     total = amounts_of(window.total.spent)
     names = board.label_names.between(first, end)[:LABEL_NAMES_SHOWN]
     pairs = sorted(board.labels.between(first, end), key=lambda row: row.name[0])  # a stable sort
     values = {name: list(found) for name, found in groupby(pairs, key=lambda row: row.name[0])}
-    return [_label_table(name, values.get(name.name, []), total) for name in names]
+    return [_label_table(name, values.get(name.name, [])[:most], total) for name in names]
 
 
 def _label_table(
     label: SpentBy[str], values: Sequence[SpentBy[tuple[str, str]]], total: Amounts
 ) -> LabelTable:
-    """The values that cost most, the others together, and calls without the label."""
-    shown = [SpentBy(row.name[1], row.amounts, row.is_whole) for row in values[:LABEL_VALUES_SHOWN]]
+    """These values, the others together, and calls without the label."""
+    shown = [SpentBy(row.name[1], row.amounts, row.is_whole) for row in values]
     others = label.amounts.minus(sum_of(row.amounts for row in shown))
     rest = [(OTHERS, others), (UNLABELLED, total.minus(label.amounts))]
     return LabelTable(label.name, _name_rows(shown, rest))

@@ -10,7 +10,6 @@ from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.figures.outcome_charts import deaths_figure, outcomes_figure, spend_figure
 from services.console.figures.profile_strips import profile_rows, profile_strips
 from services.console.figures.spend_rows import (
-    LABEL_VALUES_SHOWN,
     UNLABELLED,
     by_contract,
     by_label,
@@ -18,6 +17,7 @@ from services.console.figures.spend_rows import (
     by_workflow,
 )
 from services.console.figures.tiles import TileInputs, tiles
+from services.console.pages.money import VALUES_SHOWN
 from services.console.state.board import OTHERS, Board
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary
@@ -215,13 +215,13 @@ def test_a_label_has_its_dearest_values_the_others_together_and_what_has_none() 
 
     board = board_of(*(call(n, tenant=f"t-{n}") for n in range(1, 41)), call(50))
     window = board.window(NOON_MS, 1, 1)
-    (table,) = by_label(board, window)
+    (table,) = by_label(board, window, VALUES_SHOWN)
     shown = [(row.name, row.amounts.micro_usd, row.amounts.charged_micro_usd) for row in table.rows]
 
     assert table.name == "tenant"
     assert shown[:2] == [("t-40", 40, 140), ("t-39", 39, 39)]
-    others = sum(range(1, 41 - LABEL_VALUES_SHOWN))
-    assert shown[LABEL_VALUES_SHOWN:] == [(OTHERS, others, others), (UNLABELLED, 50, 50)]
+    others = sum(range(1, 41 - VALUES_SHOWN))
+    assert shown[VALUES_SHOWN:] == [(OTHERS, others, others), (UNLABELLED, 50, 50)]
     assert [part.label for part in table.rows[0].bar] == ["used $0.0000", "charged only $0.0001"]
     dearest, rest = by_workflow(board, window, 1)
     assert (dearest.name, dearest.amounts.micro_usd, rest.name) == ("w-40", 40, OTHERS)

@@ -1,0 +1,78 @@
+"""All spending of a window as data: for the console's `/money.json` and `answerbus spend`; pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from services.console.figures.spend_rows import (
+    NameRow,
+    SpendRow,
+    amounts_of,
+    by_contract,
+    by_label,
+    by_model,
+    by_workflow,
+)
+from services.console.state.board import Board, Window
+from services.console.state.spend_table import Amounts
+from services.operators.dead_letters.moment import as_text
+
+LINES_MAX = 1_000  # of each list
+
+
+class SpendLine(TypedDict):
+    """What calls came to under one name; at least so much, if not `exact`."""
+
+    name: str
+    used_micro_usd: int
+    charged_micro_usd: int
+    calls: int
+    tokens: int
+    exact: bool
+
+
+class SpendData(TypedDict):
+    """Each list adds up to `total`, and the values of each label do."""
+
+    begins: str
+    ends: str
+    total: SpendLine
+    contracts: Sequence[SpendLine]
+    models: Sequence[SpendLine]
+    labels: Mapping[str, Sequence[SpendLine]]
+    workflows: Sequence[SpendLine]
+
+
+def spend_data(board: Board, window: Window, most: int) -> SpendData:
+    """At most so many workflows, and values of each label, beside the others together."""
+    labels = board.schema_labels
+    return {
+        "begins": as_text(window.first_ms),
+        "ends": as_text(window.end_ms),
+        "total": _line("total", amounts_of(window.total.spent)),
+        "contracts": [_of_spend(row) for row in by_contract(window.total, labels)],
+        "models": [_of_spend(row) for row in by_model(window.total)],
+        "labels": {
+            table.name: [_of_name(row) for row in table.rows]
+            for table in by_label(board, window, most)
+        },
+        "workflows": [_of_name(row) for row in by_workflow(board, window, most)],
+    }
+
+
+def _of_spend(row: SpendRow) -> SpendLine:
+    return _line(row.name, amounts_of(row.spent))
+
+
+def _of_name(row: NameRow) -> SpendLine:
+    return _line(row.name, row.amounts, exact=row.is_exact)
+
+
+def _line(name: str, amounts: Amounts, *, exact: bool = True) -> SpendLine:
+    return {
+        "name": name,
+        "used_micro_usd": amounts.micro_usd,
+        "charged_micro_usd": amounts.charged_micro_usd,
+        "calls": amounts.calls,
+        "tokens": amounts.tokens,
+        "exact": exact,
+    }

@@ -1,0 +1,50 @@
+"""The pages of money, and the same figures for programs."""
+
+from aiohttp import web
+
+from services.console.context import CONTEXT
+from services.console.figures.outcome_charts import spend_figure
+from services.console.figures.spend_data import LINES_MAX, spend_data
+from services.console.figures.spend_rows import by_contract, by_label, by_model, by_workflow
+from services.console.pages.render import page
+from services.console.pages.window import asked_time
+from services.console.views.time_range import TITLES
+
+VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 8, 10, 100
+
+
+async def money(request: web.Request) -> web.Response:
+    """What was used and charged, and for what."""
+    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    window = time_range.window
+    return page(
+        request,
+        "money.html",
+        time_range=time_range.time_range,
+        range_titles=TITLES,
+        step=time_range.step,
+        spend=spend_figure(window, "/money"),
+        total=window.total.spent,
+        contracts=by_contract(window.total, board.schema_labels),
+        models=by_model(window.total),
+        labels=by_label(board, window, VALUES_SHOWN),
+        workflows=by_workflow(board, window, WORKFLOWS_SHOWN),
+    )
+
+
+async def workflows(request: web.Request) -> web.Response:
+    """The workflows that cost most."""
+    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    return page(
+        request,
+        "money_workflows.html",
+        time_range=time_range.time_range,
+        range_titles=TITLES,
+        workflows=by_workflow(board, time_range.window, WORKFLOWS_LISTED),
+    )
+
+
+async def data(request: web.Request) -> web.Response:
+    """All of it, for programs."""
+    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    return web.json_response(spend_data(board, time_range.window, LINES_MAX))

@@ -1,0 +1,83 @@
+"""`answerbus spend`: its tables for people, and the same figures for programs as the console's."""
+
+import json
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from services.commands.spend import tables
+from services.console.figures.spend_data import spend_data
+from services.console.state.board import Board
+from services.operators.records.stored import Stored
+from services.operators.records.summary import summarize
+from tests.unit.console.context import VIEWER, site
+from tests.unit.operators.stored_examples import NOON_MS, stored
+
+LOST = {"attempts": 1, "tokens": 9_000, "micro_usd": 800_000}
+
+
+def calls() -> list[Stored]:
+    """One call each of twelve workflows, which cost more and more; one without usage."""
+    found = []
+    for n in range(12):
+        usage = {"input_tokens": 100, "output_tokens": 20, "micro_usd": 10_000 * (n + 1)}
+        charged = {"attempts": 1, "tokens": 120, "micro_usd": 10_000 * (n + 1)}
+        ids = {"request_id": f"r-{n}", "workflow_id": f"order-{n}"}
+        labels = {"tenant": "acme" if n % 2 else "beta"}
+        found.append(
+            stored("attempt/result", NOON_MS, n, usage=usage, charged=charged, labels=labels, **ids)
+        )
+    lost = stored("attempt/unknown", NOON_MS, 12, workflow_id="order-0", charged=LOST)
+    return [*found, lost]
+
+
+def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None:
+    board = Board()
+    for one in calls():
+        board.take(summarize(one))
+    found = spend_data(board, board.window(NOON_MS, 1, 1), 3)
+    total = found["total"]
+
+    assert (total["calls"], total["used_micro_usd"], total["charged_micro_usd"]) == (
+        13, 780_000, 1_580_000,
+    )  # fmt: skip
+    assert [line["name"] for line in found["workflows"]] == [
+        "order-0", "order-11", "order-10", "(others)",
+    ]  # fmt: skip
+    for lines in (
+        found["contracts"],
+        found["models"],
+        found["workflows"],
+        *found["labels"].values(),
+    ):
+        for unit in ("calls", "tokens", "used_micro_usd", "charged_micro_usd"):
+            assert sum(line[unit] for line in lines) == total[unit]  # type: ignore[literal-required] - each is a count
+    console = Console(width=80, record=True, file=StringIO())
+    for table in tables(found):
+        console.print(table)
+    text = console.export_text()
+    for word in ("workflow", "order-0", "tenant", "acme", "(without this label)", "$0.78", "$1.58"):
+        assert word in text
+
+
+@pytest.mark.parametrize("path", ["/money", "/money/workflows", "/money?range=24h"])
+async def test_the_dearest_workflow_is_on_the_page_and_leads_to_it(path: str) -> None:
+    async with site(*calls()) as here:
+        text = await (await here.get(path, await here.log_in(VIEWER))).text()
+
+    assert text.index("/workflow?id=order-0") < text.index("/workflow?id=order-11")
+
+
+async def test_programs_have_the_same_figures_if_they_are_logged_in() -> None:
+    async with site(*calls()) as here:
+        answer = await here.get("/money.json?range=15m", await here.log_in(VIEWER))
+        found = json.loads(await answer.text())
+        stranger = await here.get("/money.json")
+        wrong = await here.get("/money.json?range=7d", await here.log_in(VIEWER))
+
+    assert (found["total"]["calls"], found["workflows"][0]["name"]) == (13, "order-0")
+    assert [line["name"] for line in found["labels"]["tenant"]] == [
+        "acme", "beta", "(without this label)",
+    ]  # fmt: skip
+    assert (stranger.status, wrong.status) == (303, 400)
