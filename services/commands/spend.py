@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.console.figures.spend_data import LINES_MAX, SpendData, SpendLine, spend_data
+from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendReport, spend_report
 from services.console.state.board import Board
 from services.console.views.filters import FilterFault
 from services.console.views.time_range import RANGES, time_range_of
@@ -51,9 +52,9 @@ def spend(
     with stderr().status("reading"):
         board = asyncio.run(_board(bus_of(settings.kafka)))
     window = board.window(chosen.charted_end_ms - 1, chosen.charted_minutes, 1)
-    found = spend_data(board, window, top)
+    found = spend_report(board, window, top)
     if as_json:
-        typer.echo(json_lines(found))
+        typer.echo(json_lines(asdict(found)))
         return
     for table in tables(found):
         stdout().print(table)
@@ -68,16 +69,16 @@ async def _board(bus: Bus) -> Board:
     return board
 
 
-def tables(found: SpendData) -> Sequence[Table]:
+def tables(found: SpendReport) -> Sequence[Table]:
     """For people."""
     lists = {
-        "contract": found["contracts"],
-        "model": found["models"],
-        **found["labels"],
-        "workflow": found["workflows"],
+        "contract": found.contracts,
+        "model": found.models,
+        **found.labels,
+        "workflow": found.workflows,
     }
     return [_table(name, lines) for name, lines in lists.items()] + [
-        _table(f"{found['begins'][:16]}Z to {found['ends'][:16]}Z", [found["total"]])
+        _table(f"{found.begins[:16]}Z to {found.ends[:16]}Z", [found.total])
     ]
 
 
@@ -87,12 +88,12 @@ def _table(name: str, lines: Sequence[SpendLine]) -> Table:
     for head in ("used", "charged", "calls", "tokens"):
         table.add_column(head, justify="right", no_wrap=True)
     for line in lines:
-        least = "" if line["exact"] else "≥ "
+        least = "" if line.exact else "≥ "
         table.add_row(
-            Text(plain_line(line["name"])),
-            f"{least}{usd(line['used_micro_usd'])}",
-            f"{least}{usd(line['charged_micro_usd'])}",
-            f"{least}{line['calls']:,}",
-            short(line["tokens"]),
+            Text(plain_line(line.name)),
+            f"{least}{usd(line.used_micro_usd)}",
+            f"{least}{usd(line.charged_micro_usd)}",
+            f"{least}{line.calls:,}",
+            short(line.tokens),
         )
     return table

@@ -33,6 +33,7 @@ from services.console.tasks.topic_polling import TopicPoller
 from services.http.certificate import ServerCertificate, UnusableCertificate
 from services.http.server import HttpServer
 from services.operators.adapters.picker import Picker, picking
+from services.operators.adapters.profile_costs import profile_costs
 from services.operators.dead_letters.forecast import KnownNames
 from services.settings import plugins
 from services.settings.console import ConsoleSettings
@@ -86,7 +87,8 @@ def _context(
 ) -> ConsoleContext:
     chosen, kafka, registry = settings.console, settings.kafka, plugins.registry()
     feed = Feed(bus)
-    known = KnownNames(settings.profiles.keys() or None, registry)
+    cost_of = profile_costs(settings.profiles, time.time())
+    known = KnownNames(settings.profiles.keys() or None, registry, cost_of)
     return ConsoleContext(
         settings=settings,
         registry=registry,

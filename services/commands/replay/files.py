@@ -17,11 +17,20 @@ from services.commands.long_task import leave
 from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.commands.replay import views
 from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
-from services.commands.replay.options import Ids, Limit, Since, Until, Where, selection_of
+from services.commands.replay.options import (
+    Ids,
+    Limit,
+    Since,
+    Until,
+    Where,
+    known_of,
+    selection_of,
+)
 from services.commands.replay.running import Done, send
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.replaying import prepared_repairs
 from services.operators.adapters.writer import writing
+from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.selection import Selection, select
 from services.operators.explain import cause_text
@@ -99,8 +108,9 @@ def import_(
     A file's name says which dead letter it is. Exit code 1 if a file is still an invalid request.
     """
     repaired = {path.name.removesuffix(SUFFIX): _content(path) for path in files}
-    bus, order = bus_of(from_environment(config).kafka), ReplayOrder(operator(by), reason)
-    done = asyncio.run(_import(bus, repaired, order, ask=not yes))
+    settings, order = from_environment(config), ReplayOrder(operator(by), reason)
+    bus, known = bus_of(settings.kafka), known_of(settings)
+    done = asyncio.run(_import(bus, repaired, order, known, ask=not yes))
     if as_json:
         views.print_json(views.done_data(done.sent, done.sums, done.ended))
     else:
@@ -111,21 +121,21 @@ def import_(
 
 
 async def _import(
-    bus: Bus, repaired: Mapping[str, bytes], order: ReplayOrder, *, ask: bool
+    bus: Bus, repaired: Mapping[str, bytes], order: ReplayOrder, known: KnownNames, *, ask: bool
 ) -> Done:
     async with loading(bus) as loaded:
         report_unavailable_ids(loaded.letters, repaired)
         named = [(loaded.letters.named(name)[0], repair) for name, repair in repaired.items()]
         chosen = [letter for letter, _ in named if letter.status == "open"]
         if not chosen:
-            return Done()
+            return Done(Forecast(known))
         if ask:
             confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
         async with writing(bus) as writer:
             still_open = await loaded.still_open(chosen)
             by_letter = {letter.key: repair for letter, repair in named}
             outcomes = prepared_repairs(bus, still_open, by_letter, order, now)
-            return await send(writer, outcomes, len(still_open))
+            return await send(writer, outcomes, len(still_open), known)
 
 
 def _content(path: Path) -> bytes:

@@ -12,6 +12,7 @@ import typer
 
 from answerbus.cause import Cause
 from answerbus.failure import Failure
+from services.operators.adapters.profile_costs import profile_costs
 from services.operators.dead_letters.edit import Edits, edits_of
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.groups import KEYS, Key, key_of
@@ -139,7 +140,8 @@ def allowance_of(given: str | None) -> BudgetOverride:
 
 def known_of(settings: Settings) -> KnownNames:
     """What these settings say of the workers. Raises SetUpError."""
-    return KnownNames(frozenset(settings.profiles) or None, plugins.registry())
+    cost_of = profile_costs(settings.profiles, time.time())
+    return KnownNames(frozenset(settings.profiles) or None, plugins.registry(), cost_of)
 
 
 def _condition(text: str) -> tuple[Key, str | None]:

@@ -52,7 +52,7 @@ Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so
 class Done:
     """What was done by the end: of the letters or of the time."""
 
-    sums: Forecast = field(default_factory=Forecast)
+    sums: Forecast
     sent: list[Replayed] = field(default_factory=list)
     ended: HowEnded = "done"
 
@@ -68,11 +68,15 @@ class Done:
 
 
 async def send(
-    writer: Writer, outcomes: AsyncIterator[Prepared], count: int, rate: float | None = None
+    writer: Writer,
+    outcomes: AsyncIterator[Prepared],
+    count: int,
+    known: KnownNames,
+    rate: float | None = None,
 ) -> Done:
     """Send what can be sent of `count` letters, at most `rate` a second. Raises BusUnavailable."""
     at_once = CHANGES_MAX if rate is None else max(1, min(CHANGES_MAX, int(rate)))
-    done, began = Done(), time.monotonic()
+    done, began = Done(Forecast(known)), time.monotonic()
     with stopping() as stop, progress("sending", count) as advance:
         try:
             async for step in replaying(writer, outcomes, at_once=at_once):
@@ -211,7 +215,7 @@ async def _dry_run(task: Task) -> Forecast:
 
 
 async def _forecast(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
-    forecast = Forecast()
+    forecast = Forecast(task.known)
     with progress("trying", len(chosen)) as advance:
         async for letter, outcome in task.outcomes(chosen):
             forecast.take(letter.key, outcome)
@@ -226,7 +230,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
         report_ambiguous_ids(loaded.letters, task.order.edits.by_letter)
         chosen = select(loaded.letters, task.selection)
         if not chosen:
-            return Done()
+            return Done(Forecast(task.known))
         if ask or task.order.restart:  # which tools have run is said before any runs again
             forecast = await _forecast(task, chosen)
             stderr().print(views.forecast_table(forecast, "to be replayed"))
@@ -234,4 +238,6 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")
         async with writing(task.bus) as writer:
             still_open = await loaded.still_open(chosen)
-            return await send(writer, task.outcomes(still_open), len(still_open), task.rate)
+            return await send(
+                writer, task.outcomes(still_open), len(still_open), task.known, task.rate
+            )

@@ -203,12 +203,26 @@ def _time(at_ms: int) -> str:
     return format_timestamp(datetime.fromtimestamp(at_ms / 1000, UTC))
 
 
+def worst_text(funds: Funds) -> str:
+    """The most that replays can use; what is not known is left out."""
+    tokens = "" if funds.tokens is None else f", {funds.tokens:,} tokens"
+    money = "" if funds.micro_usd is None else f", ${amount(funds.micro_usd) / 1e6:,.4f}"
+    calls = "1 call" if funds.attempts == 1 else f"{funds.attempts:,} calls"
+    return f"at most {calls}{tokens}{money}"
+
+
 def forecast_table(forecast: Forecast, verb: str) -> Table:
     """What is sent and at what cost at worst; what is held back, why, and one of them."""
     table = Table("letters", "")
     table.add_column("a sample", overflow="fold")
-    worst = funds_text(forecast.worst)
-    table.add_row(f"{forecast.sendable:,}", f"{verb}, at worst {worst}", "")
+    worst = worst_text(forecast.worst_known)
+    table.add_row(f"{forecast.sendable:,}", f"{verb}: {worst}", "")
+    for reason, count in forecast.unknown.most_common():
+        message = f"of these, the cost cannot be estimated: {reason}"
+        table.add_row(f"{count:,}", Text(plain_line(message)), "")
+    for one in forecast.dearest:
+        name = Text(plain_line(one.letter.text))
+        table.add_row("", Text(f"  {worst_text(one.worst.funds)}", "dim"), name)
     for run in forecast.runs[:RUNS_SHOWN]:
         table.add_row(
             "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.letter.text))
@@ -231,7 +245,16 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
     """The same as JSON data."""
     return {
         "sendable": forecast.sendable,
-        "worst": _funds_data(forecast.worst),
+        "worst": _funds_data(forecast.worst_known),
+        "not_estimated": dict(forecast.unknown),
+        "dearest": [
+            {
+                "dead_letter_id": one.letter.dead_letter_id,
+                "workflow_id": one.letter.workflow_id or None,
+                "worst": _funds_data(one.worst.funds),
+            }
+            for one in forecast.dearest
+        ],
         "runs": [
             {
                 "dead_letter_id": run.letter.dead_letter_id,

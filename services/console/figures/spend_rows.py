@@ -96,7 +96,7 @@ def _name_rows(
         *shown,
         *(SpentBy(name, amounts, is_whole=True) for name, amounts in rest if any(amounts)),
     ]
-    top = max((row.amounts.charged_micro_usd for row in rows), default=0)
+    top = max((row.amounts.charged_micro_usd for row in shown), default=0)
     return [
         NameRow(row.name, row.amounts, _name_bar(row.amounts, top), row.is_whole) for row in rows
     ]

@@ -1,16 +1,18 @@
 """The pages of money, and the same figures for programs."""
 
+from dataclasses import asdict
+
 from aiohttp import web
 
 from services.console.context import CONTEXT
 from services.console.figures.outcome_charts import spend_figure
-from services.console.figures.spend_data import LINES_MAX, spend_data
+from services.console.figures.spend_report import LINES_MAX, spend_report
 from services.console.figures.spend_rows import by_contract, by_label, by_model, by_workflow
 from services.console.pages.render import page
 from services.console.pages.window import asked_time
 from services.console.views.time_range import TITLES
 
-VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 8, 10, 100
+VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 8, 10, 50
 
 
 async def money(request: web.Request) -> web.Response:
@@ -47,4 +49,4 @@ async def workflows(request: web.Request) -> web.Response:
 async def data(request: web.Request) -> web.Response:
     """All of it, for programs."""
     time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
-    return web.json_response(spend_data(board, time_range.window, LINES_MAX))
+    return web.json_response(asdict(spend_report(board, time_range.window, LINES_MAX)))

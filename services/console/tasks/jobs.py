@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, assert_never
 
@@ -36,8 +36,8 @@ class Job:
     keys: Sequence[LetterKey]
     order: ReplayOrder
     replay_form: ReplayForm
+    forecast: Forecast
     done: int = 0
-    forecast: Forecast = field(default_factory=Forecast)
     error: str | None = None
     finished: bool = False
 
@@ -64,7 +64,8 @@ class Jobs:
     ) -> Job:
         """Begin; the job tells how it goes."""
         number = max(self._jobs, default=0) + 1
-        job = Job(number, action, [letter.key for letter in letters], order, replay_form)
+        keys, forecast = [letter.key for letter in letters], Forecast(self._known)
+        job = Job(number, action, keys, order, replay_form, forecast)
         self._jobs[number] = job
         self._jobs.pop(number - KEPT, None)
         task = asyncio.create_task(self._run(job))

@@ -1,7 +1,10 @@
 """Predicts a replay: the number of requests, the worst cost, and hopeless ones."""
 
+from bisect import insort
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import assert_never
 
 from answerbus.dead_letter import ANY_DIALECT, DeadLetter, HostileSchema, UnsupportedSchema
@@ -16,15 +19,22 @@ from services.operators.dead_letters.prepare_replay import (
     ReplayOrder,
 )
 from services.operators.dead_letters.row import NOTHING, Funds
+from services.operators.dead_letters.worst_case import NO_SETTINGS, CostOf, WorstCase, worst_case
 from services.operators.records.letter_key import LetterKey
+
+DEAREST_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """What the workers know, as far as these settings tell; `profiles` None if they do not."""
+    """What the workers know, as far as these settings tell; `profiles` None if they do not.
+
+    `cost_of` gives what bounds a call of a profile, None for one that is not known.
+    """
 
     profiles: Collection[str] | None
     registry: Registry
+    cost_of: CostOf = NO_SETTINGS.get
 
 
 def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rejection | None:
@@ -104,12 +114,33 @@ class RunForecast:
         return f"goes on at step {self.next_step}, {many} calls of tools with effects done"
 
 
+@dataclass(frozen=True, slots=True)
+class LetterForecast:
+    """What one replay can cost at worst."""
+
+    letter: LetterKey
+    worst: WorstCase
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """By which the dearest come first."""
+        funds = self.worst.funds
+        return -(funds.micro_usd or 0), -(funds.tokens or 0)
+
+
 @dataclass(slots=True)
 class Forecast:
-    """The sum over all dead letters; `worst` is None where a budget has no limit."""
+    """The sum over all dead letters.
 
+    `worst` is of those of which it is known; `unknown` counts the others by the reason, as far as
+    money is concerned. `dearest` are DEAREST_MAX of the letters.
+    """
+
+    known: KnownNames
     sendable: int = 0
     worst: Funds = NOTHING
+    unknown: Counter[str] = field(default_factory=Counter)
+    dearest: list[LetterForecast] = field(default_factory=list)
     held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
     runs: list[RunForecast] = field(default_factory=list)
 
@@ -120,13 +151,27 @@ class Forecast:
             return
         if outcome.past != NO_PAST:
             self.runs.append(_run_forecast(letter, outcome))
-        budget = outcome.request.budget
         self.sendable += 1
+        self._add(letter, worst_case(outcome.request, self.known.cost_of, self.known.registry))
+
+    def _add(self, letter: LetterKey, worst: WorstCase) -> None:
+        funds = worst.funds
         self.worst = Funds(
-            self.worst.attempts + budget.attempts,
-            _sum(self.worst.tokens, budget.tokens),
-            _sum(self.worst.micro_usd, budget.micro_usd),
+            self.worst.attempts + funds.attempts,
+            (self.worst.tokens or 0) + (funds.tokens or 0),
+            (self.worst.micro_usd or 0) + (funds.micro_usd or 0),
         )
+        if worst.unknown is not None:
+            self.unknown[worst.unknown] += 1
+        insort(self.dearest, LetterForecast(letter, worst), key=attrgetter("rank"))
+        del self.dearest[DEAREST_MAX:]
+
+    @property
+    def worst_known(self) -> Funds:
+        """The same, without a sum of money where that of no letter is known, and so for tokens."""
+        is_known = self.sendable > self.unknown.total()
+        tokens, micro_usd = self.worst.tokens, self.worst.micro_usd
+        return Funds(self.worst.attempts, tokens or None, micro_usd if is_known else None)
 
     @property
     def held_back_count(self) -> int:
@@ -138,7 +183,3 @@ def _run_forecast(letter: LetterKey, prepared: PreparedReplay) -> RunForecast:
     resumed, past = prepared.request.resumed, prepared.past
     next_step = len(resumed.steps) + 1 if resumed else 1
     return RunForecast(letter, next_step, past.effects, past.fault)
-
-
-def _sum(total: int | None, more: int | None) -> int | None:
-    return None if total is None or more is None else total + more

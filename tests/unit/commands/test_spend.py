@@ -2,12 +2,13 @@
 
 import json
 from io import StringIO
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from services.commands.spend import tables
-from services.console.figures.spend_data import spend_data
+from services.console.figures.spend_report import spend_report
 from services.console.state.board import Board
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
@@ -23,7 +24,7 @@ def calls() -> list[Stored]:
     for n in range(12):
         usage = {"input_tokens": 100, "output_tokens": 20, "micro_usd": 10_000 * (n + 1)}
         charged = {"attempts": 1, "tokens": 120, "micro_usd": 10_000 * (n + 1)}
-        ids = {"request_id": f"r-{n}", "workflow_id": f"order-{n}"}
+        ids: dict[str, Any] = {"request_id": f"r-{n}", "workflow_id": f"order-{n}"}
         labels = {"tenant": "acme" if n % 2 else "beta"}
         found.append(
             stored("attempt/result", NOON_MS, n, usage=usage, charged=charged, labels=labels, **ids)
@@ -36,23 +37,19 @@ def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None
     board = Board()
     for one in calls():
         board.take(summarize(one))
-    found = spend_data(board, board.window(NOON_MS, 1, 1), 3)
-    total = found["total"]
+    found = spend_report(board, board.window(NOON_MS, 1, 1), 3)
+    total = found.total
 
-    assert (total["calls"], total["used_micro_usd"], total["charged_micro_usd"]) == (
+    assert (total.calls, total.used_micro_usd, total.charged_micro_usd) == (
         13, 780_000, 1_580_000,
     )  # fmt: skip
-    assert [line["name"] for line in found["workflows"]] == [
+    assert [line.name for line in found.workflows] == [
         "order-0", "order-11", "order-10", "(others)",
     ]  # fmt: skip
-    for lines in (
-        found["contracts"],
-        found["models"],
-        found["workflows"],
-        *found["labels"].values(),
-    ):
+    lists: list[Any] = [found.contracts, found.models, found.workflows]
+    for lines in [*lists, *found.labels.values()]:
         for unit in ("calls", "tokens", "used_micro_usd", "charged_micro_usd"):
-            assert sum(line[unit] for line in lines) == total[unit]  # type: ignore[literal-required] - each is a count
+            assert sum(getattr(line, unit) for line in lines) == getattr(total, unit)
     console = Console(width=80, record=True, file=StringIO())
     for table in tables(found):
         console.print(table)

@@ -20,16 +20,17 @@ class Tariff:
 
     def worst(self, prompt: Prompt) -> int:
         """The most that a call can cost, rounded up."""
-        return self._price(prompt.input_max, prompt.max_output_tokens)
+        return self.price(prompt.input_max, prompt.max_output_tokens)
 
     def priced(self, usage: Usage) -> Usage:
         """Usage with its cost, where the provider reported tokens."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return usage
-        cost = self._price(usage.input_tokens, usage.output_tokens)
+        cost = self.price(usage.input_tokens, usage.output_tokens)
         return usage.model_copy(update={"micro_usd": cost})
 
-    def _price(self, read: int, written: int) -> int:
+    def price(self, read: int, written: int) -> int:
+        """Of so many tokens, rounded up."""
         exact = read * self.input_micro_usd + written * self.output_micro_usd
         return -int(-exact // 1)
 

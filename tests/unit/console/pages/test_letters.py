@@ -7,14 +7,21 @@ from urllib.parse import quote
 
 import pytest
 
+from answerbus.registry import Registry
 from services.console.tasks.jobs import Job
 from services.console.views.replay_form import ReplayForm
+from services.console.views.units import usd
+from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.moment import as_text
 from services.operators.dead_letters.prepare_replay import ReplayOrder
+from services.operators.dead_letters.worst_case import ProfileCost
 from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
+from services.worker.core.attempt.plan import Tariff
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
+from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.test_prepare_replay import prepared
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
 
 PATH = "/actions/0/args"
@@ -185,7 +192,8 @@ async def test_what_died_again_is_listed_by_the_run() -> None:
     async with site(*some(), sent, died) as here:
         for number, name in ((1, "bad-0"), (2, "slow-0")):
             keys, order = [LetterKey(f"order-{name}", f"{name}.dead-letter")], ReplayOrder("x", "y")
-            job = Job(number, "replay", keys, order, ReplayForm(), finished=True)
+            forecast = Forecast(KnownNames(None, Registry()))
+            job = Job(number, "replay", keys, order, ReplayForm(), forecast, finished=True)
             here.context.jobs._jobs[number] = job
         page = await text_of(here, "/letters/jobs/1")
         listed = await text_of(here, "/letters/list?again=1&status=any")
@@ -194,6 +202,26 @@ async def test_what_died_again_is_listed_by_the_run() -> None:
     assert 'href="/letters/list?again=1&amp;status=any">1</a>' in page
     assert re.findall(r'name="id" value="([^"]+)"', listed) == [f"{again}.dead-letter@order-bad-0"]
     assert "No dead letters." in none
+
+
+async def test_a_dry_run_says_what_its_replays_cost_at_most_and_why_it_cannot_for_some() -> None:
+    cost = ProfileCost(1_000, Tariff(2.0, 10.0))
+    forecast = Forecast(KnownNames({"default"}, Registry(), {"default": cost}.get))
+    for n, profile in enumerate(("default", "default", "vision")):
+        letter = letter_event(f"r-{n}", request={"profile": profile, "budget": {"attempts": n + 1}})
+        forecast.take(LetterKey.of(letter), prepared(letter))
+    most = forecast.worst.micro_usd
+    async with site() as here:
+        here.context.jobs._jobs[1] = Job(
+            1, "dry-run", [], ReplayOrder("x", "y"), ReplayForm(), forecast, finished=True
+        )
+        page = await text_of(here, "/letters/jobs/1")
+
+    assert most
+    assert f"<dt>Cost, at most</dt><dd>{usd(most)}</dd>" in page
+    assert "The cost of 1 letter cannot be estimated: profile vision is not in the" in page
+    assert page.index("r-1") < page.index("r-0")
+    assert "no limit" not in page
 
 
 async def test_an_id_of_several_workflows_is_listed_and_none_is_chosen() -> None:

@@ -108,8 +108,9 @@ def test_an_attempt_that_was_released_before_its_call_is_no_call() -> None:
 
 def test_what_was_used_and_what_was_charged_are_two_figures() -> None:
     lost = {"attempts": 1, "tokens": 900, "micro_usd": 70}
+    reported = {"input_tokens": 1, "output_tokens": 1, "micro_usd": 5}
     board = board_of(
-        stored("attempt/result", usage={"input_tokens": 1, "output_tokens": 1, "micro_usd": 5}),
+        stored("attempt/result", usage=reported, charged={**lost, "micro_usd": 5}),
         stored("attempt/retry", usage={}, charged=lost),
         stored("attempt/unknown", usage={}, charged=lost),
     )
@@ -121,7 +122,9 @@ def test_what_was_used_and_what_was_charged_are_two_figures() -> None:
 def test_a_label_of_each_request_does_not_hide_the_tenants() -> None:
     def call(micro_usd: int, n: int, **labels: str) -> Stored:
         usage = {"input_tokens": 1, "output_tokens": 1, "micro_usd": micro_usd}
-        return stored("attempt/result", usage=usage, request_id=f"r-{n}", labels=labels)
+        charged = {"attempts": 1, "tokens": 2, "micro_usd": micro_usd}
+        amounts: dict[str, Any] = {"usage": usage, "charged": charged}
+        return stored("attempt/result", request_id=f"r-{n}", labels=labels, **amounts)
 
     tickets = 3 * LABELS_KEPT
     board = board_of(*(call(10, n, ticket=str(n)) for n in range(tickets)))

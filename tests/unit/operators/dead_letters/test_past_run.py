@@ -9,11 +9,12 @@ import pytest
 from answerbus.call_outcome import CallOk, ResultTooLarge
 from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX, STEP_CALLS_MAX
+from answerbus.registry import Registry
 from answerbus.resumed_run import RunResumed
 from answerbus.step import ToolEnded
 from services.operators.dead_letters.edit import Edits, replacing
 from services.operators.dead_letters.effects import Deliveries, may_have_run
-from services.operators.dead_letters.forecast import Forecast
+from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.past_run import PastRun, past_run
 from services.operators.dead_letters.prepare_replay import (
     PreparedReplay,
@@ -66,7 +67,7 @@ def test_steps_and_ends_of_calls_are_taken_over() -> None:
 
 
 def test_a_dry_run_says_at_which_step_it_goes_on_and_what_has_happened() -> None:
-    forecast = Forecast()
+    forecast = Forecast(KnownNames(None, Registry()))
     forecast.take(LetterKey("w", "letter"), prepared(found=past(deliveries={})))
     (run,) = forecast.runs
 
@@ -76,7 +77,7 @@ def test_a_dry_run_says_at_which_step_it_goes_on_and_what_has_happened() -> None
 
 def test_to_start_over_names_each_tool_with_effects_that_has_run() -> None:
     order = ReplayOrder("ops", "again", restart=True)
-    forecast = Forecast()
+    forecast = Forecast(KnownNames(None, Registry()))
     replay = prepared(order, found=past(deliveries={}))
     forecast.take(LetterKey("w", "letter"), replay)
 

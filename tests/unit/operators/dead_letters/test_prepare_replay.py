@@ -308,7 +308,7 @@ def test_profiles_that_are_not_known_here_are_not_missed() -> None:
 
 
 def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
-    forecast = Forecast()
+    forecast = Forecast(KNOWN)
     for n in range(3):
         letter = letter_event(f"r-{n}", request={"budget": {"attempts": 2, "tokens": 100}})
         forecast.take(LetterKey.of(letter), prepared(letter))
@@ -317,7 +317,7 @@ def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
             LetterKey("w", f"held-{n}"), Rejection("rounds", "It was replayed 5 times already")
         )
 
-    assert (forecast.sendable, forecast.worst) == (3, Funds(6, 300, None))
+    assert (forecast.sendable, forecast.worst_known) == (3, Funds(6, 300, None))
     (held,) = forecast.held_back.values()
     assert (held.sample, held.count, forecast.held_back_count) == (
         LetterKey("w", "held-0"),

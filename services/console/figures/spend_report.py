@@ -1,7 +1,7 @@
-"""All spending of a window as data: for the console's `/money.json` and `answerbus spend`; pure."""
+"""All spending of a window, for `/money.json` of the console and `answerbus spend`; pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from dataclasses import dataclass
 
 from services.console.figures.spend_rows import (
     NameRow,
@@ -19,7 +19,8 @@ from services.operators.dead_letters.moment import as_text
 LINES_MAX = 1_000  # of each list
 
 
-class SpendLine(TypedDict):
+@dataclass(frozen=True, slots=True)
+class SpendLine:
     """What calls came to under one name; at least so much, if not `exact`."""
 
     name: str
@@ -30,7 +31,8 @@ class SpendLine(TypedDict):
     exact: bool
 
 
-class SpendData(TypedDict):
+@dataclass(frozen=True, slots=True)
+class SpendReport:
     """Each list adds up to `total`, and the values of each label do."""
 
     begins: str
@@ -42,21 +44,21 @@ class SpendData(TypedDict):
     workflows: Sequence[SpendLine]
 
 
-def spend_data(board: Board, window: Window, most: int) -> SpendData:
+def spend_report(board: Board, window: Window, most: int) -> SpendReport:
     """At most so many workflows, and values of each label, beside the others together."""
     labels = board.schema_labels
-    return {
-        "begins": as_text(window.first_ms),
-        "ends": as_text(window.end_ms),
-        "total": _line("total", amounts_of(window.total.spent)),
-        "contracts": [_of_spend(row) for row in by_contract(window.total, labels)],
-        "models": [_of_spend(row) for row in by_model(window.total)],
-        "labels": {
+    return SpendReport(
+        begins=as_text(window.first_ms),
+        ends=as_text(window.end_ms),
+        total=_line("total", amounts_of(window.total.spent)),
+        contracts=[_of_spend(row) for row in by_contract(window.total, labels)],
+        models=[_of_spend(row) for row in by_model(window.total)],
+        labels={
             table.name: [_of_name(row) for row in table.rows]
             for table in by_label(board, window, most)
         },
-        "workflows": [_of_name(row) for row in by_workflow(board, window, most)],
-    }
+        workflows=[_of_name(row) for row in by_workflow(board, window, most)],
+    )
 
 
 def _of_spend(row: SpendRow) -> SpendLine:
@@ -68,11 +70,6 @@ def _of_name(row: NameRow) -> SpendLine:
 
 
 def _line(name: str, amounts: Amounts, *, exact: bool = True) -> SpendLine:
-    return {
-        "name": name,
-        "used_micro_usd": amounts.micro_usd,
-        "charged_micro_usd": amounts.charged_micro_usd,
-        "calls": amounts.calls,
-        "tokens": amounts.tokens,
-        "exact": exact,
-    }
+    return SpendLine(
+        name, amounts.micro_usd, amounts.charged_micro_usd, amounts.calls, amounts.tokens, exact
+    )

@@ -1,0 +1,99 @@
+"""What a replay can cost at worst: its prompt, the output limit and the price of its profile; pure.
+
+It is counted as a worker counts before a call: each byte of the prompt as a token, and the whole
+output. A retry also reads the answers before it, and may have a higher output limit.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineRef, Request, TextRef
+from services.operators.dead_letters.row import Funds
+from services.worker.core.attempt.plan import Tariff
+from services.worker.core.attempt.prompt import OUTPUT_GROWTH_MAX, build
+from services.worker.core.schema.resolved import WireSchema
+
+ANSWERS_SHOWN_MAX = 4  # earlier ones in one prompt
+FORM_TOKENS_MAX = 1_024  # that a dialect adds to an inline schema
+WRAPPER_TOKENS_MAX = 1_536  # of the members around a wrapped one
+OF_A_RUN = "prompts of runs grow with what their tools return"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileCost:
+    """What bounds a call of a profile; `tariff` is None where it has no price."""
+
+    max_output_tokens: int
+    tariff: Tariff | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """The most that one replay can use; what is None is not known, and `unknown` says why."""
+
+    funds: Funds
+    unknown: str | None = None
+
+
+CostOf = Callable[[str], ProfileCost | None]
+NO_SETTINGS: Mapping[str, ProfileCost] = MappingProxyType({})
+
+
+def worst_case(request: Request, cost_of: CostOf, registry: Registry) -> WorstCase:
+    """Never above the request's own budget, which the account of the replay holds."""
+    budget = request.budget
+    tokens, micro_usd, unknown = _uncapped(request, cost_of(request.profile), registry)
+    micro_usd = _least(micro_usd, budget.micro_usd)
+    funds = Funds(budget.attempts, _least(tokens, budget.tokens), micro_usd)
+    return WorstCase(funds, unknown if micro_usd is None else None)
+
+
+def _uncapped(
+    request: Request, cost: ProfileCost | None, registry: Registry
+) -> tuple[int | None, int | None, str]:
+    """Tokens, money, and why one of them is not known."""
+    if request.agent is not None:
+        return None, None, OF_A_RUN
+    if cost is None:
+        return None, None, f"profile {request.profile} is not in the settings"
+    read, written = _tokens(request, cost.max_output_tokens, registry)
+    money = cost.tariff.price(read, written) if cost.tariff else None
+    return read + written, money, f"profile {request.profile} has no price"
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((amount for amount in (one, other) if amount is not None), default=None)
+
+
+def _tokens(request: Request, output_max: int, registry: Registry) -> tuple[int, int]:
+    """What all calls of the budget read and write at most."""
+    schema, form = _schema(request, registry)
+    prompt = build(request, WireSchema("", "", schema), request.prior, output_max, show_schema=True)
+    first, read, written = prompt.input_max + form, 0, 0
+    calls = request.budget.attempts
+    growing = ANSWERS_SHOWN_MAX + 1  # from then on each call is like the one before it
+    for number in range(min(calls, growing)):
+        times = calls - growing + 1 if number == growing - 1 else 1
+        read += times * (first + number * output_max)
+        written += times * min(2**number, OUTPUT_GROWTH_MAX) * output_max
+    return read, written
+
+
+def _schema(request: Request, registry: Registry) -> tuple[dict[str, JsonValue] | None, int]:
+    """As it was asked for, and what its wire form may have in addition to twice of it."""
+    match request.answer_schema:
+        case ContractRef() as ref:
+            contract = registry.find(ref)
+            return (contract.asked_schema(), 0) if contract else (None, 0)
+        case TextRef():
+            return None, 0
+        case InlineRef(json_schema=schema, wrapped=wrapped):
+            form = FORM_TOKENS_MAX + (WRAPPER_TOKENS_MAX if wrapped else 0)
+            return schema if isinstance(schema, dict) else None, form
+        case other:
+            assert_never(other)

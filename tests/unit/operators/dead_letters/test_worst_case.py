@@ -1,0 +1,146 @@
+"""What a replay can cost at worst: never less than what workers would charge for its calls."""
+
+import json
+from typing import Any
+
+import pytest
+
+from answerbus.registry import Registry
+from answerbus.request import ContractRef, InlineRef, Prior, Request, SchemaRef, TextRef
+from services.operators.dead_letters.forecast import DEAREST_MAX, Forecast, KnownNames
+from services.operators.dead_letters.prepare_replay import Rejection
+from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.worst_case import (
+    OF_A_RUN,
+    CostOf,
+    ProfileCost,
+    WorstCase,
+    worst_case,
+)
+from services.operators.records.letter_key import LetterKey
+from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
+from services.worker.core.schema.resolve import resolve
+from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
+from services.worker.dialects.dispatch import DialectName, compile_for
+from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.test_prepare_replay import prepared
+from tests.unit.worker.builders import body
+
+TARIFF = Tariff(2.0, 10.0)
+OUTPUT_MAX = 500
+DIALECTS: tuple[DialectName, ...] = ("openai", "anthropic", "gemini", "llama_cpp", "prompted")
+INLINE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "names": {"type": "array", "items": {"type": "string"}},
+        "n": {"type": "integer"},
+    },
+    "required": ["n"],
+}
+SCHEMAS: tuple[SchemaRef, ...] = (
+    ContractRef(name="plan_proposal", version=1),
+    ContractRef(name="agent_action", version=1),
+    InlineRef(name="small", wrapped=False, json_schema=INLINE),
+    InlineRef(name="small", json_schema=INLINE),
+    InlineRef(name="any", wrapped=False, json_schema=True),
+    TextRef(),
+)
+
+
+def costs(tariff: Tariff | None = TARIFF) -> CostOf:
+    return {"default": ProfileCost(OUTPUT_MAX, tariff)}.get
+
+
+def asked(**more: Any) -> Request:
+    return Request.model_validate_json(json.dumps(body(**more)))
+
+
+def worst(request: Request, tariff: Tariff | None = TARIFF) -> WorstCase:
+    return worst_case(request, costs(tariff), Registry())
+
+
+def charged(request: Request, dialect: DialectName, failures: list[dict[str, Any]]) -> int:
+    """What the worker charges for one call after another, if no usage is ever reported."""
+    found = resolve(request.answer_schema, Registry())
+    assert isinstance(found, ResolvedSchema)
+    wire = compile_for(dialect, found)
+    assert isinstance(wire, WireSchema)
+    facts = ProfileFacts("default", "openai", "m", OUTPUT_MAX, 9.0, TARIFF, show_schema=True)
+    plan, total = Plan(facts, found, wire), 0
+    for number in range(request.budget.attempts):
+        prior = tuple(Prior.model_validate(one) for one in failures[:number])
+        total += plan.worst_cost(plan.prompt(request, prior))
+    return total
+
+
+def invalid(number: int) -> dict[str, Any]:
+    """An answer that takes all of the output, a byte a token, and is wrong in one place."""
+    problem = {"path": "/n", "code": "type", "expected": "a number"}
+    failure = {"kind": "invalid", "problems": [problem]}
+    return {"attempt": number, "failure": failure, "answer": {"n": "x" * (OUTPUT_MAX - 100)}}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda ref: ref.kind)
+@pytest.mark.parametrize("attempts", [1, 3, 9])
+def test_no_worker_charges_more(schema: SchemaRef, dialect: DialectName, attempts: int) -> None:
+    request = asked(
+        answer_schema=schema.model_dump(mode="json"),
+        budget={"attempts": attempts},
+        context={"instructions": "Say it.", "facts": [{"name": "a", "value": "ä" * 300}]},
+    )
+    most = worst(request).funds.micro_usd
+    truncated = [
+        {"attempt": n, "failure": {"kind": "truncated", "limit": OUTPUT_MAX}, "answer": None}
+        for n in range(1, attempts)
+    ]
+
+    assert most is not None
+    for failures in ([invalid(n) for n in range(1, attempts)], truncated):
+        assert charged(request, dialect, failures) <= most
+
+
+def test_the_budget_of_the_request_is_never_exceeded() -> None:
+    request = asked(budget={"attempts": 50, "tokens": 900, "micro_usd": 77})
+
+    assert worst(request) == WorstCase(Funds(50, 900, 77))
+    assert worst(asked(budget={"attempts": 0})) == WorstCase(Funds(0, 0, 0))
+
+
+def test_what_is_not_known_has_its_reason() -> None:
+    unpriced = worst(asked(), tariff=None)
+    assert (unpriced.funds.micro_usd, unpriced.unknown) == (None, "profile default has no price")
+    assert unpriced.funds.tokens == worst(asked()).funds.tokens
+
+    strange = worst(asked(profile="vision", budget={"attempts": 2, "tokens": 50}))
+    assert strange == WorstCase(Funds(2, 50, None), "profile vision is not in the settings")
+
+    run = asked(agent={"name": "support"}, budget={"attempts": 20})
+    assert worst(run) == WorstCase(Funds(20, None, None), OF_A_RUN)
+    limited = asked(agent={"name": "support"}, budget={"attempts": 20, "micro_usd": 9})
+    assert worst(limited) == WorstCase(Funds(20, None, 9))
+
+
+def test_a_forecast_has_the_sum_the_dearest_letters_and_the_reasons() -> None:
+    forecast = Forecast(KnownNames({"default"}, Registry(), costs()))
+    for n in range(DEAREST_MAX + 5):
+        letter = letter_event(f"r-{n}", request={"budget": {"attempts": n + 1}})
+        forecast.take(LetterKey.of(letter), prepared(letter))
+    strange = letter_event("r-x", request={"profile": "vision"})
+    forecast.take(LetterKey.of(strange), prepared(strange))
+    forecast.take(LetterKey("w", "held"), Rejection("rounds", "It was replayed 5 times already"))
+
+    assert forecast.sendable == DEAREST_MAX + 6
+    assert forecast.worst.attempts == sum(range(1, DEAREST_MAX + 6)) + 3
+    assert [one.worst.funds.attempts for one in forecast.dearest] == [*range(15, 5, -1)]
+    assert forecast.unknown == {"profile vision is not in the settings": 1}
+    assert forecast.worst_known == forecast.worst
+    assert forecast.held_back_count == 1
+
+
+def test_where_no_cost_is_known_no_sum_is_made_up() -> None:
+    forecast = Forecast(KnownNames(None, Registry()))
+    letter = letter_event("r-1", request={})
+    forecast.take(LetterKey.of(letter), prepared(letter))
+
+    assert forecast.worst_known == Funds(forecast.worst.attempts, None, None)
