@@ -13,7 +13,7 @@ from services.console.state.spend_table import Amounts, SpentBy, sum_of
 from services.console.views.shares import Share, shares
 from services.console.views.units import usd
 
-LABEL_NAMES_SHOWN = 8
+LABEL_NAMES_SHOWN = 6
 UNLABELLED = "(without this label)"
 
 

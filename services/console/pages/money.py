@@ -12,7 +12,8 @@ from services.console.pages.render import page
 from services.console.pages.window import asked_time
 from services.console.views.time_range import TITLES
 
-VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 8, 10, 50
+ROWS_SHOWN = 10  # contracts and models; the others are folded away
+VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 6, 8, 50
 
 
 async def money(request: web.Request) -> web.Response:
@@ -31,6 +32,7 @@ async def money(request: web.Request) -> web.Response:
         models=by_model(window.total),
         labels=by_label(board, window, VALUES_SHOWN),
         workflows=by_workflow(board, window, WORKFLOWS_SHOWN),
+        rows_shown=ROWS_SHOWN,
     )
 
 
