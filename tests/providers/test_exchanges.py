@@ -7,10 +7,8 @@ import logging
 import socket
 from dataclasses import replace
 
-import aiohttp
 import pytest
 
-from services.worker.adapters.providers import exchange
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unavailable
 from tests.providers.apis import APIS
@@ -173,36 +171,6 @@ async def test_a_body_that_is_said_to_be_packed_and_is_not_is_read(api: Api, cod
     reply, _ = await api.ask(answer(api.good, headers=headers))
 
     assert reply == api.good_reply
-
-
-def subclasses(parent: type[BaseException]) -> set[type[BaseException]]:
-    return {parent}.union(*(subclasses(child) for child in parent.__subclasses__()))
-
-
-async def test_the_exceptions_of_the_transport_that_say_it_never_connected_are_these() -> None:
-    """What is not listed here may have run."""
-    never = {
-        kind.__name__
-        for kind in subclasses(aiohttp.ClientError)
-        if issubclass(kind, exchange.NEVER_CONNECTED)
-    }
-
-    assert never == {
-        "ClientConnectorError",
-        "ClientConnectorCertificateError",
-        "ClientConnectorDNSError",
-        "ClientConnectorSSLError",
-        "ClientHttpProxyError",
-        "ClientProxyConnectionError",
-        "ClientSSLError",
-        "ConnectionTimeoutError",
-        "InvalidURL",
-        "InvalidUrlClientError",
-        "InvalidUrlRedirectClientError",  # redirects are not followed
-        "NonHttpUrlClientError",
-        "NonHttpUrlRedirectClientError",
-        "UnixClientConnectorError",
-    }
 
 
 @EACH

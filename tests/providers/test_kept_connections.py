@@ -50,6 +50,16 @@ async def test_a_second_response_is_not_the_answer_to_the_next_request(
 
 
 @EACH
+async def test_a_second_response_in_one_packet_is_read_by_nobody(api: Api) -> None:
+    both = Send(b"".join(step.data for step in (*api.whole, *other_answer(api))))
+    async with misbehaving([both], api.whole) as server, api.at(server.base_url) as provider:
+        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]
+
+    assert replies == [api.good_reply] * 2
+    assert [seen.connection for seen in server.seen] == [1, 2]
+
+
+@EACH
 async def test_a_connection_that_has_ended_costs_no_call(api: Api) -> None:
     told = asyncio.Event()
     async with (

@@ -1,11 +1,17 @@
 """The proxies that the environment names are used for every API, except for hosts it exempts."""
 
+import asyncio
 import base64
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from services.worker.adapters.providers.exchange import proxy_for
 from services.worker.core.attempt.reply import Unavailable
+from tests.integration.certificates import Authority
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Close, Script, Send, misbehaving
@@ -66,6 +72,58 @@ async def test_a_proxy_that_makes_no_tunnel_means_that_no_call_ran(
 
     assert reply == Unavailable(None, ran=False)
     assert [(seen.method, seen.path) for seen in proxy.seen] == [("CONNECT", "models.invalid:443")]
+
+
+async def joined(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await source.read(65_536):
+            sink.write(data)
+    sink.close()
+
+
+@asynccontextmanager
+async def tunnels(heads: list[bytes]) -> AsyncIterator[str]:
+    """A proxy that makes a way to whom it is asked for, and keeps what it was asked."""
+
+    serving = set[asyncio.Future[tuple[None, None]]]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        host, _, port = heads[-1].split()[1].decode().rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        both = asyncio.gather(joined(reader, back), joined(there, writer))
+        serving.add(both)
+        await both
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield f"http://user:w%40rd@127.0.0.1:{port}"
+        async with asyncio.timeout(LIMIT_S):
+            await asyncio.gather(*serving)
+
+
+@EACH
+async def test_a_call_by_tls_goes_through_a_tunnel(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path, "trusted")
+    signed = authority.signs("server")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(signed.certificate, signed.key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    heads: list[bytes] = []
+    async with misbehaving(api.whole, tls=context) as server, tunnels(heads) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        async with api.at(server.base_url) as provider:
+            replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]
+
+    assert replies == [api.good_reply] * 2
+    assert server.connections == 1
+    (head,) = heads  # the second call goes through the same tunnel
+    password = base64.b64encode(b"user:w@rd").decode()
+    assert f"proxy-authorization: Basic {password}" in head.decode()
+    assert all("proxy-authorization" not in seen.headers for seen in server.seen)
 
 
 @pytest.mark.parametrize(

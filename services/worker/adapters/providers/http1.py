@@ -1,0 +1,368 @@
+"""HTTP/1.1 to one server: one request at a time on each connection, all bounded.
+
+Connections are kept open. Responses of HTTP/1.1 have no ids: the bytes that come next are read as
+the answer to the next request, so that a second response to one request would become the answer to
+another. A connection that has bytes before it is asked again is closed instead.
+"""
+
+import asyncio
+import base64
+import select
+import string
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Literal, cast
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from services.worker.adapters.providers.apis.api import HttpResponse
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
+
+KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
+HEAD_BYTES_MAX = 64 * 1024  # of a response's head, and of what follows its last chunk
+FRAMING_PER_BYTE = 8  # bytes of chunk sizes around each byte of a body
+NEXT_ADDRESS_S = 0.25  # until another address of the server is tried beside the first
+_SWITCHING = 101
+_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+
+
+class NotConnectedError(Exception):
+    """No byte of the request was sent."""
+
+
+class BrokenExchangeError(Exception):
+    """The request may have been read, and no whole response came."""
+
+
+class _TooLargeError(Exception):
+    """A head of too many bytes; the parser reports it as an error of its own."""
+
+
+class _Connection(asyncio.Protocol):
+    """Sends one request after the other."""
+
+    def __init__(self, body_bytes_max: int) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.idle_since = 0.0
+        self._is_open = True
+        self._body_bytes_max = body_bytes_max
+        self._answer: asyncio.Future[HttpResponse] | None = None
+        self._begin(is_tunnel=False)
+
+    def _begin(self, *, is_tunnel: bool) -> None:
+        self._is_tunnel = is_tunnel
+        self._parser = HttpResponseParser(self)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._pieces: list[bytes] = []
+        self._received = self._head_bytes = self._body_bytes = 0
+        self._is_head_read = self._has_length = False
+
+    def send(self, request: bytes) -> "asyncio.Future[HttpResponse]":
+        """The response to come. Raises BrokenExchangeError."""
+        answer = self._answer = asyncio.get_running_loop().create_future()
+        if self.transport is not None and self._is_open:
+            self.transport.write(request)
+        else:
+            self._fail("closed")
+        return answer
+
+    def may_be_asked(self, now: float) -> bool:
+        """Whether it is open, and no bytes and no end have come: read, or still in the socket."""
+        is_fresh = self._is_open and now - self.idle_since <= KEEP_ALIVE_S
+        if self.transport is None or not is_fresh:
+            return False
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket"), select.POLLIN)
+        return not poll.poll(0)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another request may be sent."""
+        return self._is_open
+
+    async def tunnel(self, request: bytes, context: SSLContext, host: str) -> None:
+        """Ask a proxy for a way to `host`, then use TLS. Raises OSError, BrokenExchangeError."""
+        self._begin(is_tunnel=True)
+        response = await self.send(request)
+        if response.status // 100 != 2 or self.transport is None:
+            raise ConnectionRefusedError
+        loop = asyncio.get_running_loop()
+        self.transport = await loop.start_tls(self.transport, self, context, server_hostname=host)
+        self._begin(is_tunnel=False)
+
+    def close(self) -> None:
+        """At once, with what is under way."""
+        self._is_open = False
+        if self.transport is not None:
+            self.transport.abort()
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:  # nothing was asked
+            self.close()
+            return
+        self._received += len(data)
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._is_open = False
+        except HttpParserError:
+            self._fail("no HTTP/1.1")
+        if self._received > HEAD_BYTES_MAX + (1 + FRAMING_PER_BYTE) * self._body_bytes:
+            self._fail("a head, or chunks, of too many bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_open = False
+        if exc is None and self._is_head_read and not self._has_length:
+            self._complete()  # a body without a length ends with its connection
+        self._fail("closed")
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        if self._answer is None:  # a second response to one request
+            self._is_open = False
+        self._clear()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > HEAD_BYTES_MAX:
+            raise _TooLargeError
+        if not self._is_head_read:
+            self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        self._is_head_read = True
+        self._has_length = not self._headers.keys().isdisjoint(
+            ("content-length", "transfer-encoding")
+        )
+        if self._is_tunnel:
+            self._complete()
+
+    def on_body(self, body: bytes) -> None:
+        left = self._body_bytes_max - self._body_bytes
+        self._body_bytes += len(body)
+        self._pieces.append(body[: max(left, 0)])
+        if len(body) >= left:  # what is cut is no JSON, and the status is kept
+            self._is_open = False
+            self._complete()
+
+    def on_message_complete(self) -> None:
+        if 100 <= self._status < 200 and self._status != _SWITCHING:
+            return  # the response itself is still to come
+        self._is_open = self._is_open and self._parser.should_keep_alive()
+        self._complete()
+
+    def _complete(self) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            body = b"".join(self._pieces)
+            answer.set_result(HttpResponse(self._status, self._headers, body))
+
+    def _fail(self, why: str) -> None:
+        self._is_open = False
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(BrokenExchangeError(why))
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Where connections go, and what each request says of it."""
+
+    is_tls: bool
+    host: str
+    port: int
+    basic: str | None  # the header of a name and a password
+
+    @classmethod
+    def at(cls, url: str) -> "_Server":
+        """Raises NotConnectedError for what is no address."""
+        try:
+            address = urlsplit(url)
+            port = address.port or _PORTS[address.scheme]
+            host = address.hostname.encode("idna").decode() if address.hostname else ""
+        except (ValueError, KeyError):
+            host, port = "", 0
+        if not host:
+            raise NotConnectedError
+        return cls(address.scheme == "https", host, port, _basic(address))
+
+    @property
+    def quoted_host(self) -> str:
+        """As addresses have it."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def name(self) -> str:
+        """As `Host` says it."""
+        is_standard = self.port == _PORTS["https" if self.is_tls else "http"]
+        return self.quoted_host if is_standard else f"{self.quoted_host}:{self.port}"
+
+
+class Connections:
+    """At most so many requests at once; one beyond waits for its turn as long as to connect."""
+
+    def __init__(
+        self,
+        url: str,
+        proxy: str | None,
+        headers: Mapping[str, str],
+        max_in_flight: int,
+        limits: ExchangeLimits,
+        context: SSLContext | None,
+    ) -> None:
+        """All requests go to the server of `url`, with these headers; `context` where that is TLS.
+
+        Raises NotConnectedError for what is no address.
+        """
+        self._url, self._server = url, _Server.at(url)
+        self._proxy = None if proxy is None else _Server.at(proxy)
+        self._limits, self._context = limits, context
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._idle: deque[_Connection] = deque()  # the one used last is used next
+        self._open: set[_Connection] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._fields = self._said(headers)
+
+    async def exchange(
+        self, method: Literal["GET", "POST"], path: str, body: bytes | None
+    ) -> HttpResponse:
+        """The response to one request. Raises NotConnectedError, BrokenExchangeError."""
+        connection = await self._connection()
+        try:
+            response = await connection.send(self._request(method, path, body))
+        except BaseException:
+            self._close(connection)
+            raise
+        finally:
+            self._slots.release()
+        if connection.is_open:
+            self._keep(connection)
+        else:
+            self._close(connection)
+        return response
+
+    def close(self) -> None:
+        """All connections; what is under way fails."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for connection in [*self._open]:
+            self._close(connection)
+
+    def _request(self, method: str, path: str, body: bytes | None) -> bytes:
+        length = "" if body is None else f"content-length: {len(body)}\r\n"
+        head = f"{method} {self._target_of(path)} HTTP/1.1\r\n{self._fields}{length}\r\n"
+        return head.encode() + (body or b"")
+
+    def _target_of(self, path: str) -> str:
+        asked = urlsplit(self._url + path)
+        query = f"?{asked.query}" if asked.query else ""
+        target = quote((asked.path or "/") + query, safe=string.punctuation)
+        is_forwarded = self._proxy is not None and not self._server.is_tls
+        return f"http://{self._server.name}{target}" if is_forwarded else target
+
+    def _said(self, headers: Mapping[str, str]) -> str:
+        server, proxy = self._server, self._proxy
+        said = {"host": server.name, **headers}
+        if server.basic and "authorization" not in {name.lower() for name in headers}:
+            said["authorization"] = server.basic
+        if proxy is not None and not server.is_tls and proxy.basic:
+            said["proxy-authorization"] = proxy.basic
+        return "".join(f"{name}: {value}\r\n" for name, value in said.items())
+
+    async def _connection(self) -> _Connection:
+        """One that nobody else uses, with its slot."""
+        if self._slots.locked():
+            try:
+                async with asyncio.timeout(self._limits.connect_timeout_s):
+                    await self._slots.acquire()
+            except TimeoutError:
+                raise NotConnectedError from None
+        else:
+            await self._slots.acquire()
+        try:
+            return self._kept() or await self._connected()
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def _kept(self) -> _Connection | None:
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.may_be_asked(now):
+                return connection
+            self._close(connection)
+        return None
+
+    async def _connected(self) -> _Connection:
+        connection = _Connection(self._limits.response_bytes_max)
+        self._open.add(connection)
+        try:
+            async with asyncio.timeout(self._limits.connect_timeout_s):
+                await self._connect(connection)
+        except (OSError, TimeoutError, BrokenExchangeError) as error:
+            self._close(connection)
+            raise NotConnectedError from error
+        except BaseException:
+            self._close(connection)
+            raise
+        return connection
+
+    async def _connect(self, connection: _Connection) -> None:
+        server, proxy = self._server, self._proxy
+        nearest = proxy or server
+        await asyncio.get_running_loop().create_connection(
+            lambda: connection,
+            nearest.host,
+            nearest.port,
+            ssl=self._context if nearest.is_tls else None,
+            server_hostname=nearest.host if nearest.is_tls else None,
+            happy_eyeballs_delay=NEXT_ADDRESS_S,
+        )
+        if proxy is not None and server.is_tls and self._context is not None:
+            to = f"{server.quoted_host}:{server.port}"
+            password = f"proxy-authorization: {proxy.basic}\r\n" if proxy.basic else ""
+            request = f"CONNECT {to} HTTP/1.1\r\nhost: {to}\r\n{password}\r\n"
+            await connection.tunnel(request.encode(), self._context, server.host)
+
+    def _keep(self, connection: _Connection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(KEEP_ALIVE_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what was idle for too long."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() - KEEP_ALIVE_S
+        while self._idle and self._idle[0].idle_since <= until:
+            self._close(self._idle.popleft())
+        left = bool(self._idle)
+        self._sweeping = loop.call_later(KEEP_ALIVE_S, self._sweep) if left else None
+
+    def _close(self, connection: _Connection) -> None:
+        self._open.discard(connection)
+        connection.close()
+
+
+def _basic(address: SplitResult) -> str | None:
+    """The header of a name and a password in an address."""
+    if address.username is None:
+        return None
+    pair = f"{unquote(address.username)}:{unquote(address.password or '')}"
+    return "Basic " + base64.b64encode(pair.encode()).decode()
