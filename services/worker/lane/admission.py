@@ -31,13 +31,14 @@ from services.worker.tasks.fair_timeout import FairTimeout
 AGAIN_AT_ONCE_S = 0.001
 CHECKS_WAITING_MAX = 64  # while more answers wait for their check, each keeps its place
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
+READING_S = 10.0  # to read and mask an answer that has arrived, on a busy machine
 _log = logging.getLogger(__name__)
 
 
 async def ask_bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
     """Ask once; what the provider fails to say itself is said for it."""
     try:
-        async with FairTimeout(timeout_s):
+        async with FairTimeout(timeout_s + READING_S):
             return await provider.ask(prompt, timeout_s=timeout_s)
     except TimeoutError:
         return TimedOut(timeout_s)

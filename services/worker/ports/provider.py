@@ -44,7 +44,8 @@ class Provider(Protocol):
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         """Make exactly one call. Every failure of the provider is a Reply, never an exception.
 
-        Cancelling it abandons the call.
+        `timeout_s` bounds the call itself: an answer that has arrived, and is paid, is read and
+        masked however long that takes. Cancelling it abandons the call.
         """
         ...
 
