@@ -115,6 +115,13 @@ def test_a_scalar_in_a_carrier_reads_one_way(dialect: DialectName, inner: str) -
 
 
 @pytest.mark.parametrize("dialect", PACKING)
+def test_null_in_a_carrier_beside_null_reads_one_way(dialect: DialectName) -> None:
+    schema = members(a={"type": ["string", "object", "null"]})
+
+    assert same_json(published(dialect, schema, '{"a": {"json_text": "null"}}'), {"a": None})
+
+
+@pytest.mark.parametrize("dialect", PACKING)
 @pytest.mark.parametrize("inner", ["x", "", 5, None, {}])
 def test_a_carrier_of_anything_else_is_asked_again(dialect: DialectName, inner: JsonValue) -> None:
     schema = members(a={"anyOf": [{"type": "integer"}, {}]})

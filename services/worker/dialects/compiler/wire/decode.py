@@ -188,11 +188,12 @@ class _Decoder:
 
     def _carried(self, shape: Shape, carrier: Member, text: JsonValue, path: _Path) -> JsonValue:
         """What a carrier holds; also a scalar that belongs beside it, since that reads one way."""
-        scalar = unpack(text) if isinstance(text, str) else None
-        if isinstance(shape, Union) and isinstance(scalar, str | bool | int | float):
-            leaf = self._fitting.leaf(shape, scalar)
-            if isinstance(leaf, Plain):
-                return self.read(leaf, scalar, path)
+        if isinstance(shape, Union) and isinstance(text, str):
+            value = unpack(text)
+            if not isinstance(value, NoJsonText):
+                leaf = self._fitting.leaf(shape, value)
+                if isinstance(leaf, Plain):
+                    return self.read(leaf, value, path)
         return self.read(carrier.shape, text, (*path, carrier.name))
 
     def _object(self, shape: Object, value: JsonObject, path: _Path) -> JsonObject:
