@@ -43,6 +43,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         # The same inputs each time: new ones are looked for by `make fuzz`.
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "30", "--seed", "1"),
+        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "60", "--seed", "1"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
@@ -55,8 +56,6 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "long": _tests("long", "long and not real_llm and not browser", *_NOT_LONG, *_BY_FILE),
-        # A search by measured CPU time, which a busy machine disturbs: its worst inputs are tests.
-        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "60", "--seed", "1"),
     }
 )
 

@@ -19,6 +19,7 @@ from answerbus.limits import (
     DIFF_BYTES_MAX,
     RECORD_BYTES_MAX,
     REQUEST_BYTES_MAX,
+    REQUEST_VALUES_MAX,
 )
 from answerbus.masking import Mask
 from answerbus.registry import Registry
@@ -92,8 +93,8 @@ def _parts(data: bytes) -> list[str]:
 
 
 def _values(data: bytes) -> list[JsonValue] | None:
-    """Each line as a value, where all are JSON texts that an event may hold."""
-    found = [json_text.parse(part.encode()) for part in _parts(data)]
+    """Each line as a value, where all are JSON texts of as many values as a request may have."""
+    found = [json_text.parse(part.encode(), REQUEST_VALUES_MAX) for part in _parts(data)]
     values = [one.value for one in found if isinstance(one, json_text.Parsed)]
     return values if len(values) == len(found) else None
 
@@ -174,7 +175,7 @@ def _context(data: bytes) -> dict[str, Any]:
 
 def _canonical(data: bytes) -> Work | None:
     values = _values(data)
-    return None if values is None else partial(canonical_digest, list(values))
+    return partial(canonical_digest, values[0]) if values and len(values) == 1 else None
 
 
 def _patched(data: bytes) -> Work | None:
