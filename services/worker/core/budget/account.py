@@ -59,7 +59,7 @@ class Account:
     open: Mapping[str, int] = field(default_factory=_nothing)  # attempts without a terminal
     uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
     packed_hash: bytes | None = None  # of the last attempt: as text it would take twice as much
-    # The request that named its limit, or the last that added to it (shared_limit.py).
+    # The request that named its limit, or the last that added to it (see ledger.py).
     shared_by: str | Place = ""
     reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
 
