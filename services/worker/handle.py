@@ -40,16 +40,16 @@ async def handle(task: RequestTask) -> None:
 
 async def attempt(task: RequestTask) -> Decision | NoCall:
     """One call, and what was committed of it; or why there is none now."""
-    async with task.admit() as place:
-        if isinstance(place, NoCall):
-            return place
+    async with task.admit() as slot:
+        if isinstance(slot, NoCall):
+            return slot
 
-        prompt = place.plan.prompt(task.lane_request.request, task.lane_request.progress.prior)
-        permit = await task.spend(place.plan, prompt)
+        prompt = slot.plan.prompt(task.lane_request.request, task.lane_request.progress.prior)
+        permit = await task.spend(slot.plan, prompt)
         if isinstance(permit, NoCall):
             return permit
 
-        call = await place.call(prompt, permit)
+        call = await slot.call(prompt, permit)
         if isinstance(call, NoCall):
             return call
 

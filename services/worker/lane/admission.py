@@ -54,7 +54,7 @@ async def ask_bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> R
 
 
 @dataclass(frozen=True, slots=True)
-class LaneCallPlace:
+class LaneCallSlot:
     lane: Lane
     lane_request: LaneRequest
     plan: Plan
@@ -141,7 +141,7 @@ class LaneAdmission:
         self._leases: tuple[CallLease | IsolationLease, ...] = ()
         self._mark: AbstractAsyncContextManager[None] | None = None
 
-    async def __aenter__(self) -> LaneCallPlace | NoCall:
+    async def __aenter__(self) -> LaneCallSlot | NoCall:
         try:
             return await self._admitted()
         except BaseException:
@@ -161,7 +161,7 @@ class LaneAdmission:
         finally:
             self._leave()
 
-    async def _admitted(self) -> LaneCallPlace | NoCall:
+    async def _admitted(self) -> LaneCallSlot | NoCall:
         lane, lane_request = self._lane, self._lane_request
         if cause := crash_precautions.cause_without_preparation(lane, lane_request):
             return Unanswerable(cause)
@@ -186,7 +186,7 @@ class LaneAdmission:
             mark = crash_precautions.lone_call_mark(lane, lane_request)
             await mark.__aenter__()
             self._mark = mark
-        return LaneCallPlace(lane, lane_request, plan, backend, lease, isolation)
+        return LaneCallSlot(lane, lane_request, plan, backend, lease, isolation)
 
     async def _has_entered(
         self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease

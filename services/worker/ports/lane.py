@@ -52,8 +52,8 @@ class Later:
 NoCall = Unanswerable | Later | Reserved | ComputedStep
 
 
-class CallPlace(Protocol):
-    """An admitted request's place among the calls."""
+class CallSlot(Protocol):
+    """The slot of an admitted request for one call."""
 
     @property
     def plan(self) -> Plan:
@@ -77,7 +77,7 @@ class RequestTask(Protocol):
         """The request."""
         ...
 
-    def admit(self) -> AbstractAsyncContextManager[CallPlace | NoCall]:
+    def admit(self) -> AbstractAsyncContextManager[CallSlot | NoCall]:
         """Find out how it is asked, and wait for its place; the end of the context gives it back.
 
         The context of one that may end its worker is also the mark that says so.

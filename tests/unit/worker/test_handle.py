@@ -21,7 +21,7 @@ from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep, WantedCall
 from services.worker.handle import handle
 from services.worker.ports.lane import (
-    CallPlace,
+    CallSlot,
     LaneLost,
     Later,
     NoCall,
@@ -54,7 +54,7 @@ class FakeTask:
         return CASE.plan
 
     @asynccontextmanager
-    async def admit(self) -> AsyncIterator[CallPlace | NoCall]:
+    async def admit(self) -> AsyncIterator[CallSlot | NoCall]:
         self.verbs.append("admit")
         try:
             yield self.admits.pop(0) if self.admits else self
