@@ -37,7 +37,7 @@ TICK_S = 0.05
 START_LIMIT_S = 180.0  # on a busy machine a program needs a minute before its first line
 ASK_S = 1.0  # between two looks at the group's offsets
 TELL_S = 5.0
-AFTERMATH_S = 18.0  # from the end of the last fault: a session ends, and lanes catch up
+QUIET_S = 10.0  # without an outcome, after the last fault: a session has ended, lanes caught up
 RUNS_MIN = 20
 RUN_SEEDS = 1_000_000  # above those of other requests: no id and no workflow is of both
 GARBAGE_SHARE = 0.15  # of the requests of a hostile run: as many batches of garbage
@@ -128,7 +128,9 @@ class Chaos:
         self._seed, self._size, self._folder, self._console = seed, size, folder, console
         self._agents: Agents | None = None
         self._began, self._began_at = time.monotonic(), _now()
-        self._calm_at_s: float | None = None  # when the last fault was over
+        self._over_at_s = 0.0  # when the last fault was
+        self._ended, self._ended_at_s = 0, 0.0  # so many outcomes, the last of them then
+        self._calm_at_s: float | None = None
 
     def run(self) -> Outcome:
         """Raises SetupError if there can be no broker."""
@@ -199,8 +201,9 @@ class Chaos:
         asked = reported = 0.0
         while (now := time.monotonic() - began) < self._size.limit_s:
             stage.play(now)
-            if self._calm_at_s is None and self._is_calm(now, stage):
+            if self._calm_at_s is None and self._is_calm(now, stage, len(watcher.ended)):
                 self._calm_at_s = now
+                self._say(f"calm, {now - self._over_at_s:.0f} s after the last fault")
                 around.calm()
             publisher.publish_due(self._planned_s(now))
             around.produce_due(self._planned_s(now))
@@ -221,9 +224,15 @@ class Chaos:
         watcher.close()
         return watcher
 
-    def _is_calm(self, now_s: float, stage: Stage) -> bool:
-        """On a busy machine brokers need long to come back: good requests are timed after that."""
-        return now_s >= self._size.window_s and (stage.is_over or not self._size.calm_s)
+    def _is_calm(self, now_s: float, stage: Stage, ended: int) -> bool:
+        """Once what was published under faults has ended: good requests are timed after that."""
+        if not self._size.calm_s:
+            return now_s >= self._size.window_s
+        if now_s < self._size.window_s or not stage.is_over:
+            self._over_at_s = now_s
+        if ended != self._ended or self._over_at_s == now_s:
+            self._ended, self._ended_at_s = ended, now_s
+        return now_s - self._ended_at_s >= QUIET_S
 
     def _planned_s(self, now_s: float) -> float:
         """The time by which traffic is planned: it stands still until the calm begins."""
@@ -271,15 +280,14 @@ class Chaos:
         )
 
     def _timed(self, history: History) -> tuple[list[str], float | None]:
-        """The good requests of the calm, once the last fault is over and its lanes are back."""
+        """The good requests of the calm."""
         if not self._size.calm_s:
             return [], None
         if self._calm_at_s is None:
             return ["the faults did not end"], None
         calm_at = self._began_at + timedelta(seconds=self._calm_at_s)
-        since = calm_at + timedelta(seconds=AFTERMATH_S)
         until = calm_at + timedelta(seconds=self._size.calm_s - SESSION_S)
-        times = latency.took(history, since, until, script.is_good)
+        times = latency.took(history, calm_at, until, script.is_good)
         if not times:
             return ["no good request was published in the calm"], None
         p95 = latency.percentile(times, 0.95)

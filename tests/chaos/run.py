@@ -23,7 +23,7 @@ from tests.chaos.chaos import Chaos, Outcome, Size
 
 TOOL_SERVERS = 2
 RUNS_BESIDE = 0.02  # of the requests of a hostile run: for strangers to speak for their tools
-CALM_S = 50.0  # of a hostile run
+CALM_S = 40.0  # of a hostile run
 
 app = typer.Typer(add_completion=False)
 

@@ -14,7 +14,7 @@ SEED = 23
 SIZE = Size(requests=240, workflows=32, workers=3, window_s=20.0, limit_s=120.0, partitions=6)
 HOSTILE_SEED = 1
 RUN_SEED = 1
-HOSTILE_SIZE = replace(SIZE, window_s=42.0, limit_s=240.0, hostile=True, calm_s=40.0)
+HOSTILE_SIZE = replace(SIZE, window_s=42.0, limit_s=240.0, hostile=True, calm_s=30.0)
 HOSTILE_SIZE = replace(HOSTILE_SIZE, tool_servers=2, runs=0.02)
 RUN_SIZE = replace(SIZE, requests=120, window_s=42.0, limit_s=300.0, tool_servers=2, runs=1.0)
 
