@@ -61,7 +61,8 @@ async def test_letters_are_grouped_dry_run_replayed_once_and_answered(
     assert await request_ids(bus) == Counter()
 
     dry = await replay.data("dry-run", *MENDING, "--where", "cause=unknown_profile")
-    assert (dry["sendable"], dry["worst"]["attempts"]) == (4, 8)
+    of_all = {"attempts": 8, "tokens": 80_000, "micro_usd": 1_000_000}  # each up to its budget
+    assert (dry["sendable"], dry["worst"], dry["not_estimated"]) == (4, of_all, {})
 
     done = await replay.data("run", *MENDING, "--yes", code=1)
     assert (done["end"], done["replayed"]) == ("done", 40)

@@ -82,7 +82,8 @@ class TimeRange:
         if self.name is not None:
             return _SPOKEN[self.name]
         begin, end = as_text(self.first_ms), as_text(self.charted_end_ms)
-        return f"{begin[:10]} {begin[11:16]} to {end[11:16]}"
+        day = "" if end[:10] == begin[:10] else f"{end[:10]} "
+        return f"{begin[:10]} {begin[11:16]} to {day}{end[11:16]}"
 
 
 def span_pairs(first_ms: int, end_ms: int) -> tuple[tuple[str, str], ...]:
@@ -112,6 +113,8 @@ def _between(begin: str | None, end: str | None, now_ms: int) -> TimeRange | Fil
             return FilterFault(f"{name}={text!r} is no time, such as {EXAMPLES}.")
         times.append(at_ms)
     from_ms, to_ms = times
+    if from_ms < now_ms - DAY_MS - STEP_MINUTES[-1] * MINUTE_MS:  # a chart begins at a round time
+        return FilterFault("Only the last 24 hours are counted: give a later `from`.")
     if from_ms >= to_ms:
         return FilterFault("The time `from` must be before `to`.")
     to_ms = min(to_ms, now_ms + MINUTE_MS) if from_ms < now_ms else to_ms

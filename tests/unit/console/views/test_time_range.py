@@ -22,7 +22,7 @@ def range_of(**query: str) -> TimeRange:
         ({"range": "today"}, 721),
         ({"from": "2026-11-21T11:00:00Z", "to": "2026-11-21T11:30:00Z"}, 30),
         ({"from": "30m"}, 30),
-        ({"from": "9d"}, KEPT_MINUTES),
+        ({"from": "1d"}, KEPT_MINUTES),
     ],
 )
 def test_a_time_is_a_name_or_from_and_to(query: dict[str, str], minutes: int) -> None:
@@ -43,6 +43,7 @@ def test_a_time_is_a_name_or_from_and_to(query: dict[str, str], minutes: int) ->
         {"range": ""},
         {"range": "1h", "from": "1h"},
         {"from": "soon"},
+        {"from": "2d"},
         {"from": "2026-11-21T11:00:00Z", "to": "2026-11-21T11:00:00Z"},
         {"to": "2h"},
     ],
@@ -57,3 +58,8 @@ def test_what_a_column_links_to_is_that_column() -> None:
     assert (found.minutes, found.first_ms) == (1, NOON_MS - 60 * MINUTE_MS)
     assert dict(found.pairs) == {"from": "2026-11-21T11:00:00Z", "to": "2026-11-21T11:01:00Z"}
     assert found.title == "2026-11-21 11:00 to 11:01"
+
+
+def test_a_title_has_both_days_where_there_are_two() -> None:
+    assert range_of(**{"from": "30m"}).title == "2026-11-21 11:30 to 12:00"
+    assert range_of(**{"from": "1d"}).title.startswith("2026-11-20 12:00 to 2026-11-21 ")
