@@ -1,0 +1,45 @@
+"""`answerbus spend` on a real broker: its sums are those of the outcomes, to the micro-dollar."""
+
+import json
+
+import pytest
+
+from tests.integration.bus import ANSWERED, Bus, request
+from tests.integration.command_line import answerbus
+
+pytestmark = pytest.mark.kafka
+
+REQUESTS = 8
+USAGE = {"input_tokens": 100, "output_tokens": 20}
+PRICE = "price = {input_usd = 1.0, output_usd = 10.0}\n"
+LIMIT_S = 60.0
+
+
+async def test_the_sums_are_those_of_the_outcomes_and_the_dearest_comes_first(bus: Bus) -> None:
+    rules = [{"reply": {**ANSWERED, "usage": USAGE}}]
+    config = bus.config(rules, bus.scripted("priced") + PRICE)
+    bus.start_worker(config)
+    await bus.publish(
+        [
+            request(
+                f"r-{n}",
+                "order-1" if n > 1 else "order-0",
+                profile="priced",
+                budget={"attempts": REQUESTS},
+                labels={"tenant": "acme" if n % 2 else "beta"},
+            )
+            for n in range(REQUESTS)
+        ]
+    )
+    outcomes = await bus.terminals(REQUESTS, LIMIT_S)
+    used = sum(body["usage"]["micro_usd"] for body in outcomes)
+    ended = await answerbus(bus.bootstrap, bus.prefix, "spend", "--json", "--config", str(config))
+    found = json.loads(ended.out)
+
+    assert used == REQUESTS * (100 + 20 * 10)
+    assert (found["total"]["used_micro_usd"], found["total"]["charged_micro_usd"]) == (used, used)
+    assert found["total"]["calls"] == REQUESTS
+    assert [line["name"] for line in found["workflows"]] == ["order-1", "order-0"]
+    assert [line["name"] for line in found["contracts"]] == ["plan_proposal.v1"]
+    tenants = {line["name"]: line["used_micro_usd"] for line in found["labels"]["tenant"]}
+    assert tenants == {"acme": used // 2, "beta": used // 2}
