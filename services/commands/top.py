@@ -11,8 +11,8 @@ from rich.live import Live
 
 from services.command_line import AsJson, Config, bus_of, screen, stdout
 from services.commands.terminal.top_board import MINUTES, TopFacts, as_data, board_of
-from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.tasks.feed import Feed
+from services.console.tasks.lanes_now import lanes_now
 from services.console.tasks.polling import Poller
 from services.console.tasks.status_now import status_now
 from services.settings.settings import Settings, SetUpError, from_environment
@@ -75,20 +75,12 @@ async def _read(feed: Feed, poller: Poller) -> None:
 def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
     """As they are now."""
     state, polled = feed.state, poller.results
-    inputs = LaneInputs(
-        state.lanes.lanes,
-        state.lanes.in_flight,
-        polled.lag,
-        polled.committed,
-        state.request_times,
-        state.board.waits.oldest_ms,
-    )
     inferred = dict.fromkeys(state.board.unhealthy(now_ms), "no recent call was answered")
     reported = {profile.name: profile.text for profile in polled.profiles if profile.problem}
     return TopFacts(
         state.board.window(now_ms, MINUTES, MINUTES),
         state.board.schema_labels,
-        lane_cells(inputs, now_ms),
+        lanes_now(feed, poller, now_ms),
         None if polled.lag is None else sum(polled.lag.values()),
         state.lanes.in_flight.total(),
         len(state.board.waits),

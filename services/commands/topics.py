@@ -28,7 +28,7 @@ from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
 from services.kafka.topics import topics_on
 from services.settings.agents import of_distributions
 from services.settings.settings import KafkaSettings, SetUpError, from_environment
-from services.text.escaping import json_lines
+from services.text.escaping import json_lines, plain
 
 RoleOption = Annotated[Role, typer.Option("--role", help="Who gets the rights.")]
 UserOption = Annotated[
@@ -165,7 +165,7 @@ def move(
     if as_json:
         data = {"before": moved.before, "after": moved.after, "dry_run": dry_run, "grown": grown}
         counts = {"ledger": moved.ledger, "retries": moved.retries, "requests": moved.requests}
-        typer.echo(json_lines({**data, **counts}))
+        typer.echo(json_lines({**data, **counts, "obstacles": moved.obstacles}))
         return
     would = "would be " if dry_run else ""
     console = stdout()
@@ -174,6 +174,8 @@ def move(
     console.print(f"{moved.ledger} entries of the ledger {would}moved")
     console.print(f"{moved.retries} open retries {would}moved")
     console.print(f"{moved.requests} unread requests {would}forwarded")
+    for obstacle in moved.obstacles:
+        console.print(f"Before the move: {plain(obstacle)}", markup=False)
     if not dry_run:
         console.print(f"Set `kafka.partitions` to {moved.after}, then start the workers.")
 

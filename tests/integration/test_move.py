@@ -135,6 +135,9 @@ async def test_a_deployment_goes_on_with_another_number_of_partitions(
     await bus.publish(asked[:300])
     await calls_ended(bus, 120)
 
+    looked = await moved(bus, partitions, "--dry-run")
+    assert looked.code == 0, looked.err
+    assert "stop all workers first" in json.loads(looked.out)["obstacles"][0]
     refused = await moved(bus, partitions)
     assert refused.code == 3
     assert "stop all workers first" in refused.err

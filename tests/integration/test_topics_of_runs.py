@@ -1,5 +1,6 @@
 """The topics of runs and tools: created by the settings, grown by a move, and in the way of one."""
 
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -56,9 +57,10 @@ async def test_open_runs_are_named_and_stay_where_they_are(
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
         for key, value in ((b"r-1", b"{}"), (b"r-1/1", b"{}"), (b"r-0", b"{}"), (b"r-0", None)):
             await producer.send_and_wait(bus.topic(RUNS), value, key=key, partition=1)
-        for dry_run in (True, False):
-            with pytest.raises(SetUpError, match=r"1 runs or cancellations are open \(r-1\)"):
-                await moving(dry_run)
+        (obstacle,) = (await moving(True)).obstacles
+        assert obstacle.startswith("1 runs or cancellations are open (r-1)")
+        with pytest.raises(SetUpError, match=re.escape(obstacle)):
+            await moving(False)
         assert (await outside.counts(RUNS))[RUNS] == bus.partitions, "nothing was changed"
 
         for key in (b"r-1", b"r-1/1"):

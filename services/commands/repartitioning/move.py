@@ -43,7 +43,10 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Moved:
-    """What was moved, or would be: entries of the ledger, retries, and requests not read yet."""
+    """What was moved, or would be: entries of the ledger, retries, and requests not read yet.
+
+    `obstacles` say what a dry run found that a move would refuse.
+    """
 
     before: int
     after: int
@@ -51,12 +54,16 @@ class Moved:
     retries: int = 0
     requests: int = 0
     grown: dict[Topic, int] = field(default_factory=dict)
+    obstacles: tuple[str, ...] = ()
 
 
 async def move(
     bus: Bus, group_id: str, partitions: int, *, dry_run: bool, now: Now, say: Say
 ) -> Moved:
-    """Raises SetUpError when it must not be, or cannot go on; to repeat it goes on where it was."""
+    """Raises SetUpError when it must not be, or cannot go on; to repeat it goes on where it was.
+
+    A dry run looks beside workers that run.
+    """
     layout = await bus.layout(*TOPICS)
     if (agreement := await bus.lanes()).wrong:
         message = str(agreement)
@@ -66,8 +73,11 @@ async def move(
     moved = Moved(layout.partitions, partitions)
     if layout.partitions == partitions and layout.moving_to is None:
         return moved
-    committed = await _committed(bus, group_id)
-    await _refuse_open_runs(bus)
+    members, committed = await _group(bus, group_id)
+    found = (_members_text(group_id, members), await _open_runs_text(bus))
+    moved.obstacles = tuple(filter(None, found))
+    if moved.obstacles and not dry_run:
+        raise SetUpError(moved.obstacles[0])
     moved.grown = {topic: count for topic, count in counts.items() if count < partitions}
     if not dry_run and moved.grown:
         say(f"giving {len(moved.grown)} topics {partitions} partitions")
@@ -209,38 +219,43 @@ async def _commit(
         await bounded(writer.commit(records, offset), COMMIT_TIMEOUT_S)
 
 
-async def _committed(bus: Bus, group_id: str) -> Mapping[TopicPartition, int]:
-    """How far the workers have read. Raises SetUpError while one is there."""
+async def _group(bus: Bus, group_id: str) -> tuple[int, Mapping[TopicPartition, int]]:
+    """How many workers are there, and how far they have read."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     with bus.explained():
         try:
             members, offsets = await bounded(_of_group(admin, group_id), START_TIMEOUT_S)
         finally:
             await close(admin.close())
-    if members:
-        raise SetUpError(
-            f"{members} members are in the group {group_id}: stop all workers first. One that was "
-            "killed leaves when its session ends, after `kafka.session_timeout_ms`."
-        )
-    return {place: found.offset for place, found in offsets.items() if found.offset >= 0}
+    return members, {place: found.offset for place, found in offsets.items() if found.offset >= 0}
 
 
-async def _refuse_open_runs(bus: Bus) -> None:
-    """A lane goes on with the runs of its own partition alone. Raises SetUpError."""
+def _members_text(group_id: str, members: int) -> str | None:
+    if not members:
+        return None
+    return (
+        f"{members} members are in the group {group_id}: stop all workers first. One that was "
+        "killed leaves when its session ends, after `kafka.session_timeout_ms`."
+    )
+
+
+async def _open_runs_text(bus: Bus) -> str | None:
+    """A lane goes on with the runs of its own partition alone."""
     if not await bus.present(RUNS):
-        return
+        return None
     async with reading(bus, (RUNS,)) as reader:
         records = [stored async for batch in reader.to_end() for stored in batch]
     requests = open_requests(records)
-    if requests:
-        shown = ", ".join(requests[:OPEN_RUNS_SHOWN])
-        more = f" and {len(requests) - OPEN_RUNS_SHOWN} more" if requests[OPEN_RUNS_SHOWN:] else ""
-        raise SetUpError(
-            f"{len(requests)} runs or cancellations are open ({shown}{more}), and a move does not "
-            "take them along. Start the workers with the former number, publish no request with "
-            "`agent`, wait until these have had their outcome or cancel them with `answerbus "
-            "cancel`, stop the workers, and run the same again. Nothing was moved."
-        )
+    if not requests:
+        return None
+    shown = ", ".join(requests[:OPEN_RUNS_SHOWN])
+    more = f" and {len(requests) - OPEN_RUNS_SHOWN} more" if requests[OPEN_RUNS_SHOWN:] else ""
+    return (
+        f"{len(requests)} runs or cancellations are open ({shown}{more}), and a move does not "
+        "take them along. Start the workers with the former number, publish no request with "
+        "`agent`, wait until these have had their outcome or cancel them with `answerbus "
+        "cancel`, stop the workers, and run the same again. Nothing was moved."
+    )
 
 
 async def _of_group(

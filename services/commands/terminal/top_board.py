@@ -82,7 +82,15 @@ def as_data(facts: TopFacts) -> Mapping[str, object]:
             for name, counts in _profiles(facts)
         },
         "lanes": [
-            {"lane": lane.partition, "lag": lane.lag, "oldest_ms": lane.age_ms}
+            {
+                "lane": lane.partition,
+                "lag": lane.lag,
+                "oldest_ms": lane.age_ms,
+                "state": lane.state,
+                "halt": lane.halt,
+                "why": lane.why,
+                "waits_for": lane.waits_for,
+            }
             for lane in facts.lanes
         ],
         "open_letters": dict(_without_paths(facts.open_letters)),
@@ -178,11 +186,19 @@ def _profile_table(profiles: Sequence[tuple[str, ProfileCounts]], facts: TopFact
 
 
 def _lanes(lanes: Sequence[LaneCell]) -> Text:
-    cells = [
-        (f" {lane.partition}:{lane.age if lane.level else '–'} ", _AGE_STYLES[lane.level])
-        for lane in lanes
-    ]
+    cells = [(f" {lane.partition}:{lane.short} ", _lane_style(lane)) for lane in lanes]
     return Text.assemble(("lanes, age of the oldest request ", "bold"), *cells)
+
+
+def _lane_style(lane: LaneCell) -> str:
+    """A lane that waits for a profile is not to be taken for one that is stopped itself."""
+    match lane.halt:
+        case "stuck" | "no-worker":
+            return "bold reverse red"
+        case "away":
+            return "magenta"
+        case None:
+            return _AGE_STYLES[lane.level]
 
 
 def _letters(letters: Counter[str]) -> Text:

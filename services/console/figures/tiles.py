@@ -1,6 +1,6 @@
 """The numbers on top of the overview, each with its course and whether it is in order; pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,12 +68,14 @@ class TileInputs:
     in_flight: int
     retries_waiting: int
     open_letters: int
+    approval_ages_ms: Sequence[int]  # of the tool calls that await a person
     span: Pairs
 
 
 def tiles(inputs: TileInputs) -> list[Tile]:
-    """What waits, what ended and how, what it cost."""
+    """What waits for people, if anything does; what waits, what ended and how, what it cost."""
     return [
+        *_approvals(inputs),
         _waiting(inputs),
         _in_flight(inputs),
         _ended(inputs),
@@ -83,6 +85,13 @@ def tiles(inputs: TileInputs) -> list[Tile]:
         _latency(inputs),
         _spend(inputs),
     ]
+
+
+def _approvals(inputs: TileInputs) -> Iterator[Tile]:
+    ages_ms = inputs.approval_ages_ms
+    if ages_ms:
+        note = f"the oldest for {duration(max(ages_ms))}"
+        yield Tile("Awaiting approval", f"{len(ages_ms):,}", "warn", note, href="/runs")
 
 
 def _waiting(inputs: TileInputs) -> Tile:

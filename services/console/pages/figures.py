@@ -6,8 +6,9 @@ from services.console.context import CONTEXT
 from services.console.figures.profile_strips import profile_strips
 from services.console.form import known_names
 from services.console.pages.render import page
-from services.console.pages.window import asked_time, lanes_now, unhealthy_now
-from services.console.views.lane_grid import LEVEL_WORDS
+from services.console.pages.window import asked_time, unhealthy_now
+from services.console.tasks.lanes_now import lanes_now
+from services.console.views.lane_grid import LEVEL_WORDS, halts, stopped_first
 from services.console.views.time_range import TITLES
 
 STRIPS_OPEN = 3  # profiles whose pictures are seen as the page opens; the others have their numbers
@@ -33,6 +34,15 @@ async def profiles(request: web.Request) -> web.Response:
 async def lanes(request: web.Request) -> web.Response:
     """The grid, and each lane."""
     known_names(request)
-    cells = lanes_now(request)
+    context = request.app[CONTEXT]
+    cells = lanes_now(context.feed, context.poller, int(context.now() * 1000))
     listed = len(cells) <= LANES_LISTED
-    return page(request, "lanes.html", lanes=cells, listed=listed, age_words=LEVEL_WORDS)
+    return page(
+        request,
+        "lanes.html",
+        lanes=cells,
+        rows=stopped_first(cells),
+        listed=listed,
+        age_words=LEVEL_WORDS,
+        halts=halts(cells),
+    )

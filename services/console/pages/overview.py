@@ -10,9 +10,10 @@ from services.console.figures.profile_strips import profile_rows
 from services.console.figures.spend_rows import by_model
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.render import page
-from services.console.pages.window import asked_time, lanes_now, unhealthy_now
+from services.console.pages.window import asked_time, unhealthy_now
+from services.console.tasks.lanes_now import lanes_now
 from services.console.views.filters import DeadLetterFilters
-from services.console.views.lane_grid import LEVEL_WORDS, longest_waiting
+from services.console.views.lane_grid import LEVEL_WORDS, halts, longest_waiting
 from services.console.views.time_range import TITLES, span_pairs
 
 LANES_SHOWN = 24
@@ -23,7 +24,8 @@ async def overview(request: web.Request) -> web.Response:
     """The last hour, or the time that the address says."""
     time_range, context = asked_time(request), request.app[CONTEXT]
     state, poll_results = context.feed.state, context.poller.results
-    window, lanes, lag = time_range.window, lanes_now(request), poll_results.lag
+    window, lag, now_ms = time_range.window, poll_results.lag, int(context.now() * 1000)
+    lanes = lanes_now(context.feed, context.poller, now_ms)
     span = span_pairs(window.first_ms, window.end_ms)
     inputs = TileInputs(
         window,
@@ -33,6 +35,7 @@ async def overview(request: web.Request) -> web.Response:
         state.lanes.in_flight.total(),
         len(state.board.waits),
         len(state.letter_cache.of(DeadLetterFilters())),
+        [now_ms - at_ms for at_ms in state.open_runs.asked_ms(now_ms)],
         span,
     )
     return page(
@@ -49,6 +52,7 @@ async def overview(request: web.Request) -> web.Response:
         lanes=longest_waiting(lanes, LANES_SHOWN),
         lanes_left_out=max(0, len(lanes) - LANES_SHOWN),
         age_words=LEVEL_WORDS,
+        halts=halts(lanes),
         profiles=profile_rows(window, poll_results.health, unhealthy_now(request)),
         models=by_model(window.total),
         rows_shown=ROWS_SHOWN,

@@ -14,6 +14,7 @@ from services.console.context import CONTEXT
 from services.console.guard import SESSION
 from services.console.pages.frame import frame_values
 from services.console.views.chips import value_words
+from services.console.views.links import profile_href, profile_place
 from services.console.views.units import bytes_text, duration, share, short, usd
 from services.operators.dead_letters.why import why_text
 from services.operators.runs.run_words import show_text
@@ -47,6 +48,8 @@ def environment() -> Environment:
         short=short,
         clipped=clipped,
         bytes=bytes_text,
+        profile_place=profile_place,
+        profile_href=profile_href,
     )
     made.filters.update(why=why_text)
     made.globals.update(words=value_words)

@@ -34,8 +34,10 @@ async def runs(request: web.Request) -> web.Response:
     """Those that are open, the oldest first, and what a person is to decide."""
     known_names(request, "notice", "page")
     context = request.app[CONTEXT]
-    found = context.feed.state.open_runs.runs(int(context.now() * 1000))
-    places = [place for run in found for place in run.awaiting.values()]
+    open_runs = context.feed.state.open_runs
+    now_ms = int(context.now() * 1000)
+    found = open_runs.runs(now_ms)
+    places = [asked.place for run in found for asked in run.awaiting.values()]
     awaiting = await _approvals_at(context, places[:APPROVALS_SHOWN_MAX])
     number, last = page_number(request, len(found), PAGE_RUNS)
     return page(
@@ -43,7 +45,8 @@ async def runs(request: web.Request) -> web.Response:
         "runs.html",
         notice=_NOTICES.get(request.query.get("notice", "")),
         awaiting=awaiting,
-        approvals_count=len(awaiting) + len(places[APPROVALS_SHOWN_MAX:]),
+        decision_on=lambda requested: open_runs.decision_on(CallKey.of(requested)),
+        approvals_count=len(open_runs.asked_ms(now_ms)),
         approvals_open=APPROVALS_OPEN,
         open_runs=found[number * PAGE_RUNS :][:PAGE_RUNS],
         count=len(found),

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.form import known_names
 from services.console.state.board import KEPT_MINUTES, Window
 from services.console.state.minute import Minute
 from services.console.views.filters import FilterFault
-from services.console.views.lane_grid import LaneCell
 from services.console.views.status import unhealthy_profiles
 from services.console.views.time_range import MINUTE_MS, NAMES, TimeRange, time_range_of
 
@@ -44,21 +42,6 @@ def asked_time(request: web.Request) -> AskedTime:
     is_kept = now_ms - window.first_ms + minutes * MINUTE_MS <= KEPT_MINUTES * MINUTE_MS
     before = board.window(window.first_ms - 1, minutes, 1).total if is_kept else None
     return AskedTime(found, window, before)
-
-
-def lanes_now(request: web.Request) -> list[LaneCell]:
-    """The lanes, as ledger, offsets and requests tell."""
-    context = request.app[CONTEXT]
-    state, polled = context.feed.state, context.poller.results
-    inputs = LaneInputs(
-        state.lanes.lanes,
-        state.lanes.in_flight,
-        polled.lag,
-        polled.committed,
-        state.request_times,
-        state.board.waits.oldest_ms,
-    )
-    return lane_cells(inputs, int(context.now() * 1000))
 
 
 def unhealthy_now(request: web.Request) -> Mapping[str, str]:

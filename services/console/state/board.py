@@ -54,7 +54,9 @@ CountsT = TypeVar("CountsT", ContractCounts, ProfileCounts, SpendCounts)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wait:
+class OpenRetry:
+    """A request that waits for a retry; `since_ms` is when it was put there first."""
+
     profile: str
     failure: str
     partition: int
@@ -62,10 +64,10 @@ class _Wait:
 
 
 class Waiting:
-    """As the retries topic lists them; `since_ms` is when a request was put there first."""
+    """As the retries topic lists them."""
 
     def __init__(self) -> None:
-        self._waits: dict[RequestKey, _Wait] = {}
+        self._waits: dict[RequestKey, OpenRetry] = {}
 
     def take(self, event: RetrySummary, partition: int, at_ms: int) -> None:
         """A request is to be tried again."""
@@ -73,7 +75,7 @@ class Waiting:
         before = self._waits.get(key)
         since_ms = before.since_ms if before else at_ms
         failure = event.failure.kind
-        wait = _Wait(event.request.profile, failure, partition, since_ms)
+        wait = OpenRetry(event.request.profile, failure, partition, since_ms)
         self._waits[key] = wait
 
     def end(self, event: RetryEnded, partition: int) -> None:
@@ -94,13 +96,13 @@ class Waiting:
         return Counter((wait.profile, wait.failure) for wait in self._waits.values())
 
     @property
-    def oldest_ms(self) -> Mapping[int, int]:
-        """Since when the one waits that has waited longest, by partition."""
-        oldest: dict[int, int] = {}
+    def oldest(self) -> Mapping[int, OpenRetry]:
+        """The one that has waited longest, by partition."""
+        oldest: dict[int, OpenRetry] = {}
         for wait in self._waits.values():
             known = oldest.get(wait.partition)
-            if known is None or wait.since_ms < known:
-                oldest[wait.partition] = wait.since_ms
+            if known is None or wait.since_ms < known.since_ms:
+                oldest[wait.partition] = wait
         return oldest
 
 

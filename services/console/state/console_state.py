@@ -4,6 +4,7 @@ from collections import defaultdict, deque
 
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.console.state.board import Board
+from services.console.state.control_actions import ControlActions
 from services.console.state.group_cache import GroupCache
 from services.console.state.lanes import Lanes
 from services.console.state.letter_cache import LetterCache
@@ -33,6 +34,7 @@ class ConsoleState:
         self.letter_cache = LetterCache(self.dead_letters)
         self.workflows = WorkflowIndex()
         self.open_runs = OpenRuns()
+        self.control_actions = ControlActions()
         self.request_times: defaultdict[int, RequestTimes] = defaultdict(RequestTimes)
         self.topic_counts = TopicCounts()
         self.records = 0
@@ -46,6 +48,7 @@ class ConsoleState:
         record = summarize(stored)
         if (key := _key(record)) is not None:
             self.workflows.add(key, record.place)
+        self.control_actions.take(record)
         if stored.topic is LEDGER:
             self.lanes.take(record)
             return

@@ -1,4 +1,4 @@
-"""The lanes and their calls in flight, folded from the ledger; pure."""
+"""The lanes: as folded from the ledger, and as their workers report them; pure."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,6 +15,20 @@ class LaneSummary:
     worker: str
     openings_without_progress: int
     opened_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedLane:
+    """What a worker says of one of its lanes; `profile` and `request` are of its oldest request.
+
+    `why` says why it is stuck; `request` is the state of that request.
+    """
+
+    worker: str
+    state: str
+    why: str = ""
+    profile: str | None = None
+    request: str = ""
 
 
 class Lanes:

@@ -1,6 +1,7 @@
 """The runs that are open, and the calls of them that await a person; pure."""
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from services.operators.records.event_summary import (
 )
 from services.operators.records.run_summary import (
     ApprovalRequestedSummary,
+    ApprovalSummary,
     ControlAppliedSummary,
     StepSummary,
     ToolEndedSummary,
@@ -22,13 +24,22 @@ from services.operators.records.stored import Place
 from services.operators.records.summary import RecordSummary
 from services.operators.runs.open_approvals import APPROVAL_AGE_MAX
 
+DECISIONS_KEPT = 10_000  # that no worker has read yet
 CLOSED_KEPT = 200_000  # ids of runs that ended, since topics are not read in step
 _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class AskedApproval:
+    """Where and when a person was asked."""
+
+    place: Place
+    at_ms: int
+
+
 @dataclass(slots=True)
 class OpenRun:
-    """A run that has had no outcome; `awaiting` says where its approvals were asked for."""
+    """A run that has had no outcome; `awaiting` are the calls that await a person."""
 
     request_id: str
     workflow_id: str
@@ -37,7 +48,7 @@ class OpenRun:
     agent: str = ""
     step: int = 0
     open_calls: set[str] = field(default_factory=set)
-    awaiting: dict[str, Place] = field(default_factory=dict)
+    awaiting: dict[str, AskedApproval] = field(default_factory=dict)
 
 
 class OpenRuns:
@@ -46,6 +57,7 @@ class OpenRuns:
     def __init__(self) -> None:
         self._open: dict[RequestKey, OpenRun] = {}
         self._closed: dict[bytes, None] = {}
+        self._decisions: OrderedDict[CallKey, str] = OrderedDict()
 
     def take(self, record: RecordSummary) -> None:
         match record.event:
@@ -63,27 +75,55 @@ class OpenRuns:
             case ApprovalRequestedSummary(request_id=str(request_id)) as event:
                 run = self._note(RequestKey(event.workflow_id, request_id), record.at_ms, None)
                 if run is not None:
-                    run.awaiting[event.call_id] = record.place
+                    run.awaiting[event.call_id] = AskedApproval(record.place, record.at_ms)
             case ToolEndedSummary(request_id=str(request_id)) as event:
                 run_key = RequestKey(event.workflow_id, request_id)
                 self._decided(run_key, event.call_id, record.at_ms, ended=True)
-            case ControlAppliedSummary(effect="approved" | "denied") as event:
-                call = CallKey(event.workflow_id, event.control.call_id or "")
-                self._decided(_run_of(call), call.call_id, record.at_ms, ended=False)
+            case (ApprovalSummary() | ControlAppliedSummary()) as event:
+                self._take_decision(event, record.at_ms)
             case (AnswerSummary() | DeadLetterSummary()) as event:
                 self._end(event)
             case _:
                 pass
+
+    def _take_decision(self, event: ApprovalSummary | ControlAppliedSummary, at_ms: int) -> None:
+        """What a person decided on a call, and what a worker made of it."""
+        if event.control.call_id is None:
+            return
+        call = CallKey(event.workflow_id, event.control.call_id)
+        match event:
+            case ApprovalSummary():
+                self._decisions[call] = f"{event.decision.capitalize()} by {event.by}"
+                if len(self._decisions) > DECISIONS_KEPT:
+                    self._decisions.popitem(last=False)
+            case ControlAppliedSummary(effect="approved" | "denied"):
+                self._decided(_run_of(call), call.call_id, at_ms, ended=False)
+            case ControlAppliedSummary():  # the call goes on waiting for one that counts
+                self._decisions.pop(call, None)
 
     def runs(self, now_ms: int) -> Sequence[OpenRun]:
         """Those that can still be open, the oldest first."""
         found = [run for run in self._open.values() if now_ms - run.last_ms < _AGE_MS_MAX]
         return sorted(found, key=lambda run: (run.began_ms, run.workflow_id, run.request_id))
 
+    def asked_ms(self, now_ms: int) -> Sequence[int]:
+        """When each of the approvals was asked for that a person has not decided."""
+        return [
+            asked.at_ms
+            for run in self.runs(now_ms)
+            for call_id, asked in run.awaiting.items()
+            if CallKey(run.workflow_id, call_id) not in self._decisions
+        ]
+
+    def decision_on(self, call: CallKey) -> str | None:
+        """What a person has decided and no worker has read yet: `Approved by night`."""
+        return self._decisions.get(call)
+
     def place_of(self, call: CallKey) -> Place | None:
-        """Where the approval of a call was asked for, if it awaits one."""
-        run = self._open.get(_run_of(call))
-        return run.awaiting.get(call.call_id) if run else None
+        """Where the approval of a call was asked for, if no person has decided it."""
+        run = None if call in self._decisions else self._open.get(_run_of(call))
+        asked = run.awaiting.get(call.call_id) if run else None
+        return asked.place if asked else None
 
     def _note(self, key: RequestKey, at_ms: int, agent: AgentPart | None) -> OpenRun | None:
         if _digest(key) in self._closed:

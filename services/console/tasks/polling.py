@@ -1,9 +1,10 @@
 """Polls the lag of the workers' group and the workers themselves, every few seconds."""
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -14,24 +15,31 @@ from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
 from services.console.state.health_history import HealthHistory
-from services.console.views.status import ProfileStatus, merged, profile_status
+from services.console.state.lanes import ReportedLane
+from services.console.views.status import ProfileStatus, StuckLane, merged, profile_status
 
 EVERY_S = 5.0
 WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away
 AGAIN_S = 1.0
 READY_TIMEOUT_S = 3.0
 
+_PARTITION = re.compile(r"[0-9]{1,6}")
+
 PartT = TypeVar("PartT", dict[str, Any], list[Any])
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What a worker's `/ready` said; `body` is None if it did not answer, and `error` why."""
+    """What a worker's `/ready` said; `body` is None if it did not answer, and `error` why.
+
+    `name` is the one that it gave last, by which the ledger knows it.
+    """
 
     address: str
     ready: bool
     body: Mapping[str, Any] | None
     error: str | None = None
+    name: str | None = None
 
 
 @dataclass(slots=True)
@@ -46,14 +54,51 @@ class PollResults:
     workers: Sequence[WorkerStatus] = field(default_factory=tuple)
 
     @property
-    def stuck(self) -> Sequence[str]:
-        """Which lanes of which worker are stuck on what, and what concerns all of its lanes."""
-        found = []
+    def stuck(self) -> Sequence[StuckLane]:
+        """The lanes that workers report as stuck, in their order."""
+        found = [
+            StuckLane(partition, worker.address, str(why))
+            for worker in self.workers
+            for partition, why in _by_lane(worker, "stuck").items()
+        ]
+        return sorted(found, key=lambda one: (one.lane, one.address))
+
+    @property
+    def worker_reasons(self) -> Sequence[str]:
+        """What concerns all lanes of a worker."""
+        return [
+            f"{worker.address}: {why}"
+            for worker in self.workers
+            for why in _part(worker, "reasons", list)
+        ]
+
+    @property
+    def lanes(self) -> Mapping[int, ReportedLane]:
+        """What workers say of their lanes; of two workers, the one that has opened it."""
+        found: dict[int, ReportedLane] = {}
         for worker in self.workers:
-            stuck, reasons = _part(worker, "stuck", dict), _part(worker, "reasons", list)
-            found += [f"{worker.address}: {why}" for why in reasons]
-            found += [f"{worker.address}, lane {lane}: {why}" for lane, why in stuck.items()]
+            stuck, oldest = _by_lane(worker, "stuck"), _by_lane(worker, "oldest_requests")
+            for partition, state in _by_lane(worker, "lanes").items():
+                known = found.get(partition)
+                if state == "closed" or (known and known.state == "open"):
+                    continue
+                why, name = str(stuck.get(partition, "")), worker.name or worker.address
+                request = oldest.get(partition)
+                fields = request if isinstance(request, dict) else {}
+                profile, waits = fields.get("profile"), fields.get("state")
+                found[partition] = ReportedLane(
+                    name,
+                    str(state),
+                    why,
+                    profile if isinstance(profile, str) else None,
+                    waits if isinstance(waits, str) else "",
+                )
         return found
+
+    @property
+    def silent_names(self) -> frozenset[str]:
+        """The names of those that did not answer, as far as they have given them."""
+        return frozenset(one.name for one in self.workers if one.body is None and one.name)
 
     @property
     def profiles(self) -> Sequence[ProfileStatus]:
@@ -77,7 +122,9 @@ class PollResults:
     def silent_workers(self) -> Sequence[str]:
         """Those that did not answer, and why."""
         return [
-            f"{worker.address}: {worker.error}" for worker in self.workers if worker.body is None
+            f"{worker.name or worker.address}: {worker.error}"
+            for worker in self.workers
+            if worker.body is None
         ]
 
 
@@ -85,6 +132,15 @@ def _part(worker: WorkerStatus, name: str, of: type[PartT]) -> PartT:
     """A part of what was said, empty where it is missing or of another kind."""
     found = worker.body.get(name) if worker.body else None
     return found if isinstance(found, of) else of()
+
+
+def _by_lane(worker: WorkerStatus, name: str) -> Mapping[int, Any]:
+    """The same of a part whose keys are partitions."""
+    return {
+        int(key): value
+        for key, value in _part(worker, name, dict).items()
+        if isinstance(key, str) and _PARTITION.fullmatch(key)
+    }
 
 
 class Poller:
@@ -145,14 +201,26 @@ class Poller:
     async def _poll_workers(self) -> None:
         if not self._addresses:
             return
+        while True:
+            await self.ask_workers()
+            named = [profile.name for profile in self.results.profiles if profile.problem]
+            self.results.health.take(int(time.time() * 1000), named)
+            await asyncio.sleep(WORKERS_EVERY_S)
+
+    async def ask_workers(self) -> None:
+        """All of them at once; each connection is new, so that one that died is known."""
         timeout = ClientTimeout(total=READY_TIMEOUT_S)
         async with ClientSession(timeout=timeout) as session:
-            while True:
-                asking = [_ask(session, address) for address in self._addresses]
-                self.results.workers = await asyncio.gather(*asking)
-                named = [profile.name for profile in self.results.profiles if profile.problem]
-                self.results.health.take(int(time.time() * 1000), named)
-                await asyncio.sleep(WORKERS_EVERY_S)
+            asking = [_ask(session, address) for address in self._addresses]
+            self.results.workers = self._named(await asyncio.gather(*asking))
+
+    def _named(self, workers: Sequence[WorkerStatus]) -> Sequence[WorkerStatus]:
+        """Those that do not answer keep the name that they gave before."""
+        names = {worker.address: worker.name for worker in self.results.workers}
+        return [
+            worker if worker.name else replace(worker, name=names.get(worker.address))
+            for worker in workers
+        ]
 
 
 async def _ask(session: ClientSession, address: str) -> WorkerStatus:
@@ -166,4 +234,10 @@ async def _ask(session: ClientSession, address: str) -> WorkerStatus:
         return WorkerStatus(address, ready=False, body=None, error=type(error).__name__)
     if not isinstance(body, dict):
         return WorkerStatus(address, ready=False, body=None, error="no object")
-    return WorkerStatus(address, response.status == HTTPStatus.OK, body)
+    name = body.get("worker")
+    return WorkerStatus(
+        address,
+        response.status == HTTPStatus.OK,
+        body,
+        name=name if isinstance(name, str) else None,
+    )

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 from services.console.tasks.feed import Feed
+from services.console.tasks.lanes_now import lanes_now
 from services.console.tasks.polling import Poller
 from services.console.views.status import LATELY_MINUTES, BusStatus, StatusFacts, bus_status
 from services.operators.dead_letters.why import why_text, without_path
@@ -14,11 +16,12 @@ _MINUTE_MS = 60_000
 
 
 def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> BusStatus:
-    """Paths of problems, which may quote answers, are for operators."""
+    """Paths of problems, which may quote answers, and the words of workers are for operators."""
     state, results, progress = feed.state, poller.results, feed.progress
     recent = state.board.window(now_ms, LATELY_MINUTES, 1).total.outcomes
     unhealthy = {profile.name for profile in results.profiles if profile.problem}
     lag = None if results.lag is None else sum(results.lag.values())
+    asked = state.open_runs.asked_ms(now_ms)
     return bus_status(
         StatusFacts(
             now_ms=now_ms,
@@ -26,10 +29,18 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
             percent=None if progress.caught_up else progress.percent,
             profiles=results.profiles,
             unanswered=[name for name in state.board.unhealthy(now_ms) if name not in unhealthy],
-            stuck=results.stuck,
+            stuck=results.stuck if operator else [replace(one, why="") for one in results.stuck],
+            worker_reasons=results.worker_reasons,
             toolsets=results.toolsets,
             workers=len(results.workers),
             silent_workers=results.silent_workers,
+            abandoned=[
+                lane.partition
+                for lane in lanes_now(feed, poller, now_ms)
+                if lane.halt == "no-worker"
+            ],
+            approvals=len(asked),
+            approval_age_s=(now_ms - min(asked, default=now_ms)) / 1000,
             ended=recent.total(),
             dead=recent["dead_letter"],
             dead_mostly=_mostly(feed, now_ms, operator=operator),

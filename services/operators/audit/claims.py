@@ -23,6 +23,7 @@ from services.operators.records.event_summary import (
 )
 from services.operators.records.stored import Place, Stored
 from services.operators.records.summary import summarize
+from services.records.private_topics import Fault, private_event
 
 _ACCOUNT, _SKIPPED = JsonReader.of(AccountRecord), JsonReader.of(Skipped)
 _ACCOUNT_KEY = b"account:"
@@ -59,13 +60,14 @@ class Ended:
 class ClaimedSpending:
     """The last record of each account, and the terminals that no attempt has answered for yet.
 
-    `foreign` are accounts that those who used them had no right to, `passed_by` private records
-    that no worker can read.
+    `foreign` are accounts that those who used them had no right to, `unreadable` private records
+    that no worker can read, and `passed_by` those of them that an operator has skipped.
     """
 
     workflow_id: str | None = None
     replays: ReplayLinks = field(default_factory=ReplayLinks)
     foreign: list[AuditFinding] = field(default_factory=list)
+    unreadable: dict[Place, AuditFinding] = field(default_factory=dict)
     passed_by: dict[Place, Skipped] = field(default_factory=dict)
     terminals: dict[RequestKey, list[Ended]] = field(default_factory=lambda: defaultdict(list))
     runs: dict[RequestKey, RunEnded] = field(default_factory=dict)
@@ -106,11 +108,14 @@ class ClaimedSpending:
         return found
 
     def _private(self, stored: Stored, key: bytes) -> None:
+        if (found := _unreadable(stored, key)) is not None:
+            self.unreadable[stored.place] = found
         if key.startswith(_SKIPPED_KEY):
             with suppress(ValidationError):
                 skipped = _SKIPPED.read(stored.value or b"")
                 place = Place(stored.topic, stored.partition, skipped.offset)
                 self.passed_by[place] = skipped
+                self.unreadable.pop(place, None)
         elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:
             self._accounts.pop((stored.partition, key), None)
             if stored.value is not None:  # null: it was moved to another partition
@@ -142,6 +147,23 @@ class ClaimedSpending:
     def has_letter(self, request: RequestKey) -> bool:
         """Whether the request ended as a dead letter, which needs no attempt."""
         return any(ended.attempt is None for ended in self.terminals.get(request, ()))
+
+
+def _unreadable(stored: Stored, key: bytes) -> AuditFinding | None:
+    """Why no worker can read a private record, as a finding; None where workers can."""
+    if stored.fault is not None:
+        why = stored.fault.expected
+    elif stored.value is None:
+        return None
+    else:
+        event = private_event(stored.topic, stored.value)
+        if not isinstance(event, Fault):
+            return None
+        why = event.text
+    name = key.removeprefix(_ACCOUNT_KEY).decode(errors="backslashreplace")
+    account_id = name if key.startswith(_ACCOUNT_KEY) else None
+    expected = f"a record that workers can read: {why}"
+    return AuditFinding("unreadable", account_id, None, stored.place, expected)
 
 
 def _foreign(account_id: str, place: Place, expected: str) -> AuditFinding:

@@ -29,7 +29,7 @@ FindingKind = Literal[
 
 MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
     {
-        "unreadable": "the record is no attempt, step or end of a call",
+        "unreadable": "the record cannot be read",
         "changed": "the record is not what was written",
         "twice": "the record stands here twice",
         "link": "the record does not follow on the one before it",

@@ -78,6 +78,7 @@ class Verification:
         for found in self._claims.foreign:
             self._fault(found.account_id, found.kind, None, found.place, found.expected)
         self._verified.replays = self._claims.replays
+        self._verified.breaks += self._claims.unreadable.values()
         self._verified.passed_by = self._claims.passed_by
         if DEAD_LETTERS in self._cut:  # an operator's record may be gone, and its letter is not yet
             self._verified.replays.ignore(DEAD_LETTERS)

@@ -192,10 +192,15 @@ class ToolOutcomePart(Part, frozen=True, gc=False):
 
 
 class ControlPart(Part, frozen=True, gc=False):
-    """What a person said; only approvals are about a call."""
+    """What a person said; only approvals are about a call, and have a decision."""
 
     kind: Text = ""
     call_id: Text | None = None
+    request_id: Text | None = None
+    decision: Text = ""
+    by: Reason = ""
+    reason: Reason = ""
+    at: Moment | None = None
 
 
 class RunPart(Part, frozen=True, gc=False):

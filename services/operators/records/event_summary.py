@@ -234,6 +234,11 @@ class LaneRecordSummary(PrivateSummary, frozen=True, gc=False, tag="lane"):
 class SkippedSummary(PrivateSummary, frozen=True, gc=False, tag="skipped"):
     """A private record that an operator has passed by."""
 
+    offset: Count
+    by: Reason
+    reason: Reason
+    at: Moment
+
 
 EventSummary = (
     RequestSummary

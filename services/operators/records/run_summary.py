@@ -6,6 +6,8 @@ from services.operators.records.event_parts import (
     ControlPart,
     Count,
     EventPart,
+    Moment,
+    Reason,
     Text,
     ToolOutcomePart,
 )
@@ -52,9 +54,30 @@ class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control
 class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
     """What a person decided about a tool call."""
 
+    call_id: Text | None = None
+    decision: Text = ""
+    by: Reason = ""
+    reason: Reason = ""
+    at: Moment | None = None
+
+    @property
+    def control(self) -> ControlPart:
+        """As `ControlAppliedSummary` has it."""
+        about = (self.call_id, self.request_id, self.decision)
+        return ControlPart(self.kind, *about, self.by, self.reason, self.at)
+
 
 class CancelSummary(RunEventSummary, frozen=True, gc=False, tag="cancel"):
-    """A cancellation."""
+    """A cancellation, of a request or of all open ones of its workflow."""
+
+    by: Reason = ""
+    reason: Reason = ""
+    at: Moment | None = None
+
+    @property
+    def control(self) -> ControlPart:
+        """As `ControlAppliedSummary` has it."""
+        return ControlPart(self.kind, None, self.request_id, "", self.by, self.reason, self.at)
 
 
 AnyRunSummary = (

@@ -6,7 +6,6 @@ from typing import ClassVar, Literal
 from msgspec import DecodeError, Struct
 
 from answerbus.schema_name import SchemaName
-from answerbus.topics import TOPIC_OF_KIND
 from services.operators.records.event_summary import (
     EVENT_SUMMARY,
     AnswerSummary,
@@ -113,4 +112,4 @@ def _event(stored: Stored) -> EventSummary | RetryEnded | UndecodableRecord:
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return UNDECODABLE
     # Any record may claim to be a result.
-    return event if TOPIC_OF_KIND.get(event.kind) is stored.topic else UNDECODABLE
+    return event if event.kind in stored.topic.events else UNDECODABLE

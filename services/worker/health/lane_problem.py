@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.context import Context
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
@@ -38,6 +39,15 @@ def waiting_requests(lanes: Iterable[Lane]) -> dict[str, WaitingRequests]:
             known.count += 1
             known.since = min(known.since, at)
     return found
+
+
+def oldest_requests(lanes: Iterable[Lane]) -> dict[int, LaneRequest]:
+    """By partition, of lanes that are open and not empty."""
+    return {
+        lane.partition: next(iter(lane.lane_state.queue.requests.values()))
+        for lane in lanes
+        if lane.state is State.OPEN and lane.lane_state.queue.requests
+    }
 
 
 def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str | None:

@@ -6,7 +6,12 @@ from datetime import datetime, timedelta
 
 from answerbus.wire import format_timestamp
 from services.worker.core.limits.profile_problem import ProfileProblem
-from services.worker.health.lane_problem import WaitingRequests, lane_problem, waiting_requests
+from services.worker.health.lane_problem import (
+    WaitingRequests,
+    lane_problem,
+    oldest_requests,
+    waiting_requests,
+)
 from services.worker.health.reasons import reasons
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
@@ -126,6 +131,10 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "agents": context.planner.agents.digests,
         "toolsets": dict(inputs.tools.faults),
         "other_groups": inputs.others.names,
+        "oldest_requests": {
+            str(p): {"profile": one.request.profile, "state": one.life.state.name.lower()}
+            for p, one in oldest_requests(lane.lane for lane in lifecycles).items()
+        },
         "held_by": {str(p): holder.describe() for p, holder in verdict.held.items()},
         "in_flight": sum(_in_flight(lifecycle.lane) for lifecycle in lifecycles),
         "held": context.counters.held,

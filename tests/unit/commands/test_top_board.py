@@ -75,7 +75,17 @@ def test_data_say_the_same_for_programs() -> None:
     assert data["status"] == "green"
     assert data["outcomes"] == dict.fromkeys(ENDINGS, 0) | {"mended": 1}
     assert data["profiles"]["default"]["calls"] == 1
-    assert data["lanes"] == [{"lane": 3, "lag": 7, "oldest_ms": None}]
+    assert data["lanes"] == [
+        {
+            "lane": 3,
+            "lag": 7,
+            "oldest_ms": None,
+            "state": "",
+            "halt": None,
+            "why": "",
+            "waits_for": "",
+        }
+    ]
     assert data["reasons"] == []
     worse = as_data(replace(facts, status=red()))
     assert worse["status"] == "red"

@@ -70,7 +70,7 @@ TROUBLES: dict[str, tuple[Callable[[Site], None], list[str]]] = {
     ),
     "lane": (
         lane_is_stuck,
-        ['data-level="red"', "1 problem at workers", "http://w-1:8080, lane 3: it waits for its"],
+        ['data-level="red"', "Lane 3 is stuck", "at http://w-1:8080: it waits for its"],
     ),
     "broker": (
         broker_goes_away,

@@ -18,11 +18,11 @@ from services.console.figures.spend_rows import (
 )
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.money import VALUES_SHOWN
-from services.console.state.board import OTHERS, Board
+from services.console.state.board import OTHERS, Board, OpenRetry
 from services.console.state.health_history import HealthHistory
-from services.console.state.lanes import LaneSummary
+from services.console.state.lanes import LaneSummary, ReportedLane
 from services.console.state.request_times import RequestTimes
-from services.console.views.lane_grid import longest_waiting
+from services.console.views.lane_grid import halts, longest_waiting
 from services.console.views.status import ProfileStatus, unhealthy_profiles
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
@@ -256,9 +256,46 @@ def test_a_lane_is_as_old_as_its_oldest_request(
     times.take(10, NOON_MS - 90_000)
     times.take(20, NOON_MS - 30_000)
     lanes = [LaneSummary(0, "w", 0, NOON_MS)]
-    (cell,) = lane_cells(LaneInputs(lanes, {}, lag, {0: 20}, {0: times}, retry_ms), NOON_MS)
+    retries = {
+        at: OpenRetry("default", "throttled", at, since_ms) for at, since_ms in retry_ms.items()
+    }
+    (cell,) = lane_cells(LaneInputs(lanes, {}, lag, {0: 20}, {0: times}, retries), NOON_MS)
 
     assert (cell.level, cell.age) == (level, age)
+
+
+def test_a_lane_has_a_state_of_its_own_and_what_it_waits_for() -> None:
+    lanes = [LaneSummary(n, "w-3" if n == 3 else "w-1", 0, NOON_MS) for n in range(5)]
+    retries = {n: OpenRetry("vision", "unavailable", n, NOON_MS - 400_000) for n in range(4)}
+    reported = {
+        0: ReportedLane("w-1", "opening", "a record cannot be read", "vision", "delayed"),
+        1: ReportedLane("w-1", "open", "", "vision", "delayed"),
+        2: ReportedLane("w-1", "open", "", "helper", "awaiting_tools"),
+    }
+    inputs = LaneInputs(
+        lanes,
+        {},
+        dict.fromkeys(range(5), 0),
+        {},
+        {},
+        retries,
+        reported,
+        frozenset({"w-3"}),
+        {"vision": "no connection", "helper": "no reply"},
+    )
+    cells = lane_cells(inputs, NOON_MS)
+
+    assert [(cell.halt, cell.state, cell.waits_for) for cell in cells] == [
+        ("stuck", "opening", "profile vision: no connection"),
+        ("away", "open", "profile vision: no connection"),
+        (None, "open", "tools, child requests or an approval"),
+        ("no-worker", "", "another worker"),
+        (None, "", ""),
+    ]
+    assert [cell.short for cell in cells] == ["stuck", "6 min 40 s", "6 min 40 s", "no worker", "–"]
+    assert [cell.partition for cell in longest_waiting(cells, 2)] == [0, 3]
+    assert cells[0].why == "a record cannot be read"
+    assert list(halts(cells)) == ["stuck", "no-worker", "away"]
 
 
 def test_a_lane_with_a_lag_is_never_idle_even_if_nothing_is_known_of_its_requests() -> None:
@@ -273,7 +310,7 @@ def test_a_lane_with_a_lag_is_never_idle_even_if_nothing_is_known_of_its_request
         (0, "nothing waits"),
         (None, "not known yet"),
     ):
-        (waiting, *_) = tiles(TileInputs(window, None, [behind], lag, 1, 2, 3, SPAN))
+        (waiting, *_) = tiles(TileInputs(window, None, [behind], lag, 1, 2, 3, (), SPAN))
         assert waiting.note == note
 
 
@@ -289,7 +326,8 @@ def test_tiles_say_what_is_out_of_order() -> None:
     board = board_with_history()
     window = board.window(NOON_MS, 1, 1)
     before = board.window(window.first_ms - 1, 1, 1).total
-    found = {tile.name: tile for tile in tiles(TileInputs(window, before, [], 0, 1, 2, 3, SPAN))}
+    inputs = TileInputs(window, before, [], 0, 1, 2, 3, [60_000, 90_000], SPAN)
+    found = {tile.name: tile for tile in tiles(inputs)}
 
     assert (found["Died"].value, found["Died"].level, found["Died"].change) == (
         "2",
@@ -298,4 +336,8 @@ def test_tiles_say_what_is_out_of_order() -> None:
     )
     assert (found["Requests waiting"].level, found["Open dead letters"].level) == ("good", "warn")
     assert found["First try"].value == "20.0 %"
+    first = tiles(inputs)[0]
+    assert (first.name, first.value, first.note, first.href) == (
+        "Awaiting approval", "2", "the oldest for 1 min 30 s", "/runs",
+    )  # fmt: skip
     assert all(tile.note for tile in found.values())

@@ -130,7 +130,7 @@ async def test_unhealthy_profiles_stand_first_on_every_page_and_once(path: str, 
         text = await (await here.get(path, await here.log_in(token))).text()
 
     status = text.partition("<h1>")[0].partition('<section id="status"')[2]
-    assert "<b>3 profiles are unhealthy</b>: keyless, large, small." in status
+    assert "<b>3 profiles are unhealthy</b></a>: keyless, large, small." in status
     assert text.count(away) == status.count(away) == (1 if token == OPERATOR else 0)
     assert "<title>Red: 3 profiles are unhealthy · " in text
     assert 'href="/static/icon-red.svg?v=' in text

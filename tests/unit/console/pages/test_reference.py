@@ -97,9 +97,11 @@ async def test_actions_name_who_did_what_and_why() -> None:
         stored("dead_letter/unknown_profile", dead_letter_id="l"),
         stored("replayed/unchanged", offset=1, dead_letter_id="l", by="night", reason="it is back"),
     )
-    async with site(*records) as here:
+    async with site(*records, stored("approval/denied", by="day", reason="too much")) as here:
         text = await text_of(here, "/actions")
 
+    assert "day" in text
+    assert "too much" in text
     assert "night" in text
     assert "it is back" in text
     assert "/letters/one?id=l" in text

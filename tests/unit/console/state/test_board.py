@@ -185,12 +185,12 @@ def test_who_waits_for_a_retry_is_known_until_it_ends() -> None:
     board = board_of(first, again, second)
 
     assert board.waiting == Counter({("default", "unavailable"): 1, ("default", "throttled"): 1})
-    assert board.waits.oldest_ms == {0: NOON_MS}
+    assert {at: wait.since_ms for at, wait in board.waits.oldest.items()} == {0: NOON_MS}
 
     board.take(summarize(ended))
 
     assert board.waiting == Counter({("default", "throttled"): 1})
-    assert board.waits.oldest_ms == {0: NOON_MS + 5}
+    assert {at: wait.since_ms for at, wait in board.waits.oldest.items()} == {0: NOON_MS + 5}
 
 
 def test_a_day_is_kept_and_no_more() -> None:

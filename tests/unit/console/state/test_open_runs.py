@@ -14,10 +14,11 @@ from tests.unit.operators.runs.events import (
     call,
     decided,
     ended,
+    event,
     result,
     step,
 )
-from tests.unit.operators.stored_examples import NOON_MS
+from tests.unit.operators.stored_examples import NOON_MS, body_of
 
 CALL = "r-1.call.1.0"
 AGENT = {"name": "support"}
@@ -61,6 +62,21 @@ def test_what_happens_to_a_namesake_changes_nothing() -> None:
         run = next(run for run in found.runs(NOON_MS) if run.workflow_id == WORKFLOW)
         assert list(run.awaiting) == [CALL]
         assert found.place_of(CallKey("stranger", CALL)) is None
+
+
+def test_a_decision_that_no_worker_has_read_is_known_and_asks_no_person_any_more() -> None:
+    call_key, approval = CallKey(WORKFLOW, CALL), event("approval/approved", call_id=CALL)
+    waiting = a_waiting_run(WORKFLOW)
+    for events in ([approval, *waiting], [*waiting, approval]):
+        found = fold(*events)
+        assert found.decision_on(call_key) == "Approved by kafka:ops"
+        assert found.asked_ms(NOON_MS) == []
+        assert found.place_of(call_key) is None
+
+    void = event("control_applied/nothing", control=body_of("approval/approved", call_id=CALL))
+    found = fold(*waiting, approval, void)
+    assert found.decision_on(call_key) is None
+    assert found.asked_ms(NOON_MS) == [NOON_MS]
 
 
 def test_a_run_that_ended_is_not_opened_again_by_what_is_read_late() -> None:

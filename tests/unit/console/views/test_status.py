@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from services.console.views.status import (
+    APPROVAL_LATE_S,
     DEAD_MIN,
     STANDING_S,
     ProfileStatus,
     StatusFacts,
+    StuckLane,
     bus_status,
     merged,
     profile_status,
@@ -80,8 +82,24 @@ def test_five_profiles_away_are_one_sentence_with_counts() -> None:
             ("red", "Profile claude gives no answers, according to the attempts."),
         ),
         (
-            replace(WELL, stuck=["w-1, lane 3: has been opening for 99 s"], workers=2),
-            ("red", "1 problem at workers, such as a lane that is stuck."),
+            replace(WELL, stuck=[StuckLane(3, "http://w-1", "has been opening for 99 s")]),
+            ("red", "Lane 3 is stuck at http://w-1: has been opening for 99 s."),
+        ),
+        (
+            replace(WELL, stuck=[StuckLane(lane, "http://w-1", "a fault") for lane in (3, 5)]),
+            ("red", "2 lanes are stuck: 3, 5."),
+        ),
+        (
+            replace(WELL, worker_reasons=["http://w-1: Kafka has not answered for 50 s"]),
+            ("red", "1 problem of workers."),
+        ),
+        (
+            replace(WELL, workers=3, silent_workers=["w-1: TimeoutError"], abandoned=[0, 3]),
+            ("amber", "1 of 3 workers not answering; its lanes 0, 3 wait for another worker."),
+        ),
+        (
+            replace(WELL, approvals=2, approval_age_s=APPROVAL_LATE_S),
+            ("amber", "2 tool calls await approval, the oldest for 30 min."),
         ),
         (
             replace(WELL, workers=3, silent_workers=["http://w-1: TimeoutError"]),
@@ -145,6 +163,50 @@ def test_all_that_is_wrong_is_named_and_red_stands_before_amber() -> None:
     )
 
     assert [level for level, _ in found] == ["red", "red", "amber", "amber"]
+
+
+def test_findings_are_sorted_by_what_they_stop_and_each_leads_to_where_one_acts() -> None:
+    status = bus_status(
+        replace(
+            WELL,
+            profiles=[away("vision", requests=7), ProfileStatus("b", "rejected")],
+            stuck=[StuckLane(0, "http://w-1", "a record cannot be read")],
+            kafka_error="it does not answer",
+            workers=3,
+            silent_workers=["worker-3: ClientConnectorError"],
+            abandoned=[4],
+            approvals=6,
+            dead=50,
+            ended=60,
+        )
+    )
+
+    assert [(found.headline, found.href) for found in status.findings] == [
+        ("Kafka cannot be read", "/topics"),
+        ("Lane 0 is stuck", "/lanes#lane-0"),
+        ("The provider rejects profile b", "/profiles#profile-b"),
+        ("No connection to profile vision", "/profiles#profile-vision"),
+        ("1 of 3 workers not answering", "/#workers"),
+        ("50 of 60 requests died", "/letters?since=15m"),
+        ("6 tool calls await approval", "/runs"),
+    ]
+    assert [found.headline for found in status.shown] == [
+        "Kafka cannot be read",
+        "Lane 0 is stuck",
+        "The provider rejects profile b",
+        "6 tool calls await approval",
+    ]
+    assert [*status.shown[:3], *status.folded, status.shown[3]] == [*status.findings]
+
+
+def test_approvals_that_are_not_late_are_named_and_nothing_is_wrong() -> None:
+    status = bus_status(replace(WELL, approvals=1, approval_age_s=40))
+
+    assert [found.level for found in status.findings] == ["green", "green"]
+    assert [found.text for found in status.shown] == [
+        "All is well: 93 requests ended in the last 15 min, 2 waiting.",
+        "1 tool call awaits approval, the oldest for 40 s.",
+    ]
 
 
 def test_what_workers_say_may_be_anything() -> None:

@@ -40,9 +40,14 @@ def test_an_idle_lane_and_one_at_work_are_ready() -> None:
 
         assert watch.verdict() == Verdict({0: State.OPEN}, (), {}, {}, ())
         assert watch.verdict().ready
-        assert body_of(watch.verdict(), watch.watched)["ready"] is True
+        said = body_of(watch.verdict(), watch.watched)
+        assert said["ready"] is True
+        assert said["oldest_requests"] == {}
 
         stage.publish(*(f"r-{n}" for n in range(10)))  # one after the other: one workflow
+        await asyncio.sleep(1)
+        said = body_of(watch.verdict(), watch.watched)
+        assert said["oldest_requests"] == {"0": {"profile": "default", "state": "running"}}
         for _ in range(400):
             await asyncio.sleep(1)
             assert watch.verdict().ready, watch.verdict()

@@ -1,0 +1,91 @@
+"""What operators did, as rows of one table: letters, approvals, cancellations, skips; pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from services.console.state.control_actions import ControlAction
+from services.console.views.links import address
+from services.console.views.words import count_text
+from services.operators.dead_letters.moment import as_text
+from services.operators.dead_letters.operator_actions import OperatorAction
+
+_ENDINGS: Mapping[str, str] = MappingProxyType(
+    {"answered": "answered", "refused": "refused", "dead": "dead again", "pending": "pending"}
+)
+_EFFECTS: Mapping[str, str] = MappingProxyType(
+    {
+        "remembered": "remembered until its request is read",
+        "nothing": "no effect: closed, or decided before",
+        "cancelled": "done",
+        "approved": "done",
+        "denied": "done",
+        "skipped": "done",
+    }
+)
+_UNREAD = "no worker has read it yet"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRow:
+    """Who did what, about what, and what came of it; `is_bad` marks an effect to look at."""
+
+    at_ms: int
+    by: str
+    what: str
+    subject: str
+    href: str | None
+    reason: str
+    effect: str
+    is_bad: bool
+
+
+def action_rows(
+    letters: Iterable[OperatorAction], controls: Iterable[ControlAction]
+) -> Sequence[ActionRow]:
+    """The newest first."""
+    rows = [*map(_of_letters, letters), *map(_of_control, controls)]
+    return sorted(rows, key=lambda row: -row.at_ms)
+
+
+def _of_letters(action: OperatorAction) -> ActionRow:
+    endings = [
+        f"{action.outcomes[ending]:,} {words}"
+        for ending, words in _ENDINGS.items()
+        if action.outcomes[ending]
+    ]
+    return ActionRow(
+        action.last_ms,
+        action.by,
+        action.kind,
+        count_text(action.letters, "dead letter"),
+        _letters_href(action),
+        action.reason,
+        ", ".join(endings) or "done",
+        bool(action.outcomes["dead"]),
+    )
+
+
+def _of_control(action: ControlAction) -> ActionRow:
+    href = address("/workflow", [("id", action.workflow_id)]) if action.workflow_id else None
+    effect = _UNREAD if action.effect is None else _EFFECTS.get(action.effect, action.effect)
+    is_bad = action.effect in {None, "nothing"}
+    return ActionRow(
+        action.at_ms,
+        action.by,
+        action.kind,
+        action.subject,
+        href,
+        action.reason,
+        effect,
+        is_bad,
+    )
+
+
+def _letters_href(action: OperatorAction) -> str:
+    """The letter, or those of that status; their own times do not say when they were replayed."""
+    if action.letters == 1:
+        return address("/letters/one", [("id", action.sample.text)])
+    return address(
+        "/letters/list", [("status", action.kind), ("until", as_text(action.last_ms + 1))]
+    )
