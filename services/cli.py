@@ -81,6 +81,11 @@ _PARTS = {
         "workflow",
         "Show everything that happened to a workflow, in one order. Exit code 1: nothing is kept.",
     ),
+    "find": _Part(
+        "services.commands.find",
+        "find",
+        "Find requests by the text of their prompt, the newest first. Exit code 1: there is none.",
+    ),
     "profiles": _Part(
         "services.commands.profiles",
         "profiles",

@@ -15,6 +15,7 @@ from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.prompt_searching import PromptSearcher
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
@@ -34,6 +35,7 @@ class ConsoleContext:
     topic_counter: TopicCounter
     audits: Audits
     picker: Picker
+    prompt_searcher: PromptSearcher
     jobs: Jobs
     controls: ControlWriter
     templates: Environment

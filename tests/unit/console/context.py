@@ -25,10 +25,13 @@ from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
+from services.console.tasks.prompt_searching import PromptSearcher
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
+from services.operators.adapters.prompt_search import PromptSearch
 from services.operators.dead_letters.forecast import KnownNames
+from services.operators.records.prompt_text import PROMPT_TOPICS, PromptText
 from services.operators.records.stored import Place, Stored
 from services.settings.settings import Settings
 from tests.unit.operators.stored_examples import NOON_MS
@@ -47,6 +50,19 @@ class Shelf(Picker):
 
     async def pick_all(self, places: Iterable[Place]) -> list[Stored]:
         return [self._records[place] for place in places if place in self._records]
+
+
+class ShelfSearcher(PromptSearcher):
+    """Looks into records in memory."""
+
+    def __init__(self, records: Iterable[Stored]) -> None:
+        super().__init__(NOWHERE)
+        self._records = list(records)
+
+    async def search(self, text: str) -> PromptSearch:
+        asked = [one for one in self._records if one.topic in PROMPT_TOPICS]
+        found = [match for one in asked if (match := PromptText(text).match(one))]
+        return PromptSearch(found, len(asked))
 
 
 class NotedControls(ControlWriter):
@@ -121,6 +137,7 @@ async def site(
         topic_counter=TopicCounter(NOWHERE, lambda: NOON_MS / 1000),
         audits=Audits(NOWHERE, lambda: NOON_MS / 1000, timedelta(days=7)),
         picker=Shelf(records),
+        prompt_searcher=ShelfSearcher(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
         controls=NotedControls(),
         templates=environment(),

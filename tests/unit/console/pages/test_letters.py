@@ -287,10 +287,38 @@ async def test_find_leads_to_what_the_text_names() -> None:
         for text, location in (
             ("bad-0.dead-letter", "/letters/one?id=bad-0.dead-letter"),
             ("order-bad-0", "/workflow?id=order-bad-0"),
-            (" bad & x ", "/letters/list?q=bad+%26+x&status=any"),
         ):
             response = await here.get(f"/find?q={quote(text)}", cookie)
             assert (response.status, response.headers["Location"]) == (303, location)
+
+
+async def test_find_shows_operators_the_prompts_that_have_a_text() -> None:
+    context = {
+        "instructions": "Where is Zanzibar?",
+        "facts": [{"name": "map", "value": ["Bad & X"]}],
+    }
+    asked = stored("request/minimal", request_id="r-1", workflow_id="geo", context=context)
+    letters = "/letters/list?q=bad+%26+x&amp;status=any"
+    async with site(*some(), asked) as here:
+        cookie, viewer = await here.log_in(OPERATOR), await here.log_in(VIEWER)
+        text = await (await here.get("/find?q=ZANZI", cookie)).text()
+        page = await (await here.get(f"/find?q={quote(' bad & x ')}", cookie)).text()
+        none = await (await here.get("/find?q=Atlantis", cookie)).text()
+        data = await (await here.get("/find?q=zanzibar", cookie, Accept="application/json")).json()
+        masked = await here.get("/find?q=zanzibar", viewer)
+
+    assert 'href="/workflow?id=geo"' in text
+    assert "instructions" in text
+    assert "fact map" in page
+    assert letters in page
+    assert "No prompt has this text." in none
+    assert [(one["request_id"], one["excerpt"]) for one in data["matches"]] == [
+        ("r-1", "Where is Zanzibar?")
+    ]
+    assert (masked.status, masked.headers["Location"]) == (
+        303,
+        "/letters/list?q=zanzibar&status=any",
+    )
 
 
 @pytest.mark.parametrize(

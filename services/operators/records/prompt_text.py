@@ -1,0 +1,74 @@
+"""A text in the prompt of a request: its instructions, conversation and facts; pure."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import decode
+from answerbus.request import Context, Request
+from answerbus.request_key import RequestKey
+from answerbus.topics import DEAD_LETTERS, REQUESTS
+from services.operators.records.stored import Place, Stored
+
+TEXT_CHARS_MAX = 200
+AROUND_CHARS = 60  # of an excerpt, before and after the text
+
+PROMPT_TOPICS = (REQUESTS, DEAD_LETTERS)  # dead letters keep their request for longer
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMatch:
+    """A request whose prompt has the text, and where; `at_ms` is Kafka's time of the record."""
+
+    key: RequestKey
+    place: Place
+    at_ms: int
+    part: str
+    excerpt: str
+
+
+class PromptText:
+    """What is looked for; capitals count only in letters beyond ASCII."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        written = (json.dumps(text), json.dumps(text, ensure_ascii=False))
+        self._bytes = {form[1:-1].encode(errors="replace").lower() for form in written}
+
+    def match(self, stored: Stored) -> PromptMatch | None:
+        """Where the text is, None if nowhere. Records without its bytes are not decoded."""
+        value = (stored.value or b"").lower()
+        if not any(form in value for form in self._bytes):
+            return None
+        match decode(stored.value or b""):
+            case Request() as asked:
+                return self._in_request(asked, stored)
+            case DeadLetter(request=Request() as asked):
+                return self._in_request(asked, stored)
+            case _:
+                return None
+
+    def _in_request(self, asked: Request, stored: Stored) -> PromptMatch | None:
+        for part, content in _parts(asked.context):
+            at = content.lower().find(self._text.lower())
+            if at >= 0:
+                excerpt = _excerpt(content, at, len(self._text))
+                return PromptMatch(RequestKey.of(asked), stored.place, stored.at_ms, part, excerpt)
+        return None
+
+
+def _parts(context: Context) -> Iterator[tuple[str, str]]:
+    yield "instructions", context.instructions
+    for number, message in enumerate(context.messages, start=1):
+        yield f"message {number}", message.content
+    for fact in context.facts:
+        value = fact.value
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"fact {fact.name}", text
+
+
+def _excerpt(content: str, at: int, length: int) -> str:
+    first, last = max(0, at - AROUND_CHARS), at + length + AROUND_CHARS
+    lead, end = "…" if first else "", "…" if last < len(content) else ""
+    return lead + " ".join(content[first:last].split()) + end

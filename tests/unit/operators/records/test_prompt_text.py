@@ -1,0 +1,54 @@
+"""A text is found in each part of a prompt, and garbage is no prompt."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from answerbus.request_key import RequestKey
+from services.operators.records.prompt_text import AROUND_CHARS, PromptText
+from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
+
+
+@pytest.mark.parametrize(
+    ("context", "part", "excerpt"),
+    [
+        ({"instructions": "Go to\n  Zanzibar."}, "instructions", "Go to Zanzibar."),
+        (
+            {"instructions": "x", "messages": [{"role": "user", "content": "zanzibar?"}]},
+            "message 1",
+            "zanzibar?",
+        ),
+        (
+            {"instructions": "x", "facts": [{"name": "trip", "value": {"to": ["Zanzibar"]}}]},
+            "fact trip",
+            '{"to": ["Zanzibar"]}',
+        ),
+    ],
+)
+def test_a_text_is_found_in_all_parts(context: dict[str, Any], part: str, excerpt: str) -> None:
+    record = stored("request/minimal", request_id="r", workflow_id="w", context=context)
+    match = PromptText("ZANZIBAR").match(record)
+
+    assert match is not None
+    assert (match.key, match.part, match.excerpt) == (RequestKey("w", "r"), part, excerpt)
+    assert match.at_ms == NOON_MS
+    assert PromptText("Atlantis").match(record) is None
+
+
+def test_an_excerpt_is_short_and_a_dead_letter_is_known_by_its_request() -> None:
+    asked = body_of("dead_letter/invalid_answer")["request"]
+    asked["context"] = {"instructions": "a" * 500 + " Zanzibar " + "b" * 500}
+    match = PromptText("zanzibar").match(stored("dead_letter/invalid_answer", request=asked))
+
+    assert match is not None
+    assert match.key == RequestKey(asked["workflow_id"], asked["request_id"])
+    assert len(match.excerpt) <= 2 * AROUND_CHARS + len("…zanzibar…")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, b"", b"\xff", b"{}", b"[" * 100_000, b'{"request_id": 7}'],
+)
+def test_what_is_no_request_matches_nothing(value: bytes | None) -> None:
+    assert PromptText("a").match(replace(stored("request/minimal"), value=value)) is None
