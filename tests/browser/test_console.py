@@ -132,7 +132,8 @@ async def test_the_pages_work_by_keyboard_and_without_scripts(bus: Bus, browser:
         await page.get_by_role("checkbox", name="Choose odd").press("Space")
         await page.get_by_role("button", name="Those chosen below").press("Enter")
         await page.get_by_label("Reason").fill("nobody has that contract")
-        await page.get_by_role("button", name="Dismiss 1").press("Enter")
+        await page.get_by_text("Dismiss 1…").press("Enter")
+        await page.get_by_role("button", name="Yes, dismiss 1").press("Enter")
         async with asyncio.timeout(20):
             while not await page.get_by_text("Finished: 1 of 1.").is_visible():
                 await page.reload()

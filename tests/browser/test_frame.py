@@ -12,7 +12,7 @@ from services.console.guard import COOKIE
 from tests.browser.filled_site import fill_site, many_records
 from tests.browser.looks import DESKTOP, LOOKS, PHONE, SHOWN, flaws_in_all_looks
 from tests.browser.made_up import BAD, PATH, made_up
-from tests.unit.console.context import Site
+from tests.unit.console.context import NIGHT, Site, site
 from tests.unit.operators.runs.events import WORKFLOW
 
 pytestmark = pytest.mark.browser
@@ -30,6 +30,7 @@ STATUS_LOOK = """(() => {
 })()"""
 SCREENS_MAX = 6
 KEYS_MAX = 12
+ONE_ROW_PX = 60
 PAGES = {
     "overview": "/",
     "groups": "/letters",
@@ -162,6 +163,18 @@ async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Br
     assert sum(map(len, steps)) + len(last) <= KEYS_MAX
     assert job is not None
     assert (job.action, len(job.keys), job.order.reason) == ("replay", BAD, "x")
+
+
+async def test_the_header_of_a_desk_has_one_row_with_a_name_in_it(browser: Browser) -> None:
+    async with site() as here:
+        cookie = await here.log_in(NIGHT)
+        async with opened(browser, here, cookie) as page:
+            await page.goto("/tail")
+            await expect(page.locator(".who")).to_contain_text("night@acme, operator")
+            box = await page.locator(".bar").bounding_box()
+
+    assert box is not None
+    assert box["height"] < ONE_ROW_PX
 
 
 async def test_the_palette_finds_pages_and_ids_and_lets_keys_be_switched_off(

@@ -1,6 +1,6 @@
 """The runs of a workflow as trees under a time axis, with the possible actions; pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -20,6 +20,8 @@ from services.operators.runs.run_words import call_text, outcome_text, run_text,
 from services.operators.runs.tree import CallNode, RunNode, StepNode
 
 LINES_SHOWN = 16  # of one tree, beside its first line; those before them are folded away
+LONG_SHARE = 0.05  # of the whole time: who takes longer is not folded away
+LONG_SHOWN = 8  # of those
 LINES_DRAWN = 300  # of one tree, the newest; those before them are told in words alone
 _MS = timedelta(milliseconds=1)
 _OPEN = MappingProxyType(
@@ -84,8 +86,22 @@ def _tree(run: RunNode, now: datetime, *, operator: bool) -> RunTree:
     head, *lines = [_drawn(node, axis) for node in nodes]
     not_drawn = max(0, len(lines) - LINES_DRAWN)
     lines[:not_drawn] = [replace(line, bars=()) for line in lines[:not_drawn]]
-    cut = max(0, len(lines) - LINES_SHOWN)
-    return RunTree(head, lines[:cut], lines[cut:], axis.ticks, duration(axis.span / MS))
+    kept = _long(nodes[1 : max(0, len(lines) - LINES_SHOWN) + 1], axis.span)
+    cut = max(0, len(lines) - LINES_SHOWN + len(kept))
+    folded = [line for number, line in enumerate(lines[:cut]) if number not in kept]
+    shown = [lines[number] for number in sorted(kept)] + lines[cut:]
+    return RunTree(head, folded, shown, axis.ticks, duration(axis.span / MS))
+
+
+def _long(nodes: Sequence[_Node], span: timedelta) -> Collection[int]:
+    """The numbers of the calls that took or waited longest, such as for a person."""
+    took = {
+        number: sum((one.end - one.begin for one in node.stretches), timedelta())
+        for number, node in enumerate(nodes)
+        if node.line.kind == "call"
+    }
+    long = sorted((n for n in took if took[n] >= span * LONG_SHARE), key=lambda n: -took[n])
+    return set(long[:LONG_SHOWN])
 
 
 def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterator[_Node]:

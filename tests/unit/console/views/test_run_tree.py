@@ -136,3 +136,16 @@ def test_clocks_that_disagree_make_no_bar_backwards(now_s: float) -> None:
 
 def test_nothing_is_drawn_where_there_is_no_run() -> None:
     assert drawn(asked("plain")) == ()
+
+
+def test_early_calls_that_took_long_are_not_folded_away() -> None:
+    events = [asked("r-1", agent={"name": "support"})]
+    for n in range(1, LINES_SHOWN + 1):
+        events.append(step("r-1", n, call("r-1", n), second=10 if n == 1 else 80 + n))
+        events.append(ended(f"r-1.call.{n}.0", at=at(75 if n == 1 else 81 + n)))
+    (tree,) = drawn(*events)
+
+    assert "call" in tree.shown[0].kind
+    assert tree.shown[0].bars[0].width > 50
+    assert len(tree.shown) == LINES_SHOWN
+    assert len(tree.folded) + len(tree.shown) == 2 * LINES_SHOWN
