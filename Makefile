@@ -81,7 +81,8 @@ test-floors: install  ## The tests of contracts and client with the oldest libra
 	@$(VENV)/bin/uv pip install --quiet --no-config --system-certs --python $(RUN) --target .run/floors \
 		--resolution lowest-direct './contracts[client]'
 	@rm -rf .run/floors/answerbus  # the checkout's is tested
-	@PYTHONPATH=.run/floors $(RUN) -m pytest --quiet -m "not kafka and not real_llm and not wide" tests/contracts
+	@PYTHONPATH=$(CURDIR)/.run/floors $(RUN) -m pytest --quiet -m "not real_llm and not wide" \
+		tests/contracts tests/integration/test_client.py
 
 test-e2e: install  ## The tests that ask the real local model
 	@$(RUN) -m infra.checks e2e

@@ -84,11 +84,11 @@ class Bus:
 
     def consumer(self, **choices: Any) -> RecordConsumer:
         """A consumer of committed records (unless chosen otherwise), which commits no offset."""
+        rack = {} if self.rack is None else {"client_rack": self.rack}  # from aiokafka 0.14 on
         return RecordConsumer(
             bootstrap_servers=self.servers,
             enable_auto_commit=False,
-            client_rack=self.rack,
-            **{"isolation_level": "read_committed", **self.options, **choices},
+            **{"isolation_level": "read_committed", **rack, **self.options, **choices},
         )
 
     @asynccontextmanager

@@ -45,7 +45,8 @@ class Client:
     `registry` says which types stand for contracts; by default those that are installed, plugins
     included, and PluginError is raised for a plugin that cannot be used. `kafka` are further
     options of all aiokafka clients, such as `security_protocol`, and `option_names` what messages
-    call them. `client_rack` is where it runs: it reads from a replica there if brokers offer that.
+    call them. `client_rack` is where it runs: it reads from a replica there if brokers offer that
+    (aiokafka 0.14 or newer).
     Every method raises BusUnavailable if Kafka or a topic cannot be used.
     """
 
