@@ -41,7 +41,7 @@ class _TooLargeError(Exception):
     """A head of too many bytes; the parser reports it as an error of its own."""
 
 
-class _Connection(asyncio.Protocol):
+class KeptConnection(asyncio.Protocol):
     """Sends one request after the other."""
 
     def __init__(self, body_bytes_max: int) -> None:
@@ -232,8 +232,8 @@ class Connections:
         self._proxy = None if proxy is None else _Server.at(proxy)
         self._limits, self._context = limits, context
         self._slots = asyncio.Semaphore(max_in_flight)
-        self._idle: deque[_Connection] = deque()  # the one used last is used next
-        self._open: set[_Connection] = set()
+        self._idle: deque[KeptConnection] = deque()  # the one used last is used next
+        self._open: set[KeptConnection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
         self._fields = self._said(headers)
 
@@ -283,7 +283,7 @@ class Connections:
             said["proxy-authorization"] = proxy.basic
         return "".join(f"{name}: {value}\r\n" for name, value in said.items())
 
-    async def _connection(self) -> _Connection:
+    async def _connection(self) -> KeptConnection:
         """One that nobody else uses, with its slot."""
         if self._slots.locked():
             try:
@@ -299,7 +299,7 @@ class Connections:
             self._slots.release()
             raise
 
-    def _kept(self) -> _Connection | None:
+    def _kept(self) -> KeptConnection | None:
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -308,8 +308,8 @@ class Connections:
             self._close(connection)
         return None
 
-    async def _connected(self) -> _Connection:
-        connection = _Connection(self._limits.response_bytes_max)
+    async def _connected(self) -> KeptConnection:
+        connection = KeptConnection(self._limits.response_bytes_max)
         self._open.add(connection)
         try:
             async with asyncio.timeout(self._limits.connect_timeout_s):
@@ -322,7 +322,7 @@ class Connections:
             raise
         return connection
 
-    async def _connect(self, connection: _Connection) -> None:
+    async def _connect(self, connection: KeptConnection) -> None:
         server, proxy = self._server, self._proxy
         nearest = proxy or server
         await asyncio.get_running_loop().create_connection(
@@ -339,7 +339,7 @@ class Connections:
             request = f"CONNECT {to} HTTP/1.1\r\nhost: {to}\r\n{password}\r\n"
             await connection.tunnel(request.encode(), self._context, server.host)
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, connection: KeptConnection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.append(connection)
@@ -355,7 +355,7 @@ class Connections:
         left = bool(self._idle)
         self._sweeping = loop.call_later(KEEP_ALIVE_S, self._sweep) if left else None
 
-    def _close(self, connection: _Connection) -> None:
+    def _close(self, connection: KeptConnection) -> None:
         self._open.discard(connection)
         connection.close()
 
