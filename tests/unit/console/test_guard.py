@@ -8,7 +8,7 @@ from http.cookies import SimpleCookie
 import pytest
 
 from services.console.access import login_throttle
-from services.console.access.login_throttle import BURST
+from services.console.access.login_throttle import BURST, LoginThrottle
 from services.console.access.origins import advice_on, origins_of
 from services.console.access.sessions import SESSIONS_MAX, Session, Sessions
 from services.console.access.tokens import Role, TokenHolder, Tokens, may_start
@@ -310,6 +310,8 @@ async def test_a_right_token_among_guesses_is_looked_at_no_sooner_than_they_are(
     """Or guesses would not be bounded: only answers to wrong ones would."""
     monkeypatch.setattr(login_throttle, "INTERVAL_S", 0.3)
     monkeypatch.setattr(login_throttle, "WAIT_S_MAX", 0.5)
+    now_s, wait_s = 0.0, LoginThrottle.wait_s
+    monkeypatch.setattr(LoginThrottle, "wait_s", lambda self, name, _: wait_s(self, name, now_s))
     async with site(LOST) as here:
         guesses = [
             asyncio.create_task(here.post("/login", {"token": f"a-wrong-token-{number:08}"}))
@@ -320,7 +322,7 @@ async def test_a_right_token_among_guesses_is_looked_at_no_sooner_than_they_are(
                 break
         refused = await here.post("/login", {"token": OPERATOR})
         statuses = Counter([(await guess).status for guess in guesses])
-        await asyncio.sleep(0.3)
+        now_s += 0.3
         cookie = await here.log_in(OPERATOR)
         page = await here.get("/", cookie)
 
