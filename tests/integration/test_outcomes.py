@@ -140,6 +140,8 @@ def test_the_audit_of_a_result(run: Run) -> None:
         "provider_request_id": "result.1",
         "stop_reason": "stop",
         "usage": {**USAGE, "micro_usd": None},
+        "charged": {"attempts": 1, "micro_usd": 0, "tokens": 120},
+        "labels": {"tenant": "acme"},
         "rationale": RATIONALE,
         "previous": None,
     }

@@ -134,4 +134,4 @@ async def test_a_task_that_has_ended_is_reported_and_replaced(
     assert texts
     assert not any(why.endswith(": ") for why in texts)
     assert sorted(t["request_id"] for t in terminals) == sorted(names)
-    assert any("has been replaced" in message for message in caplog.messages)
+    assert any("group consumer replaced" in message for message in caplog.messages)

@@ -216,7 +216,7 @@ class AnthropicApi:
         at_anthropic = self.base_url == ANTHROPIC_BASE_URL
         if problem := preflight.check_key(self.connection.api_key, needed=at_anthropic):
             return NotReady(problem)
-        model = HttpRequest("GET", "/v1/models/" + quote(self.connection.model, safe=""))
+        model = HttpRequest("GET", "/v1/models/" + quote(self.connection.model, safe=":="))
         return (
             yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )

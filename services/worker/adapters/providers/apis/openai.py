@@ -142,7 +142,7 @@ class OpenAIApi:
         if not (known and self.connection.check_model) or model in known:
             return None
         # Short names work that are not listed.
-        found = yield HttpRequest("GET", "/models/" + quote(model, safe=""))
+        found = yield HttpRequest("GET", "/models/" + quote(model, safe=":="))
         if isinstance(found, HttpResponse):
             return None
         return NotReady(preflight.check_model(model, known, self.base_url))
