@@ -60,8 +60,8 @@ class KeptConnection(asyncio.Protocol):
     def _clear(self) -> None:
         self._status = 0
         self._headers: dict[str, str] = {}
-        self._pieces: list[bytes] = []
-        self._received = self._head_bytes = self._body_bytes = 0
+        self._body = bytearray()  # one, since pieces may be as short as a byte
+        self._received = self._head_bytes = 0
         self._is_head_read = self._has_length = False
 
     def send(self, request: bytes) -> "asyncio.Future[HttpResponse]":
@@ -119,7 +119,7 @@ class KeptConnection(asyncio.Protocol):
             self._is_open = False
         except HttpParserError:
             self._fail("no HTTP/1.1")
-        if self._received > HEAD_BYTES_MAX + (1 + FRAMING_PER_BYTE) * self._body_bytes:
+        if self._received > HEAD_BYTES_MAX + (1 + FRAMING_PER_BYTE) * len(self._body):
             self._fail("a head, or chunks, of too many bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -152,9 +152,8 @@ class KeptConnection(asyncio.Protocol):
             self._complete()
 
     def on_body(self, body: bytes) -> None:
-        left = self._body_bytes_max - self._body_bytes
-        self._body_bytes += len(body)
-        self._pieces.append(body[: max(left, 0)])
+        left = self._body_bytes_max - len(self._body)
+        self._body += body[:left]
         if len(body) >= left:  # what is cut is no JSON, and the status is kept
             self._is_open = False
             self._complete()
@@ -168,8 +167,7 @@ class KeptConnection(asyncio.Protocol):
     def _complete(self) -> None:
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
-            body = b"".join(self._pieces)
-            answer.set_result(HttpResponse(self._status, self._headers, body))
+            answer.set_result(HttpResponse(self._status, self._headers, bytes(self._body)))
 
     def _fail(self, why: str) -> None:
         self._is_open = False
