@@ -28,7 +28,7 @@ def _without(folders: Iterable[str]) -> tuple[str, ...]:
 _ALL = {*WIDE, *WITH_BROKER, "contracts", "model_survey", "rules", "unit"}
 _NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo", "storms"})
 _NOT_ON_KAFKA = _without({*WIDE, "contracts", "rules", "unit"} - {*WITH_BROKER})
-_NOT_LONG = _without({*WIDE, "contracts", "rules"} - {*WITH_BROKER})
+_NOT_LONG = _without({*WIDE, "rules"} - {*WITH_BROKER})
 
 
 # Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own. Those

@@ -102,14 +102,19 @@ def put(document: Any, place: tuple[str | int, ...], value: Any) -> Any:
     return [put(document[0], tuple(rest), value), *document[1:]]
 
 
-def amplified(kind: str, values_max: int, bytes_max: int) -> Iterator[tuple[str, bytes]]:
-    """The first example with many values in each of its places, as many as are just read."""
+def amplified(
+    kind: str, values_max: int, bytes_max: int, *, is_thorough: bool
+) -> Iterator[tuple[str, bytes]]:
+    """The first example with many values in each of its places, as many as are just read.
+
+    Each of REPEATED in each place if thorough, else by turns: that takes minutes less.
+    """
     example = json.loads(min((EXAMPLES / kind).glob("*.json")).read_bytes())
     places = [place for place in containers(example) if 0 < len(place) <= DEPTH_MAX]
-    for place in places:
+    for number, place in enumerate(places):
         raw = json.dumps(put(example, place, "@"), separators=(",", ":"))
         left = (values_max - len(raw), bytes_max - len(raw) - 2)
-        for one in REPEATED:
+        for one in REPEATED if is_thorough else [REPEATED[number % len(REPEATED)]]:
             signs = signs_of_values(one.encode()) + 1
             inner = ",".join([one] * min(left[0] // signs, left[1] // (len(one) + 1)))
             yield f"{place} {one}", raw.replace('"@"', f"[{inner}]", 1).encode()
@@ -132,9 +137,10 @@ def limits_of(kind: str) -> tuple[int, int]:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("kind", READ)
-def test_what_is_just_read_stays_within_its_budget(kind: str) -> None:
+@pytest.mark.parametrize("is_thorough", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_what_is_just_read_stays_within_its_budget(kind: str, *, is_thorough: bool) -> None:
     read, budget = READ[kind]
-    for name, text in amplified(kind, *limits_of(kind)):
+    for name, text in amplified(kind, *limits_of(kind), is_thorough=is_thorough):
         found = read(text)
         assert "too_many_values" not in str(getattr(found, "problems", ())), name
         took = spent(partial(read, text))
