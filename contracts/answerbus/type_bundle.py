@@ -12,7 +12,7 @@ Types = Mapping[str, tuple[JsonSchemaMode, Any]]  # by name: whether it is read,
 _LOCAL = "#/$defs/"
 _ANY_JSON = "JsonValue"
 _HINTS = frozenset({"title", "default", "discriminator"})
-"""What makes generators invent names, or write defaults that do not compile."""
+"""Keywords for which generators invent names, or write defaults that do not compile."""
 
 
 def bundle(
@@ -44,7 +44,7 @@ def bundle(
 
 
 def _plain(name: str, taken: Collection[str]) -> str:
-    """What is read is laxer than what we write, and has a name of its own where both are there."""
+    """Types as readers take them are laxer than as writers make them, and are named apart."""
     plain = name.removesuffix("-Output").replace("-", "")
     return f"{plain}Written" if plain in taken else plain
 
