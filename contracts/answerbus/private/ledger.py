@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from answerbus.broker_time import LATEST_MS
 from answerbus.budget import Budget, Spent
 from answerbus.request_key import SEPARATOR, RequestKey
 from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
@@ -64,7 +65,7 @@ class AddedTo(Wire):
     """The place of the last request that added its own attempts to the limit of an account."""
 
     offset: Offset
-    at_ms: Count
+    at_ms: Annotated[int, Field(ge=0, le=LATEST_MS)]
 
 
 def _says_nothing(value: object) -> bool:

@@ -18,11 +18,11 @@ SWEEPS_MIN = 24  # while an account is remembered; where that is short, they com
 PACKED_AT_ONCE = 2_000  # accounts, about 6 µs each
 SWEPT_AT_ONCE = 1_000  # buckets of packed accounts, about 7 µs each
 ROWS_PER_BUCKET = 16  # on average; a lookup goes through half of them
-_SIZE_BYTES, _MS_BYTES = 3, 6  # before the fields: the size of the row, and when it changed
+_SIZE_BYTES, _MS_BYTES = 3, 7  # before the fields: the size of the row, and when it changed
 _HEAD_BYTES = _SIZE_BYTES + _MS_BYTES
 _INT_MAX = 2**63 - 1  # of a number in MessagePack; a greater one is a text
 _ARRAY = b"\x9b"  # with which eleven fields begin in MessagePack; the id is the first
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime.min.replace(tzinfo=UTC)  # no time is before it
 _MS = timedelta(milliseconds=1)
 
 

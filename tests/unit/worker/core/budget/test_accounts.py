@@ -36,9 +36,7 @@ _LIMITS = st.builds(
     tokens=st.none() | _AMOUNTS,
     micro_usd=st.none() | _AMOUNTS,
 )
-_TIMES = st.integers(0, 2**47).map(
-    lambda us: datetime.fromtimestamp(us // 10**6, UTC) + timedelta(microseconds=us % 10**6)
-)
+_TIMES = st.datetimes(timezones=st.just(UTC))
 _ACCOUNTS = st.builds(
     Account,
     id=_IDS,
