@@ -1,12 +1,14 @@
 """Records with extreme numbers, times and texts are handled, as any other record is."""
 
+from collections.abc import Callable, Mapping
+
 import pytest
 
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS, Topic
 from tests.fuzz import records, stored
 from tests.unit.operators.extreme_examples import EXTREMES, Extreme, extreme_records
 
-CHECKS = {
+CHECKS: Mapping[Topic, Callable[[bytes], None]] = {
     REQUESTS: records.check,
     LEDGER: lambda value: stored.check(b"l" + value),
     RETRIES: lambda value: stored.check(b"r" + value),
