@@ -1,4 +1,4 @@
-"""Writes the files of the Helm chart that are generated from other sources: `make chart`."""
+"""Writes the files of chart and console that are generated from other sources: `make chart`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from answerbus.topics import RUN_TOPICS, TOPICS, Topic, tool_calls, toolset_cards
+from infra.runbook_pages import runbook_pages
 from services.kafka.planning.acl_formats import Grantee, rendered
 from services.kafka.planning.rights import ROLES, ResourceNames, Role, rights_of
 
@@ -49,5 +50,5 @@ def _rights(role: Role) -> object:
 
 
 if __name__ == "__main__":
-    for path, text in chart_files().items():
+    for path, text in {**chart_files(), **runbook_pages()}.items():
         path.write_text(text, encoding="utf-8")

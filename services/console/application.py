@@ -9,6 +9,7 @@ from aiohttp import web
 from answerbus.client.errors import BusUnavailable
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.pages import (
+    arrival,
     audit,
     dead_letter,
     dead_letters,
@@ -79,6 +80,7 @@ def application(context: ConsoleContext) -> web.Application:
             web.get("/contracts", reference.contracts),
             web.get("/topics", reference.topics),
             web.get("/asyncapi.json", reference.asyncapi),
+            web.get(r"/runbooks/{name:[a-z-]{1,40}}", reference.runbook),
             web.get(f"{STATIC_PATH}{{name}}", static_file.static_file),
         ]
     )
@@ -105,7 +107,10 @@ async def _hardened(request: web.Request, handler: Handler) -> web.StreamRespons
 
 @web.middleware
 async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    await request.app[CONTEXT].guard.admit(request)
+    try:
+        await request.app[CONTEXT].guard.admit(request)
+    except web.HTTPSeeOther:
+        return arrival.without_session(request)
     return await handler(request)
 
 

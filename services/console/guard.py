@@ -20,7 +20,7 @@ from services.settings.console import SESSION_S_MAX
 
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"
-OPEN_PATHS = ("/login", "/static/")
+OPEN_PATHS = ("/login", "/static/", "/runbooks/")
 _SECRET_BYTES = 32
 
 SESSION: web.RequestKey[Session] = web.RequestKey("session", Session)

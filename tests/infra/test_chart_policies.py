@@ -303,15 +303,37 @@ def selectors(example: str) -> Iterator[tuple[str, dict[str, str]]]:
         yield "worker", one["spec"]["selector"]["matchLabels"]
 
 
-@all_examples
-def test_alerts_and_dashboard_are_ours(example: str) -> None:
-    alerts = yaml.safe_load((ROOT / "infra/prometheus/alerts.yml").read_text(encoding="utf-8"))
-    for one in of_kind(example, "PrometheusRule"):
-        assert one["spec"] == alerts
-    for one in of_kind(example, "ConfigMap"):
-        if "answerbus.json" in one["data"]:
-            text = (ROOT / "infra/grafana/answerbus.json").read_text(encoding="utf-8")
-            assert one["data"]["answerbus.json"].strip() == text.strip()
+@pytest.mark.parametrize(
+    ("sections", "link"),
+    [
+        ({}, "runbook: docs/runbooks/{}.md"),
+        (
+            {"monitoring": {"console": "https://bus.acme.example"}},
+            "runbook_url: https://bus.acme.example/runbooks/{}",
+        ),
+        (
+            {"settings": {"console": {"public_url": "https://bus.acme.example/"}}},
+            "runbook_url: https://bus.acme.example/runbooks/{}",
+        ),
+    ],
+    ids=["without a console", "named", "from the settings"],
+)
+def test_alerts_and_dashboard_are_ours_and_link_the_console(
+    sections: dict[str, Any], link: str
+) -> None:
+    """Without an address of the console there is no link: none is better than a dead one."""
+    local, found = "http://127.0.0.1:8090", list(render(changed("observed", **sections)))
+    (alerts,) = (one["spec"] for one in found if one["kind"] == "PrometheusRule")
+    (board,) = (one["data"] for one in found if "answerbus.json" in one.get("data", {}))
+
+    ours = (ROOT / "infra/prometheus/alerts.yml").read_text(encoding="utf-8")
+    expected = re.sub(
+        f"runbook_url: {local}/runbooks/(.+)", lambda found: link.format(found[1]), ours
+    )
+    assert alerts == yaml.safe_load(expected)
+    text = (ROOT / "infra/grafana/answerbus.json").read_text(encoding="utf-8")
+    expected = text.replace(local, "https://bus.acme.example") if sections else text
+    assert board["answerbus.json"].strip() == expected.strip()
 
 
 def test_the_scaling_query_asks_for_what_there_is_and_waits_while_a_profile_is_throttled() -> None:

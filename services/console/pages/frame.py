@@ -19,7 +19,7 @@ from services.operators.records.within_limits import local_time
 THEMES = ("system", "light", "dark")
 THEME_COOKIE, ZONE_COOKIE = "answerbus_theme", "answerbus_zone"
 YEAR_S = 365 * 86_400
-_OWN_PATH = re.compile(r"/(?!/)[!-\[\]-~]*")  # of this server: `//x` and `/\x` are elsewhere
+OWN_PATH = re.compile(r"/(?!/)[!-\[\]-~]*")  # of this server: `//x` and `/\x` are elsewhere
 
 
 def frame_values(request: web.Request, context: ConsoleContext, now_ms: int) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ async def choose_theme(request: web.Request) -> web.Response:
     theme, back = form.get("theme", ""), form.get("back", "")
     if theme not in THEMES:
         raise web.HTTPBadRequest(text=f"theme={theme!r} is none of {', '.join(THEMES)}.")
-    location = back if _OWN_PATH.fullmatch(back) else "/"
+    location = back if OWN_PATH.fullmatch(back) else "/"
     response = web.Response(status=303, headers={"Location": location})
     response.set_cookie(THEME_COOKIE, theme, max_age=YEAR_S, httponly=True, samesite="Strict")
     return response

@@ -5,6 +5,7 @@ from aiohttp import web
 from services.console.context import CONTEXT
 from services.console.form import form_of, known_names
 from services.console.guard import COOKIE
+from services.console.pages.arrival import forget_goal, goal_of
 from services.console.pages.render import page
 
 _WRONG = "That is no token of this console, or none that may stand in an address."
@@ -40,6 +41,7 @@ async def _let_in(request: web.Request, token: str, *, in_address: bool) -> web.
     secret = await guard.log_in(token, request.remote, in_address=in_address)
     if secret is None:
         return page(request, "login.html", status=403, wrong=_WRONG, left=False)
-    response = web.Response(status=303, headers={"Location": "/"})
+    response = web.Response(status=303, headers={"Location": goal_of(request)})
     guard.give_cookie(response, secret)
+    forget_goal(response)
     return response

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from jinja2 import TemplateNotFound
 
 from answerbus import asyncapi as bus_document
 from answerbus.contract import Contract
@@ -44,6 +45,15 @@ async def contracts(request: web.Request) -> web.Response:
 async def asyncapi(_: web.Request) -> web.Response:
     """What `answerbus contracts asyncapi` writes."""
     return web.Response(text=bus_document.text(), content_type="application/json")
+
+
+async def runbook(request: web.Request) -> web.Response:
+    """A page of docs/runbooks, which an alert links; infra/runbook_pages.py writes them."""
+    name = request.match_info["name"]
+    try:
+        return page(request, f"runbooks/{name}.html")
+    except TemplateNotFound:
+        raise web.HTTPNotFound(text=f"There is no runbook {name}.") from None
 
 
 async def topics(request: web.Request) -> web.Response:

@@ -12,6 +12,7 @@ from services.console.access.sign_in import SIGN_IN_S
 from services.console.context import CONTEXT
 from services.console.oidc.fetching import error_code, refused
 from services.console.oidc.issuer import Issuer
+from services.console.pages.arrival import forget_goal, goal_of
 from services.console.pages.render import page
 
 _log = logging.getLogger(__name__)
@@ -66,8 +67,9 @@ async def come_back(request: web.Request) -> web.Response:
     secret = guard.let_in(found, request.remote)
     # A page and no redirect: a browser that comes from the issuer's site does not yet send the
     # cookie of the session, which is for navigation within our own pages alone.
-    response = page(request, "signed_in.html", name=found.name)
+    response = page(request, "signed_in.html", name=found.name, goal=goal_of(request))
     guard.give_cookie(response, secret)
+    forget_goal(response)
     response.del_cookie(COOKIE, path=_COOKIE_PATH)
     return response
 

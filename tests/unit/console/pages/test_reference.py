@@ -105,3 +105,15 @@ async def test_actions_name_who_did_what_and_why() -> None:
     assert "night" in text
     assert "it is back" in text
     assert "/letters/one?id=l" in text
+
+
+async def test_a_runbook_is_read_without_a_login() -> None:
+    """An alert links it, at night, in a browser that has no session."""
+    async with site() as here:
+        response = await here.get("/runbooks/lane-stuck")
+        text = await response.text()
+
+        assert response.status == 200
+        assert "<h1>A lane is stuck</h1>" in text
+        assert '<a href="/runbooks/kafka-away">' in text
+        assert (await here.get("/runbooks/nothing")).status == 404
