@@ -98,9 +98,16 @@ class LiveMask(Mask):
             self._learn()
         return super().__call__(text)
 
+    def __reduce__(self) -> tuple[type[Mask], tuple[list[str | None]]]:
+        """For another process: a mask of the secrets that are known now, without the files."""
+        return Mask, (self._all_known(),)
+
     def _learn(self) -> None:
         self._known = tuple(file.values for file in self._files)
-        super().__init__([*self._secrets, *(value for values in self._known for value in values)])
+        super().__init__(self._all_known())
+
+    def _all_known(self) -> list[str | None]:
+        return [*self._secrets, *(value for values in self._known for value in values)]
 
 
 def mask_of(settings: Settings) -> LiveMask:

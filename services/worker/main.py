@@ -102,7 +102,7 @@ async def run(
     try:
         costly_work = ChildProcess()
         tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
-        shared = BackendContext(clock, mask or mask_of(settings))
+        shared = BackendContext(clock, mask or mask_of(settings), costly_work)
         profiles, advice = await backends.started(settings.profiles, shared)
         for sentence in (*advice, *settings.advice, *advice_on(settings)):
             _log.warning(sentence)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,11 @@ from answerbus.masking import MASKED, Mask
 from answerbus.registry import Registry
 from answerbus.request import TextRef
 from services.settings.profiles import Profile
+from services.settings.secret_file import SecretFile
+from services.settings.secrets import LiveMask
 from services.worker.adapters import backends
-from services.worker.adapters.providers.masked import masked
+from services.worker.adapters.costly_work.child_process import ChildProcess
+from services.worker.adapters.providers.masked import MaskedProvider, masked
 from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.attempt.reply import (
     Answered,
@@ -27,14 +31,17 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
+from services.worker.ports.costly_work import WorkLimits
 from services.worker.ports.provider import Unhealthy
 from tests.cpu_time import cpu_time
 from tests.providers.apis import APIS
 from tests.providers.calls import PROMPT, Api, StoppedClock
 from tests.providers.misbehaving import Script, answer, misbehaving
+from tests.unit.worker.lane.world import FakeProvider
 
 KEY = "sk-live-4711-of-this-profile"
 OTHER = "sk-live-0815-of-another-one"
+LONG_CHARS = ANSWER_BYTES_MAX - 100
 PROVIDERS = {"openai-responses": "openai"}
 
 
@@ -153,6 +160,29 @@ def test_of_an_answer_that_is_too_large_the_size_alone_is_kept(unit: str) -> Non
     wire = compile_for("prompted", asked)
     assert isinstance(wire, WireSchema)
     assert check(found.content, asked, wire) == TooLarge(size)
+
+
+async def test_a_long_answer_is_masked_in_the_child_process(tmp_path: Path) -> None:
+    """With the secrets that files have by now."""
+    key_file = tmp_path / "key"
+    key_file.write_text("sk-before-it-was-changed")
+    mask = LiveMask([], [SecretFile(key_file)])
+    replaced = tmp_path / "fresh"
+    replaced.write_text(KEY)
+    replaced.rename(key_file)
+    quoted = Answered(f"{KEY} {'x' * LONG_CHARS}", CallFacts(KEY))
+    provider = FakeProvider(lambda _request, _attempt: (0.0, quoted))
+    for limits in (WorkLimits(), WorkLimits(wall_s=0.0)):  # done, and ended at its limit
+        child = ChildProcess(limits)
+        try:
+            reply = await MaskedProvider(provider, mask, child).ask(PROMPT, timeout_s=1)
+        finally:
+            await child.close()
+
+        assert isinstance(reply, Answered)
+        is_done = limits.wall_s > 0
+        assert reply.content == (quoted.content.replace(KEY, MASKED) if is_done else MASKED)
+        assert KEY not in repr(reply)
 
 
 def test_an_answer_of_the_largest_size_is_kept() -> None:

@@ -24,6 +24,7 @@ from services.worker.core.attempt.reply import (
     facts_of,
 )
 from services.worker.ports.provider import NotReady, Ready
+from services.worker.tasks.fair_timeout import FairTimeout
 from tests.chaos.audit.history import Call
 from tests.simulation.process import CURRENT, Process
 from tests.simulation.sides import side_of
@@ -107,7 +108,11 @@ class SimProvider:
             later(POISON_S, self.kill, process, context=Context())
         try:
             delay_s, reply = self._play(prompt)
-            await asyncio.sleep(delay_s)
+            try:
+                async with FairTimeout(timeout_s):
+                    await asyncio.sleep(delay_s)
+            except TimeoutError:
+                reply = TimedOut(timeout_s)
             call.reply, call.usage = REPLY_NAMES[type(reply)], facts_of(reply).usage
             if isinstance(reply, Unavailable):
                 call.ran = reply.ran
@@ -143,7 +148,7 @@ class SimProvider:
         if self.is_away:
             return delay_s, chance.choice(OUTAGE)
         if chance.random() < 0.03:
-            return 1e6, TimedOut(0)  # hangs, until the caller gives up
+            return 1e6, TimedOut(0)  # hangs, until its time is over
         if chance.random() < self.failure_share:
             return delay_s, chance.choice(FAILURES)
         if chance.random() < 0.15:

@@ -35,6 +35,7 @@ from services.worker.dialects.dispatch import DialectName
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.planner import Backend
 from services.worker.ports.clock import Clock
+from services.worker.ports.costly_work import CostlyWork, InPlace
 from services.worker.ports.provider import Provider
 
 
@@ -42,11 +43,12 @@ from services.worker.ports.provider import Provider
 class BackendContext:
     """What all backends share: the clock, a mask of their secrets, and whether servers answer.
 
-    A server may know the keys of other profiles too.
+    A server may know the keys of other profiles too. `costly_work` masks long answers.
     """
 
     clock: Clock
     mask: LiveMask = field(default_factory=lambda: LiveMask((), ()))
+    costly_work: CostlyWork = field(default_factory=InPlace)
     servers: dict[str, Reachability] = field(default_factory=dict)
 
     def server(self, address: str) -> Reachability:
@@ -77,7 +79,8 @@ def backend_of(
         context.server(server),
         is_of_group=profile.scope == "group",
     )
-    return Backend(facts, _dialect(profile), MaskedProvider(provider, context.mask), limiter)
+    masked = MaskedProvider(provider, context.mask, context.costly_work)
+    return Backend(facts, _dialect(profile), masked, limiter)
 
 
 def _dialect(profile: Profile) -> DialectName:

@@ -11,7 +11,7 @@ from answerbus.dead_letter import DeadlinePassed
 from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Answered, Reply, TimedOut, Unavailable
+from services.worker.core.attempt.reply import Answered, Reply, Unavailable
 from services.worker.core.outcome.call import Call
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.asked_calls import wanted_children
@@ -26,22 +26,21 @@ from services.worker.planning.planner import Backend
 from services.worker.ports.lane import Later, NoCall, Permit, Unanswerable
 from services.worker.ports.provider import Provider
 from services.worker.tasks import checking
-from services.worker.tasks.fair_timeout import FairTimeout
 
 AGAIN_AT_ONCE_S = 0.001
 CHECKS_WAITING_MAX = 64  # while more answers wait for their check, each keeps its place
 LATE_S_MAX = 45.0  # how long after the deadline a call may still be waited for
-READING_S = 10.0  # to read and mask an answer that has arrived, on a busy machine
 _log = logging.getLogger(__name__)
 
 
-async def ask_bounded(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
-    """Ask once; what the provider fails to say itself is said for it."""
+async def ask_once(provider: Provider, prompt: Prompt, timeout_s: float) -> Reply:
+    """Ask once; a provider that raises has replied too.
+
+    The provider bounds its call. There is no bound around it: an answer that has arrived is paid,
+    and may wait for its masking behind many others.
+    """
     try:
-        async with FairTimeout(timeout_s + READING_S):
-            return await provider.ask(prompt, timeout_s=timeout_s)
-    except TimeoutError:
-        return TimedOut(timeout_s)
+        return await provider.ask(prompt, timeout_s=timeout_s)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -74,7 +73,7 @@ class LaneCallSlot:
         # From here on it is answered for, even if the lane closes.
         lane.calls.began(spend, timeout_s)
         lane.progressed()
-        reply = await ask_bounded(self.backend.provider, prompt, timeout_s)
+        reply = await ask_once(self.backend.provider, prompt, timeout_s)
         duration_s = _now() - began
         if self._is_current:  # else it says nothing of the provider that is asked by now
             self.lease.report(reply, duration_s)

@@ -1,11 +1,10 @@
 """A provider whose replies are masked: no echoed key reaches a reader."""
 
-import asyncio
 from dataclasses import replace
 from typing import assert_never
 
 from answerbus.limits import ANSWER_BYTES_MAX
-from answerbus.masking import Mask
+from answerbus.masking import MASKED, Mask
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
@@ -18,24 +17,28 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 from services.worker.ports.provider import NotReady, Provider, Readiness, Ready, Unhealthy
 
-IN_PLACE_CHARS_MAX = 16 * 1024  # longer texts take up to 100 ms, in steps that each are short
+IN_PLACE_CHARS_MAX = 16 * 1024  # longer texts take up to 200 ms
 
 
 class MaskedProvider:
     """See Provider. The only way by which replies enter a worker."""
 
-    def __init__(self, inner: Provider, mask: Mask) -> None:
+    def __init__(self, inner: Provider, mask: Mask, costly_work: CostlyWork) -> None:
         self.name, self.model = inner.name, inner.model
-        self._inner, self._mask = inner, mask
+        self._inner, self._mask, self._costly_work = inner, mask, costly_work
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         reply = await self._inner.ask(prompt, timeout_s=timeout_s)
         if not (isinstance(reply, Answered) and len(reply.content) > IN_PLACE_CHARS_MAX):
             return masked(reply, self._mask)
         self._mask("")  # it learns of changed files here
-        return await asyncio.to_thread(masked, reply, self._mask)
+        found = await self._costly_work.run(prompt.request_id, masked, reply, self._mask)
+        if not isinstance(found, EndedAtLimit):
+            return found
+        return masked(replace(reply, content=MASKED), self._mask)
 
     async def preflight(self) -> Readiness:
         found = await self._inner.preflight()

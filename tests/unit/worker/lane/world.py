@@ -27,7 +27,7 @@ from services.text.digest import bytes_digest
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Reply
+from services.worker.core.attempt.reply import Reply, TimedOut
 from services.worker.handle import handle
 from services.worker.lane.context import Context, Limits
 from services.worker.lane.lane import Lane
@@ -37,6 +37,7 @@ from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Backend, Planner
 from services.worker.ports.provider import Readiness, Ready
+from services.worker.tasks.fair_timeout import FairTimeout
 from tests.unit.worker import builders
 from tests.unit.worker.builders import PARTITIONS, TOPIC, answered, body, workflow_of
 from tests.unit.worker.lane.fakes import Broker, FakeIntake, FakeShard, PausedConsumer
@@ -67,7 +68,10 @@ class FakeProvider:
         self.most_running = max(self.most_running, self.now_running)
         try:
             delay_s, reply = self.script(prompt.request_id, prompt.attempt)
-            await asyncio.sleep(delay_s)
+            async with FairTimeout(timeout_s):
+                await asyncio.sleep(delay_s)
+        except TimeoutError:
+            reply = TimedOut(timeout_s)
         finally:
             self.now_running -= 1
         if isinstance(reply, BaseException):
