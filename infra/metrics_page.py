@@ -34,10 +34,9 @@ def _row(metric: Metric) -> str:
 def _alerts(rules: Mapping[str, Any]) -> str:
     lines = ["| alert | severity | runbook |", "|---|---|---|"]
     for rule in (rule for group in rules["groups"] for rule in group["rules"]):
-        runbook = rule["annotations"]["runbook"].removeprefix("docs/")
-        name = runbook.removeprefix("runbooks/")
+        name = f"{rule['annotations']['runbook_url'].rpartition('/')[2]}.md"
         severity = rule["labels"]["severity"]
-        lines.append(f"| `{rule['alert']}` | {severity} | [{name}]({runbook}) |")
+        lines.append(f"| `{rule['alert']}` | {severity} | [{name}](runbooks/{name}) |")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -20,12 +20,13 @@ from pydantic import (
 from answerbus.limits import NAME_CHARS_MAX
 from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
-from answerbus.wire import Name
+from answerbus.wire import Label, Name
 from services.settings.agents import AgentSettings
 from services.settings.console import ConsoleSettings
 from services.settings.profiles import Profile
 from services.settings.secret_file import file_state
 from services.settings.section import (
+    JSON_IN_VARIABLE,
     FileName,
     Section,
     Text,
@@ -34,6 +35,7 @@ from services.settings.section import (
 )
 from services.settings.worker import AccountSettings, IdSettings, WorkerSettings, card_advice
 
+METRIC_LABELS_MAX = 5  # each multiplies the series that Prometheus keeps
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
 _VARIABLE_PREFIX = "ANSWERBUS_"
@@ -93,9 +95,13 @@ class KafkaSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """`[telemetry]`: where spans and metrics are sent, beside `/metrics`, which is always there."""
+    """`[telemetry]`: where spans and metrics are sent, beside `/metrics`, which is always there.
+
+    `labels` are names of requests' labels, such as `tenant`, whose values are counted apart.
+    """
 
     otlp_endpoint: Text | None = None  # by default what OTEL_EXPORTER_OTLP_ENDPOINT says
+    labels: Annotated[tuple[Label, ...], JSON_IN_VARIABLE, Field(max_length=METRIC_LABELS_MAX)] = ()
 
 
 class Settings(Section):

@@ -2,11 +2,13 @@
 
 Labels are bounded: by settings (profile, agent, tool), by what is installed (contract, else
 `inline`, `text` or `unknown`), by Kafka (partition) and by closed unions. None is ever an id, or
-text of a stranger.
+text of a stranger, except for values of the labels that `telemetry.labels` names: the first
+LABEL_VALUES_MAX of each.
 """
 
 from services.telemetry.counts import REQUEST_BUCKETS_S, Metric
 
+LABEL_VALUES_MAX = 100  # of one label, in one worker
 # From a tool that looks something up in memory to the longest time-out of a tool, 6 h.
 TOOL_BUCKETS_S = (
     *(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
@@ -164,8 +166,21 @@ CACHED_TOKENS = Metric(
 SPENT = Metric(
     "answerbus_spent_micro_usd_total",
     "counter",
-    ("profile",),
+    ("contract", "profile"),
     "What they cost, in millionths of a US dollar, where the profile has a price.",
+)
+LABEL_SPENT = Metric(
+    "answerbus_label_spent_micro_usd_total",
+    "counter",
+    ("label", "value"),
+    "The same by the labels of requests that `telemetry.labels` names; `(others)` are values "
+    f"beyond {LABEL_VALUES_MAX} of a label, `(none)` requests without it.",
+)
+LABEL_OUTCOMES = Metric(
+    "answerbus_label_outcomes_total",
+    "counter",
+    ("label", "value", "kind"),
+    "Outcomes by these labels.",
 )
 CALL_DURATION = Metric(
     "answerbus_call_duration_seconds",
@@ -323,7 +338,8 @@ READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
     *(RECEIVED, DUPLICATES, FORWARDED, UNREADABLE, LOST_TO_RETENTION, TERMINALS, DEAD_LETTERS),
-    *(REQUEST_DURATION, ATTEMPTS, TOKENS, CACHED_TOKENS, SPENT, CALL_DURATION),
+    *(REQUEST_DURATION, ATTEMPTS, TOKENS, CACHED_TOKENS, SPENT, LABEL_SPENT),
+    *(LABEL_OUTCOMES, CALL_DURATION),
     *(COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),

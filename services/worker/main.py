@@ -95,7 +95,7 @@ async def run(
     may_run = await check_rights(settings.kafka, deployment.partitions, needs_runs=bool(agents))
     clock = BrokerClock()
     await check_clock(settings.kafka, clock)
-    measures = MetricsObserver(settings.profiles, registry)
+    measures = MetricsObserver(settings.profiles, registry, settings.telemetry.labels)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = exporter_of(settings.telemetry, name)
     observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])

@@ -20,6 +20,7 @@ from services.telemetry.metrics import METRICS
 from services.worker.core.attempt.reply import ReplyKind
 from services.worker.core.run.run import RunStage
 from services.worker.lane.state.machine import State
+from tests.unit.console.context import OPERATOR, site
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "infra/prometheus/alerts.yml"
@@ -27,6 +28,7 @@ DASHBOARD = ROOT / "infra/grafana/answerbus.json"
 RUNBOOKS = ROOT / "docs/runbooks"
 CONSOLE = f"http://127.0.0.1:{ConsoleSettings().port}"  # until the chart puts another in its place
 TARGET_LABELS = {"instance", "job"}  # Prometheus' own
+_FIELD = re.compile(r"\$\{__field\.labels\.(\w+)\}")
 SECTIONS = ("What it means", "How to see", "What to do", "It is over when")
 
 
@@ -133,6 +135,25 @@ def _kept(expression: str) -> set[str]:
         if isinstance(part, promql.AggregateExpr) and part.modifier
     ]
     return set.union(*grouped) if grouped else TARGET_LABELS
+
+
+async def test_links_lead_to_pages_of_the_console_by_labels_that_their_query_keeps() -> None:
+    found = [
+        (link["url"], panel["targets"])
+        for panel in panels()
+        for link in panel["fieldConfig"]["defaults"].get("links", [])
+    ]
+    found += [(link["url"], []) for link in json.loads(DASHBOARD.read_text())["links"]]
+
+    assert len(found) == 10
+    async with site() as here:
+        cookie = await here.log_in(OPERATOR)
+        for url, targets in found:
+            for target in targets:
+                assert set(re.findall(_FIELD, url)) <= _kept(target["expr"]), url
+            assert url.startswith(f"{CONSOLE}/")
+            path = re.sub(_FIELD, r"\1", url.removeprefix(CONSOLE))
+            assert (await here.get(path, cookie)).status == 200, url
 
 
 def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:

@@ -1,6 +1,6 @@
 """Counts the work of lanes."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import assert_never
 
@@ -23,13 +23,17 @@ from services.worker.core.run.repeats import repeats_at
 from services.worker.core.schema.resolved import Accepted
 
 UNKNOWN = "unknown"  # a name in a request that is not known here, or a value that no request gave
+OTHERS, NONE = "(others)", "(none)"
 
 
 class MetricsObserver:
     """See observer.Observer. What requests name freely becomes a label only if it is known here."""
 
-    def __init__(self, profiles: Collection[str], registry: Registry) -> None:
+    def __init__(
+        self, profiles: Collection[str], registry: Registry, labels: Collection[str] = ()
+    ) -> None:
         self.counts = Counts()
+        self._label_values: Mapping[str, set[str]] = {label: {NONE} for label in labels}
         self.know(profiles)
         self._contracts = {(c.name, c.version): f"{c.name}.v{c.version}" for c in registry}
 
@@ -59,7 +63,10 @@ class MetricsObserver:
         if usage.cached_tokens:
             counts.add(metrics.CACHED_TOKENS, profile, by=usage.cached_tokens)
         if usage.micro_usd:
-            counts.add(metrics.SPENT, profile, by=usage.micro_usd)
+            contract, _ = self._kind(call.lane_request.request)
+            counts.add(metrics.SPENT, contract, profile, by=usage.micro_usd)
+            for label, value in self._labels(call.lane_request.request):
+                counts.add(metrics.LABEL_SPENT, label, value, by=usage.micro_usd)
         if isinstance(decision, NextStep) or _has_chosen(call):
             self.stepped(call.lane_request)
         if not isinstance(decision, Wait | RetryRequest | NextStep):
@@ -109,6 +116,8 @@ class MetricsObserver:
 
     def _ended(self, lane_request: LaneRequest, terminal: AnyOutcome, now: datetime) -> None:
         self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(lane_request.request))
+        for label, value in self._labels(lane_request.request):
+            self.counts.add(metrics.LABEL_OUTCOMES, label, value, terminal.kind)
         took_s = max((now - lane_request.origin.timestamp).total_seconds(), 0.0)
         self.counts.observe(metrics.REQUEST_DURATION, terminal.kind, value=took_s)
         if lane_request.request.agent is not None:
@@ -116,6 +125,16 @@ class MetricsObserver:
             cause = terminal.cause.kind if isinstance(terminal, DeadLetter) else "none"
             self.counts.add(metrics.RUNS_ENDED, agent, terminal.kind, cause)
             self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
+
+    def _labels(self, request: Request) -> Iterator[tuple[str, str]]:
+        """The values of a request to count, of which there are never more than so many."""
+        for label, known in self._label_values.items():
+            value = request.labels.get(label, NONE)
+            if value not in known and len(known) > metrics.LABEL_VALUES_MAX:
+                value = OTHERS
+            else:
+                known.add(value)
+            yield label, value
 
     def _kind(self, request: Request) -> tuple[str, str]:
         profile = request.profile if request.profile in self._profiles else UNKNOWN

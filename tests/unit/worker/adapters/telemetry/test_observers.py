@@ -135,3 +135,33 @@ def test_the_text_has_every_metric_and_buckets_that_add_up() -> None:
     assert "answerbus_commit_duration_seconds_sum 99.025" in text
     assert "answerbus_requests_lost_to_retention_total 0.0" in text
     assert "answerbus_requests_unread_total 0.0" in text, "the name in the version before"
+
+
+def test_a_label_of_the_settings_is_counted_by_its_values_and_never_by_more_than_so_many() -> None:
+    measures = MetricsObserver({"default"}, Registry(), ["tenant"])
+    broker = Broker()
+    many = [f"t-{number}" for number in range(metrics.LABEL_VALUES_MAX)]
+    tenants: list[str | None] = ["acme", None, *many, "acme", None]
+
+    async def main() -> None:
+        answered = Answered("fine", replace(FACTS, usage=Usage(micro_usd=7)))
+        around = replace(context(FakeProvider(lambda *_: (1.0, answered))), observer=measures)
+        for n, tenant in enumerate(tenants):
+            labels = {"ticket": f"{n}", **({"tenant": tenant} if tenant else {})}
+            publish(broker, f"r-{n}", answer_schema={"kind": "text"}, labels=labels)
+        worker = Worker(broker, around)
+        await worker.open()
+        await until(lambda: done(broker, [f"r-{n}" for n in range(len(tenants))]), 600)
+        await worker.drain()
+
+    run(main())
+    totals = measures.counts.totals
+    counted = {labels: n for (of, labels), n in totals.items() if of is metrics.LABEL_OUTCOMES}
+
+    assert counted["tenant", "acme", "result"] == counted["tenant", "(none)", "result"] == 2
+    assert counted["tenant", "(others)", "result"] == 1
+    assert totals[metrics.LABEL_SPENT, ("tenant", "acme")] == 14
+    assert totals[metrics.SPENT, ("text", "default")] == 7 * len(tenants)
+    assert len(counted) == metrics.LABEL_VALUES_MAX + 2
+    assert sum(counted.values()) == len(tenants)
+    assert {label for label, *_ in counted} == {"tenant"}
