@@ -1,8 +1,10 @@
 """Each profile over time: calls by outcome, how long they took, its breaker; pure."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from types import MappingProxyType
 
 from services.console.figures.outcome_charts import Figure, LegendEntry, axis_of
@@ -26,6 +28,7 @@ _UNUSABLE = frozenset({"malformed", "invalid", "truncated"})
 _EDGE_STEP = 3  # buckets of a row of the heat map
 CALLS_PX, LATENCY_PX = 90, 70
 _NONE_REPORTED: Mapping[str, str] = MappingProxyType({})
+_NO_SERVERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 LEVELS = 6
 ROW_PX, ROW_PX_MAX = 20, 34  # of a row: few of them are higher
 HEIGHT_PX = 200  # of few rows together
@@ -115,12 +118,14 @@ class ProfileRow:
 
 @dataclass(frozen=True, slots=True)
 class ProfileStrip:
-    """All pictures of one profile."""
+    """All pictures of one profile; `replies` are what came back, by HTTP status where known."""
 
     row: ProfileRow
     calls: Figure
     latency: Chart
     heat: HeatMap
+    replies: tuple[tuple[str, int], ...]
+    servers: tuple[str, ...]
 
 
 def profile_rows(
@@ -145,10 +150,27 @@ def profile_strips(
     health: HealthHistory,
     path: str,
     reported: Mapping[str, str] = _NONE_REPORTED,
+    servers: Mapping[str, tuple[str, ...]] = _NO_SERVERS,
 ) -> list[ProfileStrip]:
-    """The same profiles over time."""
-    axis = axis_of(window, path)
-    return [_strip(row, window, axis, health) for row in profile_rows(window, health, reported)]
+    """The same profiles over time, with the addresses of their providers."""
+    axis, rows = axis_of(window, path), profile_rows(window, health, reported)
+    return [_strip(row, window, axis, health, servers.get(row.name, ())) for row in rows]
+
+
+def replies(counts: ProfileCounts) -> tuple[tuple[str, int], ...]:
+    """Statuses of HTTP, the most frequent first; then what has none."""
+    throttled = counts.failures["throttled"]
+    statuses = counts.statuses + Counter({HTTPStatus.OK.value: counts.answered})
+    found = [(f"{status} {_phrase(status)}".strip(), n) for status, n in statuses.most_common()]
+    found += [("throttled (429 or Retry-After)", throttled), ("no reply", counts.silent)]
+    return tuple((words, n) for words, n in found if n)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
 
 
 def call_classes(counts: ProfileCounts) -> Mapping[str, int]:
@@ -162,7 +184,13 @@ def call_classes(counts: ProfileCounts) -> Mapping[str, int]:
     return dict(zip(CLASSES, values, strict=True))
 
 
-def _strip(row: ProfileRow, window: Window, axis: Axis, health: HealthHistory) -> ProfileStrip:
+def _strip(
+    row: ProfileRow,
+    window: Window,
+    axis: Axis,
+    health: HealthHistory,
+    servers: tuple[str, ...],
+) -> ProfileStrip:
     steps = [step.profiles.get(row.name, ProfileCounts()) for step in window.steps]
     classes = [call_classes(step) for step in steps]
     series = {kind: [step[kind] for step in classes] for kind in CLASSES}
@@ -183,6 +211,8 @@ def _strip(row: ProfileRow, window: Window, axis: Axis, health: HealthHistory) -
         Figure(_banded(calls, bands), tuple(entry for entry in legend if entry.count)),
         lines(axis, quantiles, "ms", height=LATENCY_PX),
         heat_map(axis, rows, edges),
+        replies(window.total.profiles.get(row.name, ProfileCounts())),
+        servers,
     )
 
 

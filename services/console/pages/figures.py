@@ -18,8 +18,10 @@ LANES_LISTED = 24  # more of them are a grid, and a list that is folded away
 async def profiles(request: web.Request) -> web.Response:
     """A strip for each profile that was called."""
     time_range = asked_time(request)
-    health = request.app[CONTEXT].poller.results.health
-    strips = profile_strips(time_range.window, health, "/profiles", unhealthy_now(request))
+    results = request.app[CONTEXT].poller.results
+    strips = profile_strips(
+        time_range.window, results.health, "/profiles", unhealthy_now(request), results.servers
+    )
     return page(
         request,
         "profiles.html",

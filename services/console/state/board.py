@@ -39,6 +39,7 @@ OPEN_MINUTES = 2  # the newest, in which records are still expected
 SUMS_MAX = 1_000
 UNHEALTHY_MINUTES = 10
 UNHEALTHY_CALLS_MIN = 3
+STATUSES = range(100, 600)  # of HTTP: whatever else a record says is none
 AWAY = frozenset({"unavailable", "timed_out"})
 STEP = "step"  # the outcome of a call that ended a step of a run
 _ANSWERED = {"result", "unvalidated_result", "refusal", STEP}
@@ -241,11 +242,18 @@ class Board:
         if isinstance(event, DeadLetterSummary):
             minute.causes[event.cause.kind] += 1
             counts.died[event.failure or event.cause.kind] += 1
+            self._rejection(event, minute)
         else:
             self.schema_labels.take(event.answered_schema)
             _count_answer(counts, event)
         dropped = self._contracts.take(label, 1, number)
         self._fold(dropped, lambda minute: minute.contracts, OTHERS, ContractCounts)
+
+    def _rejection(self, event: DeadLetterSummary, minute: Minute) -> None:
+        """The status by which a provider turned a request down: attempts do not have it."""
+        status, profile = event.cause.status, event.request.profile if event.request else ""
+        if status is not None and status in STATUSES and profile in minute.profiles:
+            minute.profiles[profile].statuses[status] += 1
 
     def _attempt(self, event: AttemptSummary, minute: Minute, at_ms: int) -> None:
         unknown = LOST if event.outcome == "unknown" else NONE
@@ -285,6 +293,11 @@ class Board:
         calls.answered += event.outcome in _ANSWERED or failure in _READ_BY_THE_MODEL
         if failure is not None:
             calls.failures[failure] += 1
+            status = event.failure.status if event.failure else None
+            if status is not None and status in STATUSES:
+                calls.statuses[status] += 1
+            elif failure in AWAY:
+                calls.silent += 1
         if event.duration_ms is not None:
             calls.took.add(event.duration_ms)
         dropped = self._profiles.take(profile, 1, at_ms // MINUTE_MS)

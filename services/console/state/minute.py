@@ -40,17 +40,24 @@ class ContractCounts:
 
 @dataclass(slots=True)
 class ProfileCounts:
-    """Calls of one profile; `answered` are those in which the model said something."""
+    """Calls of one profile; `answered` are those in which the model said something.
+
+    `statuses` are those of HTTP, of calls that failed by one; `silent` are calls without a reply.
+    """
 
     made: int = 0
     answered: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+    silent: int = 0
     took: Histogram = field(default_factory=Histogram)
 
     def add(self, other: "ProfileCounts") -> None:
         self.made += other.made
         self.answered += other.answered
         self.failures.update(other.failures)
+        self.statuses.update(other.statuses)
+        self.silent += other.silent
         self.took.merge(other.took)
 
 

@@ -113,6 +113,15 @@ class PollResults:
         return tuple(found.values())
 
     @property
+    def servers(self) -> Mapping[str, tuple[str, ...]]:
+        """By profile, the addresses of its provider: workers may have settings of their own."""
+        found: dict[str, dict[str, None]] = {}
+        for worker in self.workers:
+            for name, server in _part(worker, "servers", dict).items():
+                found.setdefault(str(name), {})[str(server)] = None
+        return {name: tuple(servers) for name, servers in found.items()}
+
+    @property
     def toolsets(self) -> Mapping[str, str]:
         """By name, why the card of a toolset is not taken, or not whole."""
         parts = (_part(worker, "toolsets", dict) for worker in self.workers)

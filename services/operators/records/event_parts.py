@@ -39,9 +39,10 @@ class ProblemSummary(Part, frozen=True, gc=False):
 
 
 class FailureSummary(Part, frozen=True, gc=False):
-    """Why an attempt gave no result."""
+    """Why an attempt gave no result; `status` is that of HTTP."""
 
     kind: Text
+    status: int | None = None
 
 
 class FailureDetailSummary(Part, frozen=True, gc=False):

@@ -127,6 +127,10 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
         "sick_profiles": {name: problem.text for name, problem in verdict.unhealthy.items()},
         "profiles": _profiles(verdict, waiting, context.clock.now()),
+        "servers": {
+            name: backend.limiter.server.server
+            for name, backend in context.planner.backends.items()
+        },
         "settings": {"digest": inputs.settings.digest, "refused": inputs.settings.refused},
         "agents": context.planner.agents.digests,
         "toolsets": dict(inputs.tools.faults),

@@ -145,6 +145,33 @@ def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None
     assert (strip.row.made, strip.row.answered, strip.row.away_now) == (4, 2, False)
 
 
+def test_a_profile_has_the_statuses_that_it_answered_with_and_its_address() -> None:
+    def failed(kind: str, status: int | None = None) -> Stored:
+        return stored("attempt/retry", failure={"kind": kind, "status": status})
+
+    board = board_of(
+        stored("attempt/result"),
+        stored("attempt/dead_letter", failure=None),
+        stored("dead_letter/rejected", cause={"kind": "rejected", "status": 400, "code": None}),
+        *(failed("unavailable", 503) for _ in range(3)),
+        failed("unavailable", 408),
+        failed("unavailable", 1_000_000),
+        failed("unavailable"),
+        failed("timed_out"),
+        failed("throttled"),
+    )
+    servers = {"default": ("https://api.acme.example",)}
+    window = board.window(NOON_MS, 1, 1)
+    (strip,) = profile_strips(window, HealthHistory(), "/profiles", {}, servers)
+
+    assert strip.servers == servers["default"]
+    assert strip.replies[0] == ("503 Service Unavailable", 3)
+    assert dict(strip.replies) == {
+        "503 Service Unavailable": 3, "400 Bad Request": 1, "408 Request Timeout": 1, "200 OK": 1,
+        "throttled (429 or Retry-After)": 1, "no reply": 3,
+    }  # fmt: skip
+
+
 def test_profiles_that_are_away_stand_before_the_busiest() -> None:
     away = {"kind": "unavailable", "status": None}
     called = (("busy", None), ("busy", None), ("quiet", None), ("gone", away))

@@ -134,3 +134,16 @@ async def test_unhealthy_profiles_stand_first_on_every_page_and_once(path: str, 
     assert text.count(away) == status.count(away) == (1 if token == OPERATOR else 0)
     assert "<title>Red: 3 profiles are unhealthy · " in text
     assert 'href="/static/icon-red.svg?v=' in text
+
+
+@pytest.mark.parametrize(("token", "is_seen"), [(OPERATOR, True), (VIEWER, False)])
+async def test_operators_see_the_address_of_a_profile(token: str, is_seen: bool) -> None:
+    async with site(stored("attempt/result")) as here:
+        bodies = [{"servers": {"default": f"https://{name}.example"}} for name in ("old", "new")]
+        here.context.poller.results = PollResults(
+            workers=[WorkerStatus("http://w:8080", True, body) for body in (*bodies, bodies[0])]
+        )
+        text = await (await here.get("/profiles", await here.log_in(token))).text()
+
+    assert ("https://old.example, https://new.example" in text) is is_seen
+    assert "200 OK: 1" in text

@@ -120,6 +120,7 @@ async def test_profiles_say_what_is_wrong_in_one_word_since_when_and_how_many_wa
 
     assert status == 503
     assert data["sick_profiles"] == {"default": "no connection to its server for 95 s"}
+    assert data["servers"] == {"default": "its server"}
     assert data["profiles"]["default"] | {"since": None} == {
         "problem": "no_connection",
         "since": None,
