@@ -248,12 +248,12 @@ CONTROLS = Topic(
 )
 RUNS = Topic(
     "runs",
-    ("run", "run_child", "run_step", "run_call", "run_cancel"),
+    ("run", "run_child", "run_step", "run_call", "run_cancel", "skipped"),
     "run",
     "compact",
     None,
-    writers=("worker",),
-    readers=("worker",),
+    writers=("worker", "operators"),
+    readers=("worker", "operators"),
     summary="Private: what runs are open and how they stand; a null value ends each record.",
     compaction_lag_ms=_HOUR_MS,
     # A lane that missed the end of a run would go on with one that has had its outcome.
@@ -296,5 +296,8 @@ EVERY_TOPIC = (
     ACCEPTED_TOOLS,
 )
 
-# A `skipped` stands in either of the private topics, and is told of as the ledger's.
-TOPIC_OF_KIND: Mapping[str, Topic] = {kind: topic for topic in EVERY_TOPIC for kind in topic.events}
+# A `skipped` stands in each of the private topics, and counts as the ledger's.
+TOPIC_OF_KIND: Mapping[str, Topic] = {
+    **{kind: topic for topic in EVERY_TOPIC for kind in topic.events},
+    "skipped": LEDGER,
+}

@@ -2,7 +2,7 @@
 
 from collections import defaultdict, deque
 
-from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
+from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS, RUNS
 from services.console.state.board import Board
 from services.console.state.control_actions import ControlActions
 from services.console.state.group_cache import GroupCache
@@ -23,6 +23,8 @@ from services.operators.records.stored import RetryEnded, Stored
 from services.operators.records.summary import RecordSummary, summarize
 
 TAIL_RECORDS = 300
+SKIPPED_KEY = b"skipped:"
+_PRIVATE = (LEDGER, RUNS)
 
 
 class ConsoleState:
@@ -45,12 +47,15 @@ class ConsoleState:
         """Learn from one record; never an exception."""
         self.records += 1
         self.topic_counts.take(stored)
+        if stored.topic is RUNS and not (stored.key or b"").startswith(SKIPPED_KEY):
+            return  # what workers keep of open runs; their steps are a topic of their own
         record = summarize(stored)
         if (key := _key(record)) is not None:
             self.workflows.add(key, record.place)
         self.control_actions.take(record)
         if stored.topic is LEDGER:
             self.lanes.take(record)
+        if stored.topic in _PRIVATE:
             return
         if stored.topic is REQUESTS:
             self.request_times[stored.partition].take(stored.offset, stored.at_ms)

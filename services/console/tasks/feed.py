@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.turns import in_turns
-from answerbus.topics import APPROVALS, CONTROLS, DEAD_LETTERS, STEPS, TOPICS
+from answerbus.topics import APPROVALS, CONTROLS, DEAD_LETTERS, RUNS, STEPS, TOPICS
 from services.console.state.console_state import ConsoleState
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Stored
@@ -19,7 +19,12 @@ AGAIN_S = 5.0
 REACH_LETTERS_S = 60.0
 PROGRESS_S = 0.5
 
-AGENTS_TOPICS = (STEPS, APPROVALS, CONTROLS)  # read where they are: not every deployment has agents
+AGENTS_TOPICS = (
+    STEPS,
+    APPROVALS,
+    CONTROLS,
+    RUNS,
+)  # read where they are: not every deployment has agents
 FOLDED_TOPICS = (*TOPICS, *AGENTS_TOPICS)
 
 _log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested
+from services.console.views.run_waits import wait_text, waits
 from services.console.views.scale import Tick
 from services.console.views.stretches import MS, BarKind, Stretch
 from services.console.views.time_axis import TimeAxis
@@ -94,11 +95,11 @@ def _tree(run: RunNode, now: datetime, *, operator: bool) -> RunTree:
 
 
 def _long(nodes: Sequence[_Node], span: timedelta) -> Collection[int]:
-    """The numbers of the calls that took or waited longest, such as for a person."""
+    """The numbers of the calls and waits that took longest, such as for a person."""
     took = {
         number: sum((one.end - one.begin for one in node.stretches), timedelta())
         for number, node in enumerate(nodes)
-        if node.line.kind == "call"
+        if node.line.kind in ("call", "wait")
     }
     long = sorted((n for n in took if took[n] >= span * LONG_SHARE), key=lambda n: -took[n])
     return set(long[:LONG_SHOWN])
@@ -108,6 +109,8 @@ def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterat
     open_id = None if run.state == "ended" else run.request_id
     line = RunLine(depth, "run", run_text(run, UTC), open_id=open_id)
     yield _Node(line, tuple(run_stretches(run, now)))
+    waited = waits(run, now) if run.agent else {}
+    yield from _waits(waited.get(0, ()), depth + 1)
     for step in run.steps:
         line = RunLine(depth + 1, "step", step_text(step, show_content=operator))
         yield _Node(line, tuple(step_stretches(step)))
@@ -122,6 +125,14 @@ def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterat
             yield _Node(line, tuple(call_stretches(call, step, run, now)))
             for child in call.children:
                 yield from _nodes(child, depth + 3, now, operator=operator)
+        yield from _waits(waited.get(step.n, ()), depth + 1)
+
+
+def _waits(parts: Sequence[Stretch], depth: int) -> Iterator[_Node]:
+    """A row of its own for what a run waited for before its next step."""
+    if parts:
+        labelled = (_stretch(one.kind, one.begin, one.end, f"waits: {one.label}") for one in parts)
+        yield _Node(RunLine(depth, "wait", wait_text(parts)), tuple(labelled))
 
 
 def _drawn(node: _Node, axis: TimeAxis) -> RunLine:

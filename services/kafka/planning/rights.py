@@ -159,9 +159,9 @@ def _console(names: ResourceNames) -> Iterator[Right]:
     yield Right("group", names.worker_group, "Describe", "shows how far workers have read")
     yield from _acting(names, needed=False)
     yield from _guiding(names)
+    yield _topic(RUNS, "Read", names, "shows what operators skipped there", needed=False)
     why = "shows rates and sizes of topics, and lag"
-    for topic in (TOOL_RESULTS, RUNS):
-        yield _topic(topic, "Read", names, why, needed=False)
+    yield _topic(TOOL_RESULTS, "Read", names, why, needed=False)
     for own in (names.calls, names.cards):
         yield Right("topic", own, "Read", why, is_prefix=True, needed=False)
     yield Right("group", names.calls, "Describe", why, is_prefix=True, needed=False)

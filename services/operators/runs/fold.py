@@ -190,6 +190,7 @@ class RunFold:
             terminal=found.terminal,
             cancel=cancel if isinstance(cancel, Cancel) else None,
             taken_over=_taken_over(found),
+            attempts=tuple(found.attempts[number] for number in sorted(found.attempts)),
         )
 
     def _steps(

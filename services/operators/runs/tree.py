@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from answerbus.agent import ParentId
+from answerbus.attempt import Attempt
 from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested, Cancel, ControlApplied
@@ -62,6 +63,7 @@ class RunNode:
 
     `own` is what it spent itself, `whole` with all below it. `parent` is there if it stands below a
     call of this tree. `taken_over` counts the steps of an earlier run that a replay goes on from.
+    `attempts` are those whose events are kept, also those that were no step.
     """
 
     request_id: str
@@ -77,6 +79,7 @@ class RunNode:
     terminal: AnyOutcome | None = None
     cancel: Cancel | None = None
     taken_over: int = 0
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def calls(self) -> Iterator[CallNode]:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from answerbus.topics import LEDGER, RETRIES, Topic
+from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.console.figures.action_rows import action_rows
 from services.console.state import control_actions
+from services.console.state.console_state import ConsoleState
 from services.console.state.control_actions import ControlActions
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
@@ -58,13 +59,24 @@ def test_denials_cancellations_and_what_had_no_effect_are_listed() -> None:
     )
 
 
-@pytest.mark.parametrize("topic", [LEDGER, RETRIES])
+@pytest.mark.parametrize("topic", [LEDGER, RETRIES, RUNS])
 def test_a_record_that_an_operator_skipped_is_listed(topic: Topic) -> None:
     one = replace(stored("skipped/unreadable"), topic=topic)
     (row,) = action_rows([], fold(one).newest())
 
     assert (row.what, row.effect, row.href) == ("skipped", "done", None)
     assert row.subject.endswith(f"offset {body_of('skipped/unreadable')['offset']}")
+
+
+def test_of_open_runs_the_console_keeps_what_was_skipped_alone() -> None:
+    skip = replace(stored("skipped/unreadable"), topic=RUNS, key=b"skipped:@5")
+    state = ConsoleState()
+    for record in (replace(skip, key=b"r-1"), skip):
+        state.take(record)
+
+    assert len(state.control_actions.newest()) == 1
+    assert state.topic_counts.total[RUNS.name].records == 2
+    assert state.tail() == []
 
 
 def test_the_newest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

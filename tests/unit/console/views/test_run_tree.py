@@ -9,6 +9,7 @@ from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.topics import TOPIC_OF_KIND
 from services.console.views.run_tree import LINES_SHOWN, RunTree, trees
+from services.console.views.run_waits import SHOWN_SHARE
 from services.operators.records.decoded import decoded
 from services.operators.records.stored import Stored
 from tests.unit.operators.runs.events import (
@@ -68,26 +69,31 @@ def test_steps_calls_and_children_have_their_time_on_one_axis() -> None:
 
     assert bars(tree) == [
         ("run", ["running"]),
+        ("wait", ["waiting"]),
         ("step", ["step"]),
         ("call", ["result"]),
         ("call", ["approval", "failed"]),
         ("call", ["running"]),
         ("run", ["running"]),
+        ("wait", ["approval", "tools"]),
     ]
     assert tree.span == "1 min 40 s"
-    head, (a_step, ok, refund, delegated, _) = tree.head, tree.shown
+    head, (queued, a_step, ok, refund, delegated, _, waited) = tree.head, tree.shown
+    assert queued.text == "waited 6.0 s: its turn"
+    assert waited.text == "waited 1 min 30 s: approval 30 s, tools 1 min"
+    assert [(bar.x, bar.width) for bar in waited.bars] == [(10, 30), (40, 60)]
     assert (head.bars[0].x, head.bars[0].width) == (0, 100)
     assert (a_step.bars[0].x, a_step.bars[0].width) == (6, 4)
     assert (ok.bars[0].x, ok.bars[0].width) == (10, 10)
     assert [(bar.x, bar.width) for bar in refund.bars] == [(10, 30), (40, 20)]
     assert "waits for approval, 30 s" in refund.bars[0].label
     assert delegated.bars[0].x + delegated.bars[0].width == 100
-    assert tree.kinds == {"running", "step", "result", "approval", "failed"}
+    assert tree.kinds == {"waiting", "running", "step", "result", "approval", "failed", "tools"}
 
 
 def test_what_awaits_a_person_waits_until_now_and_can_be_decided() -> None:
     (tree,) = drawn(*a_run()[:5])
-    refund = tree.shown[2]
+    refund = tree.shown[3]
 
     assert [bar.kind for bar in refund.bars] == ["approval"]
     assert refund.bars[0].x + refund.bars[0].width == 100
@@ -112,8 +118,9 @@ def test_a_long_run_shows_its_beginning_and_its_newest_lines() -> None:
 
     assert tree.head.text.startswith("r-1 support v3")
     assert len(tree.shown) == LINES_SHOWN
-    assert len(tree.folded) == 80 - LINES_SHOWN
-    assert tree.shown[-2].text.startswith("step 40")
+    assert len(tree.folded) == 81 - LINES_SHOWN
+    assert tree.shown[-3].text.startswith("step 40")
+    assert tree.shown[-1].text == "waited 1 min: tools"
 
 
 @pytest.mark.parametrize("operator", [True, False])
@@ -143,9 +150,43 @@ def test_early_calls_that_took_long_are_not_folded_away() -> None:
     for n in range(1, LINES_SHOWN + 1):
         events.append(step("r-1", n, call("r-1", n), second=10 if n == 1 else 80 + n))
         events.append(ended(f"r-1.call.{n}.0", at=at(75 if n == 1 else 81 + n)))
-    (tree,) = drawn(*events)
+    (tree,) = drawn(*events, now_s=81 + LINES_SHOWN)
 
-    assert "call" in tree.shown[0].kind
-    assert tree.shown[0].bars[0].width > 50
+    queued, asked_for, waited, *_ = tree.shown
+    assert (queued.text, waited.text) == (
+        "waited 10 s: its turn",
+        "waited 1 min 12 s: tools 1 min 5 s, its turn 7.0 s",
+    )
+    assert asked_for.kind == "call"
+    assert asked_for.bars[0].width > 50
     assert len(tree.shown) == LINES_SHOWN
-    assert len(tree.folded) + len(tree.shown) == 2 * LINES_SHOWN
+    assert len(tree.folded) + len(tree.shown) == 2 * LINES_SHOWN + 2
+
+
+def test_what_a_provider_makes_a_run_wait_for_has_a_row() -> None:
+    def failed(number: int, kind: str, second: float) -> Event:
+        failure = {"kind": kind, "status": None, "retry_after_s": 1, "after_s": 1}
+        more = {"outcome": "retry", "started_at": at(second), "duration_ms": 1_000}
+        return attempt("r-1", number, failure=failure, **more)
+
+    (tree,) = drawn(
+        asked("r-1", agent={"name": "support"}),
+        failed(1, "throttled", 0),
+        failed(2, "unavailable", 11),
+        failed(3, "timed_out", 32),
+        attempt("r-1", 4, started_at=at(43), duration_ms=7_000),
+        step("r-1", 1, second=50, attempt=4),
+        ended("r-1.call.1.0", at=at(51)),
+        result("r-1", finished_at=at(52)),
+    )
+
+    assert [line.text for line in tree.shown if line.kind == "wait"] == [
+        "waited 40 s: throttled by the provider 10 s, provider away 20 s, back-off 10 s"
+    ]
+
+
+def test_a_run_has_a_bounded_number_of_rows_of_waiting() -> None:
+    steps = [step("r-1", n, call("r-1", n), second=100 * n) for n in range(1, 101)]
+    (tree,) = drawn(asked("r-1", agent={"name": "support"}), *steps, now_s=10_100)
+
+    assert sum(line.kind == "wait" for line in (*tree.folded, *tree.shown)) <= 1 / SHOWN_SHARE
