@@ -66,22 +66,27 @@ class _Reached(_Profile):
         return self.base_url is not None
 
 
-class OpenAIProfile(_Reached):
-    """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
+class OpenAILikeProfile(_Reached):
+    """A vendor that speaks one of OpenAI's APIs: what differs is in the profile of its own."""
 
-    provider: Literal["openai"]
     dialect: Literal["native", "llama_cpp", "prompted"] = "native"
     api: Literal["chat", "responses"] = "chat"
-    api_key_env: str | None = "OPENAI_API_KEY"
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     show_schema: Flag | None = None  # None: wherever `base_url` is set
 
     @model_validator(mode="after")
-    def _llama_cpp_is_elsewhere(self) -> "OpenAIProfile":
+    def _llama_cpp_is_elsewhere(self) -> Self:
         if self.dialect == "llama_cpp" and self.base_url is None:
             raise ValueError("the dialect `llama_cpp` is for a server of your own: set `base_url`")
         return self
+
+
+class OpenAIProfile(OpenAILikeProfile):
+    """`provider = "openai"`: OpenAI, or any server that speaks one of its APIs."""
+
+    provider: Literal["openai"]
+    api_key_env: str | None = "OPENAI_API_KEY"
 
 
 class AnthropicProfile(_Reached):

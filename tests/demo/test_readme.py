@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from answerbus.envelope import ReceivedRequest, decode_request
+from services.settings.profiles import Profile
 from services.settings.settings import load
 from tests.integration.bus import ANSWERED, Bus
 
@@ -116,7 +118,8 @@ def test_the_test_without_kafka_passes_as_it_stands(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-PROVIDERS = {"openai", "anthropic", "gemini", "ollama", "scripted"}
+PROFILES = get_args(get_args(Profile)[0])
+PROVIDERS = {get_args(each.model_fields["provider"].annotation)[0] for each in PROFILES}
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/getting-started.md", "docs/providers.md"])

@@ -27,6 +27,7 @@ OPENAI = Api(
     good_reply=reply("stop"),
     path="/v1/chat/completions",
     options={},
+    dialect="openai",
 )
 RESPONSES = Api(
     name="openai-responses",
@@ -45,6 +46,7 @@ RESPONSES = Api(
     good_reply=reply("completed"),
     path="/v1/responses",
     options={"api": "responses"},
+    dialect="openai",
 )
 ANTHROPIC = Api(
     name="anthropic",
@@ -62,6 +64,7 @@ ANTHROPIC = Api(
     good_reply=reply("end_turn"),
     path="/v1/messages",
     options={},
+    dialect="anthropic",
 )
 GEMINI = Api(
     name="gemini",
@@ -78,6 +81,7 @@ GEMINI = Api(
     good_reply=reply("STOP"),
     path="/v1/models/m:generateContent",
     options={},
+    dialect="gemini",
 )
 OLLAMA = Api(
     name="ollama",
@@ -94,5 +98,6 @@ OLLAMA = Api(
     good_reply=reply("stop", None),
     path="/api/chat",
     options={},
+    dialect="ollama",
 )
 APIS = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA]

@@ -8,12 +8,12 @@ from typing import Any
 
 from services.worker.adapters.providers.apis import api as port
 from services.worker.adapters.providers.apis.connection import Connection, ExchangeLimits
-from services.worker.adapters.providers.apis.openai import OpenAIApi
 from services.worker.adapters.providers.http import LIMITS, HttpProvider
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.attempt.turns import Turn
 from services.worker.core.schema.resolved import WireSchema
+from services.worker.dialects.dispatch import DialectName
 from tests.providers.misbehaving import Misbehaving, Script, Send, answer, misbehaving
 
 LIMIT_S = 5.0
@@ -48,6 +48,7 @@ class Api:
     good_reply: Reply
     path: str
     options: dict[str, Any]
+    dialect: DialectName
 
     @property
     def whole(self) -> tuple[Send]:
@@ -55,7 +56,7 @@ class Api:
 
     def base(self, url: str) -> str:
         """What `base_url` is, for a server at `url`: only OpenAI's ends in /v1."""
-        return url if self.spec is OpenAIApi else url.removesuffix("/v1")
+        return url if self.dialect == "openai" else url.removesuffix("/v1")
 
     def specified(self, base_url: str | None, **options: Any) -> port.Api:
         """The specification of a profile; options are the connection's or its own."""

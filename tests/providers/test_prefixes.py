@@ -20,7 +20,6 @@ from answerbus.request import Prior, Request
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.schema.resolved import Unusable
-from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, Api
@@ -28,13 +27,6 @@ from tests.providers.misbehaving import misbehaving
 from tests.unit.worker.builders import request
 
 EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
-DIALECTS: dict[str, DialectName] = {
-    "openai": "openai",
-    "openai-responses": "openai",
-    "anthropic": "anthropic",
-    "gemini": "gemini",
-    "ollama": "ollama",
-}
 SCHEMAS = SchemaCache(Registry())
 INSTRUCTIONS = "Propose one plan for the advisory. " * 20
 MANUAL: JsonValue = {"name": "manual", "value": "How we upgrade packages. " * 400}
@@ -47,7 +39,7 @@ ENDING_CHARS = 150
 
 
 def plan_for(api: Api) -> Plan:
-    compiled = SCHEMAS.compiled(PLAN_PROPOSAL.ref, DIALECTS[api.name])
+    compiled = SCHEMAS.compiled(PLAN_PROPOSAL.ref, api.dialect)
     assert not isinstance(compiled, Unusable)
     facts = ProfileFacts("default", api.name, "m", 4_096, 60.0, None, show_schema=True)
     return Plan(facts, *compiled, prompt_secret=b"of this deployment")

@@ -10,6 +10,7 @@ from services.settings.profiles import (
     AnthropicProfile,
     GeminiProfile,
     OllamaProfile,
+    OpenAILikeProfile,
     OpenAIProfile,
     Profile,
     RealProfile,
@@ -87,7 +88,7 @@ def _dialect(profile: Profile) -> DialectName:
     if profile.dialect != "native":
         return profile.dialect
     match profile:
-        case OpenAIProfile() | ScriptedProfile():
+        case OpenAILikeProfile() | ScriptedProfile():
             return "openai"
         case AnthropicProfile():
             return "anthropic"
@@ -103,7 +104,7 @@ def _shows_schema(profile: Profile) -> bool:
     """Providers show the schema to their models; servers like llama.cpp enforce it unseen."""
     if isinstance(profile, OllamaProfile):
         return profile.show_schema
-    if not isinstance(profile, OpenAIProfile):
+    if not isinstance(profile, OpenAILikeProfile):
         return False
     return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 

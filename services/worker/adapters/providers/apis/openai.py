@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -38,10 +39,10 @@ OutputLimitField: TypeAlias = Literal["max_completion_tokens", "max_tokens"]
 
 @dataclass(frozen=True, slots=True)
 class OpenAIApi:
-    """See Api.
+    """See Api. A vendor that speaks OpenAI's API is a subclass with a `name` and a `home`.
 
     OpenAI's newer models refuse `max_tokens`, and many compatible servers ignore its successor and
-    would write without limit. So `output_limit_field` None means `max_completion_tokens` at OpenAI
+    would write without limit. So `output_limit_field` None means `max_completion_tokens` at home
     alone: where that guess is wrong, calls are refused and not boundless.
     """
 
@@ -49,11 +50,11 @@ class OpenAIApi:
     output_limit_field: OutputLimitField | None = None
     api: Literal["chat", "responses"] = "chat"
     name: ClassVar[str] = "openai"
-    parse_error = staticmethod(openai_replies.parse_error)
+    home: ClassVar[str] = OPENAI_BASE_URL
 
     @property
     def base_url(self) -> str:
-        return self.connection.url(OPENAI_BASE_URL)
+        return self.connection.url(self.home)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -71,6 +72,11 @@ class OpenAIApi:
         if self.api == "responses":
             return openai_responses.parse_response(status, headers, body, limit)
         return openai_replies.parse_response(status, headers, body, limit)
+
+    def parse_error(
+        self, status: int, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> Reply:
+        return openai_replies.parse_error(status, headers, body, now)
 
     def preflight(self) -> Preflight:
         """Asks for the list of models: it costs nothing and needs the key."""
@@ -95,7 +101,7 @@ class OpenAIApi:
         if (schema := prompt.wire.schema) is not None:  # first, as what prompts have in common
             form: JSONSchema = {"name": _name(prompt.wire), "schema": {**schema}, "strict": True}
             body = {"response_format": {"type": "json_schema", "json_schema": form}, **body}
-        usual: OutputLimitField = "max_completion_tokens" if self._at_openai else "max_tokens"
+        usual: OutputLimitField = "max_completion_tokens" if self._at_home else "max_tokens"
         body[self.output_limit_field or usual] = prompt.max_output_tokens
         if self.connection.temperature is not None:
             body["temperature"] = self.connection.temperature
@@ -123,14 +129,14 @@ class OpenAIApi:
         return body
 
     @property
-    def _at_openai(self) -> bool:
-        return self.base_url == OPENAI_BASE_URL
+    def _at_home(self) -> bool:
+        return self.base_url == self.home
 
     def _problem(self) -> str | None:
         connection = self.connection
-        if problem := preflight.check_key(connection.api_key, needed=self._at_openai):
+        if problem := preflight.check_key(connection.api_key, needed=self._at_home):
             return problem
-        if connection.native and self._at_openai and WITHOUT_SCHEMAS.match(connection.model):
+        if connection.native and self._at_home and WITHOUT_SCHEMAS.match(connection.model):
             return preflight.check_capability(connection.model)
         return None
 
