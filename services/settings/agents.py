@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
+from itertools import chain
 from typing import Annotated, Any
 
 from pydantic import (
@@ -16,7 +17,7 @@ from pydantic import (
 from answerbus import limits
 from answerbus.agent import Malformed, QualifiedTool
 from answerbus.budget import Budget
-from answerbus.private.runs import BestOf, Delegation
+from answerbus.private.runs import BestOf, Composition, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
 from answerbus.wire import Digest, Name, Wire, at_most_bytes
@@ -92,24 +93,32 @@ class AgentSettings(Section):
 
     @model_validator(mode="after")
     def _one_composition(self) -> "AgentSettings":
-        if self.best_of and (self.tools or self.delegate):
+        names = [f"`{name}`" for name, value in self if isinstance(value, Composition)]
+        if len(names) > 1:
+            raise ValueError(f"one of {' and '.join(names)}: each says what is done in each step")
+        if names and (self.tools or self.delegate):
             raise ValueError(
-                "`best_of`, or `tools` and `delegate`: with it no model calls anything"
+                f"{names[0]}, or `tools` and `delegate`: with it no model calls anything"
             )
         return self
 
+    @property
+    def asked_profiles(self) -> tuple[Name, ...]:
+        """The profiles that its delegation and its composition name."""
+        asking = [value for _, value in self if isinstance(value, Composition)]
+        delegated = self.delegate.profiles if self.delegate else ()
+        return (*delegated, *chain.from_iterable(one.asked_profiles for one in asking))
+
 
 def unknown_names(agents: Mapping[str, AgentSettings], profiles: Collection[str]) -> Iterator[str]:
-    """In a sentence each, the names in `delegate` and `best_of` of agents and profiles to ask.
+    """In a sentence each, the agents and profiles that agents ask and that there are not.
 
     Such a one is never asked: a model that chooses it is shown that, and a selection ends its run.
     """
     for name, agent in sorted(agents.items()):
-        delegate, best_of = agent.delegate or Delegation(), agent.best_of or BestOf()
-        selectors = (best_of.selector,) if best_of.selector else ()
         for kind, wanted, known in (
-            ("agent", delegate.agents, agents),
-            ("profile", (*delegate.profiles, *best_of.profiles, *selectors), profiles),
+            ("agent", agent.delegate.agents if agent.delegate else (), agents),
+            ("profile", agent.asked_profiles, profiles),
         ):
             for one in sorted(set(wanted) - set(known)):
                 yield f"the agent {name!r} names the {kind} {one!r}, and there is none of that name"

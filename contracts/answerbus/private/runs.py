@@ -88,6 +88,21 @@ class BestOf(Wire):
     selector: Name | None = None
     criteria: str = ""
 
+    @property
+    def asked_profiles(self) -> tuple[Name, ...]:
+        """The profiles that it names."""
+        return (*self.profiles, self.selector) if self.selector else self.profiles
+
+    @property
+    def answer_contract(self) -> Name | None:
+        """The one contract of its answers; None where a request may ask for any."""
+        return self.propose
+
+
+Composition = BestOf
+"""The union of all that may decide the steps of a run in place of its model: each in a field of
+its own in AgentDefinition, and in the settings."""
+
 
 class AgentDefinition(Wire):
     """A named, versioned definition of an agent, frozen as data into each of its runs."""
@@ -108,6 +123,16 @@ class AgentDefinition(Wire):
     show_thoughts: bool = False
     delegate: Annotated[Delegation | None, _IF_SAID] = None
     best_of: Annotated[BestOf | None, _IF_SAID] = None
+
+    @property
+    def composition(self) -> Composition | None:
+        """What decides the steps of its runs; None where its model does."""
+        return next((value for _, value in self if isinstance(value, Composition)), None)
+
+    def without_composition(self) -> "AgentDefinition":
+        """The same agent, whose model decides."""
+        compositions = [name for name, value in self if isinstance(value, Composition)]
+        return self.model_copy(update=dict.fromkeys(compositions))
 
 
 class Link(Wire):

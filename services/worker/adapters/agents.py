@@ -52,19 +52,6 @@ def complete(agents: Agents, admitted: Admitted) -> Admitted:
 
 
 def _agent(name: str, settings: AgentSettings) -> Agent:
-    outline = AgentDefinition(
-        name=name,
-        version=settings.version,
-        instructions=settings.instructions,
-        steps_max=settings.steps_max,
-        calls_max=settings.calls_max,
-        parallel_max=settings.parallel_max,
-        transcript_bytes_max=settings.transcript_bytes_max,
-        budget=settings.budget,
-        malformed=settings.malformed,
-        remember_thoughts=settings.remember_thoughts,
-        show_thoughts=settings.show_thoughts,
-        delegate=settings.delegate,
-        best_of=settings.best_of,
-    )
-    return Agent(outline, settings.tools, settings.approvals)
+    of_tools = {"tools", "approvals", "pins"}
+    said = {key: value for key, value in settings if key not in of_tools}
+    return Agent(AgentDefinition(name=name, **said), settings.tools, settings.approvals)

@@ -3,125 +3,24 @@
 from collections.abc import Callable
 from typing import assert_never
 
-from answerbus.cause import ANY_DIALECT
-from answerbus.dead_letter import Cause, ChildrenFailed, UnsupportedSchema
-from answerbus.limits import TOOL_RESULT_BYTES_MAX
+from answerbus.dead_letter import Cause
 from answerbus.private.runs import BestOf
 from answerbus.request import Request
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.run.composition import (
-    ComputedStep,
-    FreeBudget,
-    ModelSteps,
-    composition_of,
-)
-from services.worker.core.run.delegation import reference_of
-from services.worker.core.run.proposing import (
-    Candidate,
-    Cost,
-    failures_of,
-    may_propose,
-    profiles_of,
-    proposal_of,
-    proposed_by,
-    proposing,
-    wrong_form,
-)
+from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.run import Run
-from services.worker.core.run.selecting import choosing, selection_schema
-from services.worker.core.schema.resolved import ResolvedSchema, Unusable
+from services.worker.planning.best_of import best_of
 from services.worker.planning.planner import Planner
-from services.worker.tasks.checking import is_answer
-
-OUTPUT_TOKEN_BYTES = 4  # about what a token of output is in a later prompt
 
 
 async def compose(
     planner: Planner, request: Request, run: Run, funds: Callable[[], FreeBudget]
 ) -> Plan | Cause | ComputedStep | None:
     """What comes next by the composition of a run; None where its model decides that."""
-    composition = composition_of(run.definition)
-    match composition:
-        case ModelSteps():
+    match run.definition.composition:
+        case None:
             return None
-        case BestOf():
-            return await _best_of(planner, request, run, composition, funds)
-        case _:
-            assert_never(composition)
-
-
-async def _best_of(
-    planner: Planner, request: Request, run: Run, best_of: BestOf, funds: Callable[[], FreeBudget]
-) -> Plan | Cause | ComputedStep | None:
-    if problem := wrong_form(request, best_of):
-        return UnsupportedSchema(dialect=ANY_DIALECT, problems=(problem,))
-    final = await planner.resolved(request)
-    if isinstance(final, Unusable):
-        return final.cause
-    if candidates := await _candidates(planner, request, run, final):
-        return _asked_to_choose(planner, request, run, best_of, final, candidates)
-    if run.own_steps:
-        return ChildrenFailed(ended=failures_of(run))
-    # So does a replay of a run in which each proposal failed.
-    if not may_propose(request):
-        return None
-    return await _proposals(planner, request, run, best_of, final, funds)
-
-
-async def _candidates(
-    planner: Planner, request: Request, run: Run, final: ResolvedSchema
-) -> tuple[Candidate, ...]:
-    """The proposals that are answers, each looked at again."""
-    work, owner = planner.costly_work, request.workflow_id
-    found = proposed_by(run)
-    return tuple([one for one in found if await is_answer(one.answer, final, work, owner)])
-
-
-async def _proposals(
-    planner: Planner,
-    request: Request,
-    run: Run,
-    best_of: BestOf,
-    final: ResolvedSchema,
-    funds: Callable[[], FreeBudget],
-) -> ComputedStep | Cause | None:
-    """What no profile can be asked ends the run, before anything is spent."""
-    profiles = profiles_of(request, best_of)
-    requests = {name: proposal_of(request, run, {"profile": name}) for name in profiles}
-    plans = {
-        name: planner.plan(child, await planner.prepare(child)) for name, child in requests.items()
-    }
-    able = {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
-    if not able:
-        return next(plan for plan in plans.values() if not isinstance(plan, Plan))
-    worst = [_cost(plan, requests[name]) for name, plan in able.items()]
-    proposal = max(tokens for tokens, _ in worst), max(micro_usd for _, micro_usd in worst)
-    output = max(plan.profile.max_output_tokens for plan in able.values()) * OUTPUT_TOKEN_BYTES
-    stand_ins = _stand_ins(len(profiles), min(output, TOOL_RESULT_BYTES_MAX))
-    selection = _asked_to_choose(planner, request, run, best_of, final, stand_ins)
-    if not isinstance(selection, Plan):
-        return selection
-    return proposing(profiles, funds(), proposal, _cost(selection, request))
-
-
-def _asked_to_choose(
-    planner: Planner,
-    request: Request,
-    run: Run,
-    best_of: BestOf,
-    final: ResolvedSchema,
-    among: tuple[Candidate, ...],
-) -> Plan | Cause:
-    profile = best_of.selector or request.profile
-    request_to_choose = choosing(request, run, among, planner.room_of(profile))
-    return planner.plan_as(request_to_choose, lambda: selection_schema(final, among), profile)
-
-
-def _stand_ins(number: int, size: int) -> tuple[Candidate, ...]:
-    """Proposals as long as can be expected, to know what it may cost to choose among them."""
-    return tuple(Candidate(reference_of(1, place), "", "", "x" * size) for place in range(number))
-
-
-def _cost(plan: Plan, request: Request) -> Cost:
-    prompt = plan.prompt(request, ())
-    return prompt.tokens_max, plan.worst_cost(prompt)
+        case BestOf() as rule:
+            return await best_of(planner, request, run, rule, funds)
+        case rule:
+            assert_never(rule)

@@ -50,7 +50,8 @@ def _problem_of_agent(found: UnknownAgent | MissingTools) -> Problem:
 
 def _problem_of_form(request: Request, definition: AgentDefinition) -> Problem | None:
     """Its agent answers in another form than the one that is asked for."""
-    problem = wrong_form(request, definition.best_of) if definition.best_of else None
+    composition = definition.composition
+    problem = wrong_form(request, composition) if composition else None
     if problem is None:
         return None
     return Problem.of(

@@ -1,26 +1,9 @@
-"""The source of a run's next step: its model, or a composition of children; pure.
-
-A `Composition` is the one place for others of its kind: each says which step comes next.
-"""
+"""A step of a run that its composition decides in place of its model; pure."""
 
 from dataclasses import dataclass
 
 from answerbus.budget import Spent
-from answerbus.private.runs import AgentDefinition, BestOf
 from services.worker.core.schema.resolved import AcceptedStep
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSteps:
-    """The model decides, in each of its answers."""
-
-
-Composition = ModelSteps | BestOf
-
-
-def composition_of(definition: AgentDefinition) -> Composition:
-    """What an agent's definition says of it."""
-    return definition.best_of or ModelSteps()
 
 
 @dataclass(frozen=True, slots=True)

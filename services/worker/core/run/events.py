@@ -22,7 +22,7 @@ from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.text.digest import record_digest, text_digest
 from services.worker.core.run.children import child_record
-from services.worker.core.run.run import Run, ToolCall, named
+from services.worker.core.run.run import PROPOSE, Run, ToolCall, named
 from services.worker.core.run.tool_access import ToolAccess
 
 TOKEN_BYTES = 16
@@ -77,8 +77,9 @@ def step_event(
     """What the step said and which tools it calls; of thoughts nothing."""
     request = inputs.request
     composed: Composed | None = None
-    if run.definition.best_of:
-        composed = "select" if chosen else "propose"
+    if run.definition.composition:  # else a model may name a tool as it likes
+        is_proposing = any(call.tool == PROPOSE for call in record.calls)
+        composed = "select" if chosen else "propose" if is_proposing else None
     event = Step(
         event_id=f"{request.request_id}.{_name_of(record, composed)}",
         request_id=request.request_id,

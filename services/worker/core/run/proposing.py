@@ -10,7 +10,7 @@ from answerbus.budget import Spent
 from answerbus.call_outcome import CallOk, ChildDeadLetter
 from answerbus.failure import Problem
 from answerbus.limits import DEPTH_MAX
-from answerbus.private.runs import BestOf
+from answerbus.private.runs import BestOf, Composition
 from answerbus.request import ContractRef, Policy, Request
 from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.delegation import call_names, depth_of
@@ -33,12 +33,12 @@ class Candidate:
     answer: JsonValue
 
 
-def wrong_form(request: Request, best_of: BestOf) -> Problem | None:
-    """Why the answer that is asked for cannot be one of the proposals, if so."""
-    ref = request.answer_schema
-    if best_of.propose is None or (isinstance(ref, ContractRef) and ref.name == best_of.propose):
+def wrong_form(request: Request, composition: Composition) -> Problem | None:
+    """Why the answer that is asked for cannot be one of its answers, if so."""
+    ref, contract = request.answer_schema, composition.answer_contract
+    if contract is None or (isinstance(ref, ContractRef) and ref.name == contract):
         return None
-    expected = f"the contract {best_of.propose}, which the agent proposes"
+    expected = f"the contract {contract}, which the agent proposes"
     return Problem.of("/answer_schema", "contract", expected)
 
 

@@ -215,7 +215,7 @@ def run_context(
 ) -> Context:
     """A worker's context with one agent, `support`, and the tools of one toolset."""
     outline = AgentDefinition(name="support", version=1, instructions="Help.", **(agent or {}))
-    agents = Agents([Agent(outline, () if outline.best_of else tuple(TOOLS))])
+    agents = Agents([Agent(outline, () if outline.composition else tuple(TOOLS))])
     around = context(provider, **settings)
     planner = Planner(around.planner.backends, Registry(), agents=agents)
     planner.tools = TOOLS

@@ -8,7 +8,7 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.settings.agents import AgentSettings
 from services.worker.core.attempt.plan import Plan, ProfileFacts
-from services.worker.core.run.composition import FreeBudget, ModelSteps, composition_of
+from services.worker.core.run.composition import FreeBudget
 from services.worker.core.run.delegation import within
 from services.worker.core.run.proposing import Candidate, profiles_of, proposing
 from services.worker.core.run.run import Run
@@ -40,9 +40,10 @@ def schema() -> ResolvedSchema:
     return found
 
 
-def test_a_composition_is_the_models_steps_or_best_of() -> None:
-    assert composition_of(definition()) == BEST_OF
-    assert composition_of(definition(None)) == ModelSteps()
+def test_a_composition_is_best_of_or_none() -> None:
+    assert definition().composition == BEST_OF
+    assert definition().without_composition() == definition(None)
+    assert definition(None).composition is None
 
 
 def test_the_ids_of_the_proposals_are_all_that_a_selector_can_name() -> None:
