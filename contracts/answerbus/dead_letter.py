@@ -1,6 +1,7 @@
 """Dead letters: closed causes why a request got no answer, and the actions of operators."""
 
 import re
+from operator import not_
 from typing import Annotated, Literal, NoReturn
 
 from pydantic import Field, JsonValue
@@ -140,14 +141,16 @@ class Replayed(Wire):
 
 
 class Dismissed(Wire):
-    """An operator put a letter aside for good; `workflow_id` is the letter's, if it names one.
+    """An operator put a letter aside; `workflow_id` is the letter's, if it names one.
 
-    Older records name no workflow.
+    Older records name no workflow. `undone` takes an earlier dismissal back: the letter is open
+    again. The newest record of a letter counts; versions without the member let the first count.
     """
 
     kind: Literal["dismissed"] = "dismissed"
     dead_letter_id: str
     workflow_id: str | None = None
+    undone: Annotated[bool, Field(exclude_if=not_)] = False
     by: Reason
     reason: Reason
     at: Timestamp

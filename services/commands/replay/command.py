@@ -2,7 +2,7 @@
 
 import typer
 
-from services.commands.replay.dismissing import dismiss
+from services.commands.replay.dismissing import dismiss, reopen
 from services.commands.replay.files import export, import_
 from services.commands.replay.inspection import show
 from services.commands.replay.listing import groups, list_, status
@@ -17,6 +17,7 @@ app.command()(show)
 app.command()(dry_run)
 app.command()(run)
 app.command()(dismiss)
+app.command()(reopen)
 app.command()(status)
 app.command()(export)
 app.command(name="import")(import_)

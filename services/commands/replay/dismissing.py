@@ -1,7 +1,8 @@
-"""`answerbus replay dismiss`: marks dead letters as done, without a replay."""
+"""`answerbus replay dismiss` marks dead letters as done; `answerbus replay reopen` undoes that."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
@@ -12,7 +13,7 @@ from services.commands.replay.loading import loading, report_unavailable_ids
 from services.commands.replay.options import Ids, Limit, Since, Until, Where, selection_of
 from services.operators.adapters.dismissing import dismissing
 from services.operators.adapters.writer import Superseded, writing
-from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.row import DeadLetterRow, Status
 from services.operators.dead_letters.selection import Selection, select
 from services.settings.settings import from_environment
 
@@ -33,35 +34,61 @@ def dismiss(
     """Put open letters aside: no replay takes them any more. The letters themselves stay."""
     selection = selection_of(where, ids, since, until, limit)
     bus, who = bus_of(from_environment(config).kafka), operator(by)
-    done, ending = asyncio.run(_dismiss(bus, selection, who, reason, ask=not yes))
+    done, ending = asyncio.run(_set_aside(bus, selection, who, reason, ask=not yes))
+    _tell(done, ending, "dismissed", as_json=as_json)
+
+
+def reopen(
+    *,
+    reason: Reason,
+    where: Where = None,
+    ids: Ids = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Undo dismissals: the dead letters are open again."""
+    dismissed = frozenset[Status](("dismissed",))
+    selection = replace(selection_of(where, ids, since, until, limit), statuses=dismissed)
+    bus, who = bus_of(from_environment(config).kafka), operator(by)
+    done, ending = asyncio.run(_set_aside(bus, selection, who, reason, ask=not yes, undone=True))
+    _tell(done, ending, "reopened", as_json=as_json)
+
+
+def _tell(done: Sequence[str], ending: HowEnded, became: str, *, as_json: bool) -> None:
     if as_json:
-        views.print_json({"end": ending, "dismissed": len(done), "letters": done})
+        views.print_json({"end": ending, became: len(done), "letters": done})
     else:
-        stdout().print(f"{len(done):,} dead letters dismissed.")
+        stdout().print(f"{len(done):,} dead letters {became}.")
     leave(ending)
 
 
-async def _dismiss(
-    bus: Bus, selection: Selection, by: str, reason: str, *, ask: bool
+async def _set_aside(
+    bus: Bus, selection: Selection, by: str, reason: str, *, ask: bool, undone: bool = False
 ) -> tuple[list[str], HowEnded]:
+    status: Status = "dismissed" if undone else "open"
     async with loading(bus, models=selection.needs_models) as loaded:
-        report_unavailable_ids(loaded.letters, selection.ids)
+        report_unavailable_ids(loaded.letters, selection.ids, status)
         chosen = select(loaded.letters, selection)
         if not chosen:
             return [], "done"
         if ask:
-            confirm(f"Dismiss {len(chosen):,} dead letters as {by}?")
+            confirm(f"{'Reopen' if undone else 'Dismiss'} {len(chosen):,} dead letters as {by}?")
         async with writing(bus) as writer:
-            still_open = await loaded.still_open(chosen)
-            steps = dismissing(writer, still_open, by, reason, now)
-            return await _put_aside(steps, len(still_open))
+            meant = await loaded.still(status, chosen)
+            steps = dismissing(writer, meant, by, reason, now, undone=undone)
+            return await _written(steps, len(meant), "reopening" if undone else "dismissing")
 
 
-async def _put_aside(
-    steps: AsyncIterator[Sequence[DeadLetterRow]], count: int
+async def _written(
+    steps: AsyncIterator[Sequence[DeadLetterRow]], count: int, what: str
 ) -> tuple[list[str], HowEnded]:
     done: list[str] = []
-    with stopping() as stop, progress("dismissing", count) as advance:
+    with stopping() as stop, progress(what, count) as advance:
         try:
             async for step in steps:
                 done += [letter.id for letter in step]

@@ -132,7 +132,7 @@ async def _import(
         if ask:
             confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
         async with writing(bus) as writer:
-            still_open = await loaded.still_open(chosen)
+            still_open = await loaded.still("open", chosen)
             by_letter = {letter.key: repair for letter, repair in named}
             outcomes = prepared_repairs(bus, still_open, by_letter, order, now)
             return await send(writer, outcomes, len(still_open), known)

@@ -12,7 +12,7 @@ from services.command_line import stderr
 from services.commands.long_task import progress
 from services.operators.adapters.reader import Reader, reading
 from services.operators.dead_letters.index import DeadLetterIndex
-from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.row import DeadLetterRow, Status
 from services.operators.records.summary import summarize
 from services.text.escaping import plain_line
 
@@ -30,13 +30,13 @@ class Loaded:
         """Read what has come since. Raises BusUnavailable."""
         await _fold(self.reader, self.letters, "reading dead letters")
 
-    async def still_open(self, chosen: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
-        """Those that are still open; raises BusUnavailable.
+    async def still(self, status: Status, chosen: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
+        """Those that still have that status; raises BusUnavailable.
 
         Ask once there is a writer: from then on no other can settle any.
         """
         await self.catch_up()
-        return [letter for letter in chosen if letter.status == "open"]
+        return [letter for letter in chosen if letter.status == status]
 
 
 @asynccontextmanager
@@ -72,8 +72,10 @@ async def _fold(reader: Reader, letters: DeadLetterIndex, what: str) -> None:
             advance(len(batch))
 
 
-def report_unavailable_ids(letters: DeadLetterIndex, ids: Collection[str]) -> None:
-    """Say which dead letters of those that were named are not open, and why.
+def report_unavailable_ids(
+    letters: DeadLetterIndex, ids: Collection[str], status: Status = "open"
+) -> None:
+    """Say which dead letters of those that were named have another status, and why.
 
     Raises typer.Exit if some are unknown, or if an id is of several workflows: none is chosen then.
     """
@@ -83,7 +85,7 @@ def report_unavailable_ids(letters: DeadLetterIndex, ids: Collection[str]) -> No
     ]
     ones = [one for them in found.values() for one in them]
     _say(unknown, "red")
-    _say([_settled(one) for one in ones if one.status != "open"], "yellow")
+    _say([_settled(one) for one in ones if one.status != status], "yellow")
     report_ambiguous_ids(letters, ids)
     if unknown:
         raise typer.Exit(1)
@@ -103,8 +105,9 @@ def report_ambiguous_ids(letters: DeadLetterIndex, ids: Collection[str]) -> None
 def _settled(letter: DeadLetterRow) -> str:
     if letter.replay:
         return f"{letter.id} was replayed already, as {letter.replay.request_id}."
-    aside = letter.dismissal
-    return f"{letter.id} was dismissed" + (f" by {aside.by}: {aside.reason}" if aside else ".")
+    if aside := letter.dismissal:
+        return f"{letter.id} was dismissed by {aside.by}: {aside.reason}"
+    return f"{letter.id} is open."
 
 
 def _say(lines: Sequence[str], style: str) -> None:

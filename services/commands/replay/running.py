@@ -237,7 +237,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
         if ask:
             confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")
         async with writing(task.bus) as writer:
-            still_open = await loaded.still_open(chosen)
+            still_open = await loaded.still("open", chosen)
             return await send(
                 writer, task.outcomes(still_open), len(still_open), task.known, task.rate
             )

@@ -189,7 +189,7 @@ class Board:
             case ReplayedSummary():
                 minute.replayed += 1
             case DismissedSummary():
-                minute.dismissed += 1
+                minute.dismissed += not record.event.undone
             case RequestSummary() | UndecodableRecord() | PrivateSummary() | RunEventSummary():
                 pass
             case other:

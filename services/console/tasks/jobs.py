@@ -19,8 +19,8 @@ from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.records.letter_key import LetterKey
 
-Action = Literal["dry-run", "replay", "dismiss"]
-ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss")
+Action = Literal["dry-run", "replay", "dismiss", "reopen"]
+ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss", "reopen")
 LETTERS_MAX = 10_000  # of one run; beyond that the command line is the better tool
 KEPT = 100  # runs whose pages can still be looked at
 
@@ -98,8 +98,8 @@ class Jobs:
                 await self._dry_run(job)
             case "replay":
                 await self._replay(job)
-            case "dismiss":
-                await self._dismiss(job)
+            case "dismiss" | "reopen":
+                await self._dismiss(job, undone=job.action == "reopen")
             case other:
                 assert_never(other)
 
@@ -120,15 +120,19 @@ class Jobs:
     def _prepared(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
         return prepared_replays(self._bus, letters, job.order, self._known, self._time)
 
-    async def _dismiss(self, job: Job) -> None:
+    async def _dismiss(self, job: Job, *, undone: bool) -> None:
         async with writing(self._bus) as writer:
             await self._feed.catch_up_with_dead_letters()
             by, reason = job.order.by, job.order.reason
-            async for step in dismissing(writer, self._open(job), by, reason, self._time):
+            meant = self._dismissed(job) if undone else self._open(job)
+            async for step in dismissing(writer, meant, by, reason, self._time, undone=undone):
                 job.done += len(step)
 
     def _open(self, job: Job) -> list[DeadLetterRow]:
         return [letter for letter in self._letters(job) if letter.status == "open"]
+
+    def _dismissed(self, job: Job) -> list[DeadLetterRow]:
+        return [letter for letter in self._letters(job) if letter.status == "dismissed"]
 
     def _letters(self, job: Job) -> Iterator[DeadLetterRow]:
         found = map(self._feed.state.dead_letters.get, job.keys)

@@ -1,4 +1,4 @@
-"""Dead letters dismissed, a transaction at a time."""
+"""Dead letters dismissed, or opened again, a transaction at a time."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
@@ -16,6 +16,8 @@ async def dismissing(
     by: str,
     reason: str,
     now: Callable[[], datetime],
+    *,
+    undone: bool = False,
 ) -> AsyncIterator[Sequence[DeadLetterRow]]:
     """Each step that is given is committed; to stop, ask for no further one.
 
@@ -34,6 +36,7 @@ async def dismissing(
                         by=by,
                         reason=reason,
                         at=at,
+                        undone=undone,
                     ),
                     letter.place.partition,
                 )

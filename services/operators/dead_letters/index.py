@@ -14,6 +14,7 @@ from services.operators.dead_letters.row import (
     Funds,
     ReplayInfo,
     RowBuilder,
+    with_dismissal,
 )
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -62,7 +63,7 @@ class Tried:
 
 Action = ReplayedSummary | DismissedSummary
 Owner = str | int  # the workflow that an action names; the partition where it names none
-_Info = TypeVar("_Info", ReplayInfo, Dismissal)
+_Info = TypeVar("_Info", ReplayInfo, tuple[Dismissal, ...])
 
 
 class DeadLetterIndex:
@@ -78,7 +79,7 @@ class DeadLetterIndex:
         self._placed: defaultdict[int, dict[str, DeadLetterRow | None]] = defaultdict(dict)
         # By id and owner, of letters that were not read yet.
         self._replays: defaultdict[str, dict[Owner, ReplayInfo]] = defaultdict(dict)
-        self._dismissals: defaultdict[str, dict[Owner, Dismissal]] = defaultdict(dict)
+        self._dismissals: defaultdict[str, dict[Owner, tuple[Dismissal, ...]]] = defaultdict(dict)
         self._replay_outcomes: dict[RequestKey, ReplayOutcome] = {}  # by the request that was sent
         self._of_request: dict[RequestKey, DeadLetterRow] = {}
         # By request, without a letter so far.
@@ -129,7 +130,7 @@ class DeadLetterIndex:
             case ReplayedSummary() as event:
                 self._take_replayed(event, record.place.partition)
             case DismissedSummary() as event:
-                self._take_dismissed(event, record.place.partition)
+                self._take_dismissed(event, record.place)
             case AttemptSummary() as event:
                 self._take_attempt(event)
             case AnswerSummary() as event:
@@ -152,7 +153,7 @@ class DeadLetterIndex:
         placed = self._placed[place.partition]
         placed[letter.id] = None if letter.id in placed else letter
         letter.replay = _taken(self._replays, letter)
-        letter.dismissal = _taken(self._dismissals, letter)
+        letter.dismissals = _taken(self._dismissals, letter) or ()
         if letter.request_id is None:
             return
         request = RequestKey(letter.workflow_id or "", letter.request_id)
@@ -170,13 +171,14 @@ class DeadLetterIndex:
         elif (owner := self._owner_of(event, partition)) is not None:
             self._replays[event.dead_letter_id].setdefault(owner, sent)
 
-    def _take_dismissed(self, event: DismissedSummary, partition: int) -> None:
-        dismissal = self._rows.dismissal(event)
-        letter = self._meant(event, partition)
+    def _take_dismissed(self, event: DismissedSummary, place: Place) -> None:
+        dismissal = self._rows.dismissal(event, place.offset)
+        letter = self._meant(event, place.partition)
         if letter is not None:
-            letter.dismissal = letter.dismissal or dismissal
-        elif (owner := self._owner_of(event, partition)) is not None:
-            self._dismissals[event.dead_letter_id].setdefault(owner, dismissal)
+            letter.dismissals = with_dismissal(letter.dismissals, dismissal)
+        elif (owner := self._owner_of(event, place.partition)) is not None:
+            known = self._dismissals[event.dead_letter_id]
+            known[owner] = with_dismissal(known.get(owner, ()), dismissal)
 
     def _meant(self, event: Action, partition: int) -> DeadLetterRow | None:
         """The letter of an action, if it was read and is the only one that is meant."""

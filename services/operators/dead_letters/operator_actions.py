@@ -11,12 +11,12 @@ from services.operators.records.letter_key import LetterKey
 
 GAP_MS = 10 * 60_000  # between two letters of one action; beyond that it is another one
 
-ActionKind = Literal["replayed", "dismissed"]
+ActionKind = Literal["replayed", "dismissed", "reopened"]
 
 
 @dataclass(slots=True)
 class OperatorAction:
-    """Letters that one person replayed or dismissed for one reason, one soon after the other.
+    """Letters of which one person did the same for one reason, one soon after the other.
 
     `outcomes` counts the outcomes of the replays; times are in ms since 1970.
     """
@@ -54,5 +54,6 @@ def _actions(
     for letter in letters:
         if replay := letter.replay:
             yield replay.at_ms, ("replayed", replay.by, replay.reason), letter
-        if dismissal := letter.dismissal:
-            yield dismissal.at_ms, ("dismissed", dismissal.by, dismissal.reason), letter
+        for one in letter.dismissals:
+            kind: ActionKind = "reopened" if one.undone else "dismissed"
+            yield one.at_ms, (kind, one.by, one.reason), letter

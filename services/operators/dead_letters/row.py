@@ -1,7 +1,7 @@
 """One dead letter in an operator's list, small enough for 100,000 of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -21,6 +21,7 @@ STATUSES: tuple[Status, ...] = ("open", "replayed", "dismissed")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
+DISMISSALS_MAX = 20  # of one dead letter: the newest
 SHARED_MAX = 100_000  # texts; beyond, each dead letter keeps its own
 
 
@@ -53,11 +54,16 @@ class ReplayInfo:
 
 @dataclass(frozen=True, slots=True)
 class Dismissal:
-    """The dead letter was dismissed; `at_ms` is milliseconds since 1970."""
+    """The dead letter was dismissed, or that was undone; `at_ms` is milliseconds since 1970.
+
+    `offset` is where it stands: the newest counts.
+    """
 
     by: str
     reason: str
     at_ms: int
+    offset: int = field(default=0, compare=False)
+    undone: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +97,7 @@ class DeadLetterRow:
     cost: Funds | None = None
     trace: Trace | None = None
     replay: ReplayInfo | None = None
-    dismissal: Dismissal | None = None
+    dismissals: tuple[Dismissal, ...] = ()
     agent: str | None = None
 
     @property
@@ -99,6 +105,12 @@ class DeadLetterRow:
         """Its identity."""
         named = self.workflow_id if self.has_request else None
         return LetterKey(named or "", self.id)
+
+    @property
+    def dismissal(self) -> Dismissal | None:
+        """The one that counts, unless it was undone."""
+        newest = self.dismissals[-1] if self.dismissals else None
+        return None if newest is None or newest.undone else newest
 
     @property
     def status(self) -> Status:
@@ -150,10 +162,10 @@ class RowBuilder:
         at_ms, workflow_id = milliseconds(event.at), self._one_or_none(event.workflow_id)
         return ReplayInfo(event.request_id, event.round, by, reason, at_ms, workflow_id)
 
-    def dismissal(self, event: DismissedSummary) -> Dismissal:
+    def dismissal(self, event: DismissedSummary, offset: int) -> Dismissal:
         """What is kept of a Dismissed."""
         by, reason = self.interned(event.by), self.interned(event.reason)
-        return Dismissal(by, reason, milliseconds(event.at))
+        return Dismissal(by, reason, milliseconds(event.at), offset, event.undone)
 
     def interned(self, text: str) -> str:
         """The same text, kept once."""
@@ -176,6 +188,12 @@ class RowBuilder:
         if len(self._limits) < SHARED_MAX:
             return self._limits.setdefault(limit, limit)
         return self._limits.get(limit, limit)
+
+
+def with_dismissal(known: tuple[Dismissal, ...], new: Dismissal) -> tuple[Dismissal, ...]:
+    """In the order of their records, each once."""
+    by_offset = {one.offset: one for one in (*known, new)}
+    return tuple(by_offset[offset] for offset in sorted(by_offset))[-DISMISSALS_MAX:]
 
 
 def _spent(spent: SpentSummary) -> Funds:

@@ -110,7 +110,8 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
         case Replayed() as event:
             return plain_line(f"as {event.request_id} by {event.by}: {event.reason}")
         case Dismissed() as event:
-            return plain_line(f"by {event.by}: {event.reason}")
+            undone = "undone " if event.undone else ""
+            return plain_line(f"{undone}by {event.by}: {event.reason}")
         case Skipped() as event:
             return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
         case ClosedIdsRecord() as event:

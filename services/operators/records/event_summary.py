@@ -191,13 +191,14 @@ class ReplayedSummary(EventPart, frozen=True, gc=False, tag="replayed"):
 
 
 class DismissedSummary(EventPart, frozen=True, gc=False, tag="dismissed"):
-    """A dead letter that was dismissed."""
+    """A dead letter that was dismissed, or of which that was undone."""
 
     dead_letter_id: Text
     by: Reason
     reason: Reason
     at: Moment
     workflow_id: Text | None = None
+    undone: bool = False
 
 
 class PrivateSummary(EventPart, frozen=True, gc=False):

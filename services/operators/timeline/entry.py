@@ -121,7 +121,8 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             who = f"by {event.by}: {event.reason}"
             return plain_line(f"replayed as {event.request_id} (round {event.round}{edited}) {who}")
         case Dismissed() as event:
-            return plain_line(f"dismissed by {event.by}: {event.reason}")
+            done = "dismissal undone" if event.undone else "dismissed"
+            return plain_line(f"{done} by {event.by}: {event.reason}")
         case RetryEnded():
             return "taken off the list of retries"
         case ClosedRecord() as event:

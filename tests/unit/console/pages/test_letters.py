@@ -403,3 +403,23 @@ async def test_a_letter_shows_what_was_written_beside_the_rule_and_what_has_chan
     assert "npm ci&#34;" not in earlier.partition("The whole request")[0]
     assert "npm" not in viewer
     assert PATH not in viewer
+
+
+async def test_a_dismissal_can_be_undone_where_it_is_seen() -> None:
+    letter = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
+    aside = stored("dismissed/dismissed", offset=1, dead_letter_id="x.dead-letter")
+    undone = stored("dismissed/dismissed", offset=2, dead_letter_id="x.dead-letter", undone=True)
+    async with site(letter, aside) as here:
+        text = await text_of(here, "/letters/one?id=x.dead-letter")
+        assert "Undo: reopen 1" in text
+        assert 'value="dismiss"' not in text
+        cookie = await here.log_in(OPERATOR)
+        listed = await (await here.get("/letters/list?status=dismissed", cookie)).text()
+        plan = {**fields_of(listed, "/letters/plan"), "everything": "yes"}
+        chosen = await (await here.post("/letters/plan", plan, cookie)).text()
+        assert "Undo: reopen 1" in chosen
+    async with site(letter, aside, undone) as here:
+        text = await text_of(here, "/letters/one?id=x.dead-letter")
+        assert "Undo: reopen" not in text
+        assert 'value="dismiss"' in text
+        assert "reopened" in await text_of(here, "/actions")

@@ -12,7 +12,7 @@ from answerbus.limits import REASON_BYTES_MAX
 from answerbus.registry import Registry
 from services.console.tasks import jobs as jobs_module
 from services.console.tasks.feed import Feed
-from services.console.tasks.jobs import Jobs
+from services.console.tasks.jobs import Action, Jobs
 from services.console.views.replay_form import FIELD_CHARS_MAX, ReplayForm
 from services.operators.adapters.writer import Change
 from services.operators.dead_letters.forecast import KnownNames
@@ -29,11 +29,14 @@ class Writer:
         self.written += changes
 
 
-async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_takes(
+async def done(
+    action: Action,
+    feed: Feed,
+    order: ReplayOrder,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    writer, feed = Writer(), Feed(NOWHERE)
-    feed.state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
+) -> list[Change]:
+    """What a run of all letters of the feed has written."""
+    writer = Writer()
 
     @asynccontextmanager
     async def writing(_: Bus) -> AsyncIterator[Writer]:
@@ -45,17 +48,40 @@ async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_tak
     monkeypatch.setattr(jobs_module, "writing", writing)
     monkeypatch.setattr(feed, "catch_up_with_dead_letters", at_once)
     jobs = Jobs(NOWHERE, feed, KnownNames(None, Registry()), lambda: NOON_MS / 1000)
-    reason = "漢" * FIELD_CHARS_MAX  # what the form lets through
-
-    job = jobs.start(
-        "dismiss", [*feed.state.dead_letters], ReplayOrder("夜@acme", reason), ReplayForm()
-    )
+    job = jobs.start(action, [*feed.state.dead_letters], order, ReplayForm())
     async with asyncio.timeout(10):
         while not job.finished:
             await asyncio.sleep(0)
+    assert (job.error, job.done) == (None, len(writer.written))
+    return writer.written
 
-    assert (job.error, job.done) == (None, 1)
-    (change,) = writer.written
+
+async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feed = Feed(NOWHERE)
+    feed.state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
+    reason = "漢" * FIELD_CHARS_MAX  # what the form lets through
+
+    (change,) = await done("dismiss", feed, ReplayOrder("夜@acme", reason), monkeypatch)
+
     assert isinstance(change.done, Dismissed)
     assert change.done.by == "夜@acme"
     assert 0 < len(change.done.reason.encode()) <= REASON_BYTES_MAX
+
+
+async def test_only_what_was_dismissed_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Feed(NOWHERE)
+    for offset, name in enumerate(("open", "aside", "replayed")):
+        letter = f"{name}.dead-letter"
+        feed.state.take(
+            stored("dead_letter/unknown_profile", NOON_MS, offset, dead_letter_id=letter)
+        )
+    feed.state.take(stored("dismissed/dismissed", offset=3, dead_letter_id="aside.dead-letter"))
+    feed.state.take(stored("replayed/unchanged", offset=4, dead_letter_id="replayed.dead-letter"))
+
+    (change,) = await done("reopen", feed, ReplayOrder("ops@acme", "needed"), monkeypatch)
+
+    assert isinstance(change.done, Dismissed)
+    assert (change.done.dead_letter_id, change.done.undone) == ("aside.dead-letter", True)
+    assert (change.done.by, change.done.reason) == ("ops@acme", "needed")

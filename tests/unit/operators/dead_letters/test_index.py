@@ -97,6 +97,25 @@ def test_replays_and_dismissals_are_joined_in_any_order_and_any_number() -> None
         assert letter.dismissal == Dismissal("ops@acme", "customer gone", NOW_MS + 120_000)
 
 
+def test_a_dismissal_that_was_undone_leaves_the_letter_open_in_any_order() -> None:
+    """By the order of their records, of which one may be read twice."""
+    events = [
+        letter_body(),
+        DISMISSED,
+        {**DISMISSED, "undone": True},
+        {**DISMISSED, "by": "x@acme"},
+    ]
+    for count, status in ((2, "dismissed"), (3, "open"), (4, "dismissed")):
+        records = [summarize(stored(body, n)) for n, body in enumerate(events[:count])]
+        for order in itertools.permutations([*records, records[1]]):
+            letters = DeadLetterIndex()
+            for one in order:
+                letters.take(one)
+            letter = only(letters)
+            assert letter.status == status
+            assert [one.undone for one in letter.dismissals] == [False, True, False][: count - 1]
+
+
 def test_a_dismissed_letter_says_so() -> None:
     assert only(folded(letter_body(), DISMISSED)).status == "dismissed"
 

@@ -53,5 +53,16 @@ def test_letters_of_one_person_and_reason_are_one_action_until_a_while_has_passe
     ]
 
 
+def test_a_dismissal_and_what_undid_it_are_two_actions() -> None:
+    index = index_of(("dismissed", 0, "night", "not needed"))
+    more: dict[str, Any] = {"dead_letter_id": "l-0", "by": "day", "reason": "it was"}
+    index.take(summarize(stored("dismissed/dismissed", offset=9, undone=True, **more)))
+
+    assert [(one.kind, one.by, one.reason) for one in operator_actions(index)] == [
+        ("reopened", "day", "it was"),
+        ("dismissed", "night", "not needed"),
+    ]
+
+
 def test_who_did_nothing_has_no_actions() -> None:
     assert operator_actions(DeadLetterIndex()) == []
