@@ -26,6 +26,7 @@ from services.console.form import known_names
 from services.console.guard import session_of
 from services.console.pages.render import page
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
+from services.console.views.answer_pair import answer_pair, answers_of
 from services.console.views.run_tree import trees
 from services.console.views.timeline_rows import TimelineRow, timeline_rows
 from services.console.views.waterfall import waterfall
@@ -68,11 +69,11 @@ class Entry:
 
 
 async def workflow(request: web.Request) -> web.Response:
-    """By id, and by `request` if that is given.
+    """By id, and by `request` if that is given; `left` and `right` name answers to compare.
 
     What a dead letter's or a request's id leads to is looked up in its records.
     """
-    known_names(request, "id", "request")
+    known_names(request, "id", "request", "left", "right")
     context = request.app[CONTEXT]
     workflow_id = request.query.get("id", "").strip()
     index = context.feed.state.workflows
@@ -105,6 +106,14 @@ async def workflow(request: web.Request) -> web.Response:
         picture=waterfall(shown, now),
         trees=trees(_seen(workflow_id, found, picked), now, operator=operator),
         left_out_of_trees=_left_out(own, of_trees),
+        pair=answer_pair(
+            answers_of(entry.seen.event for entry in found),
+            request.query.get("left"),
+            request.query.get("right"),
+        )
+        if operator
+        else None,
+        pair_open="left" in request.query,
     )
 
 

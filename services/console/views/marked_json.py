@@ -92,16 +92,28 @@ def schema_around(schema: JsonValue, paths: Iterable[str]) -> list[CodeLine]:
     return found[:LINES_MAX]
 
 
+def side_by_side(
+    before: JsonValue, after: JsonValue
+) -> tuple[list[CodeLine], list[CodeLine]] | None:
+    """Both, each with the lines that the other lacks; None where they are too long to compare."""
+    texts = _compared(before, after)
+    if texts is None:
+        return None
+    changes = list(_changes(*texts))
+    return (
+        [CodeLine(text, kind) for kind, text in changes if kind != "more"],
+        [CodeLine(text, kind) for kind, text in changes if kind != "less"],
+    )
+
+
 def difference(before: JsonValue, after: JsonValue) -> list[CodeLine] | None:
     """What another answer has more and less; None where they are too long to compare."""
-    if max(_line_count(before), _line_count(after)) > COMPARED_LINES_MAX:
-        return None
-    one, other = ([line.text for line in _lines(value)] for value in (before, after))
-    if max(sum(map(len, one)), sum(map(len, other))) > CHARS_MAX:
+    texts = _compared(before, after)
+    if texts is None:
         return None
     found = list[CodeLine]()
     equal = list[str]()
-    for kind, text in _changes(one, other):
+    for kind, text in _changes(*texts):
         if kind == "":
             equal.append(text)
             continue
@@ -109,6 +121,13 @@ def difference(before: JsonValue, after: JsonValue) -> list[CodeLine] | None:
         equal.clear()
         found.append(CodeLine(f"{'-' if kind == 'less' else '+'} {text}", kind))
     return [*found, *_equal(equal)]
+
+
+def _compared(before: JsonValue, after: JsonValue) -> tuple[list[str], list[str]] | None:
+    if max(_line_count(before), _line_count(after)) > COMPARED_LINES_MAX:
+        return None
+    one, other = ([line.text for line in _lines(value)] for value in (before, after))
+    return None if max(sum(map(len, one)), sum(map(len, other))) > CHARS_MAX else (one, other)
 
 
 def _changes(
