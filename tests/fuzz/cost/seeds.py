@@ -7,6 +7,8 @@ from typing import Any
 
 from answerbus.schema_export import event_models
 from tests.fuzz.cost.recipe import Recipe
+from tests.fuzz.stored import KINDS
+from tests.providers.apis import APIS
 
 EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
 _HOLE = "@HOLE@"
@@ -89,14 +91,20 @@ def _places(value: Any, here: tuple[str | int, ...] = ()) -> list[tuple[str | in
 def of(kind: str) -> Sequence[Recipe]:
     """An example with many values in each of its lists and objects, as many as are just read."""
     values = 17_500 if kind == "request" else 27_500
-    found = list[Recipe]()
-    for path in sorted((EXAMPLES / kind).glob("*.json"))[:2]:
-        document = json.loads(path.read_bytes())
-        for place in _places(document):
-            names: Recipe = ["all", "{", ["times", '"§":{}', values // 3, ","], "}"]
-            items: Recipe = ["all", "[", ["times", "{}", values // 2, ","], "]"]
-            found += [_filled(document, place, one) for one in (names, items)]
-    return found
+    paths = sorted((EXAMPLES / kind).glob("*.json"))[:2]
+    return [one for path in paths for one in _loaded(json.loads(path.read_bytes()), values)]
+
+
+def _loaded(document: Any, values: int) -> list[Recipe]:
+    """The document with many values in each of its lists and objects."""
+    names: Recipe = ["all", "{", ["times", '"§":{}', values // 3, ","], "}"]
+    items: Recipe = ["all", "[", ["times", "{}", values // 2, ","], "]"]
+    return [_filled(document, place, one) for place in _places(document) for one in (names, items)]
+
+
+def of_stored() -> Sequence[Recipe]:
+    """The same of each kind of a private topic."""
+    return [one for kinds in KINDS.values() for kind in kinds for one in of(kind)[:6]]
 
 
 def of_events() -> Sequence[Recipe]:
@@ -104,6 +112,11 @@ def of_events() -> Sequence[Recipe]:
     return [one for kind in event_models() for one in of(kind)[:6]]
 
 
+REPLIES: Sequence[Recipe] = (
+    *(one for api in APIS for one in _loaded(api.good, 9_900)),
+    ["all", '{"content":"', ["times", "\\u00e9", 340_000, ""], '"}'],
+    ["all", '{"error":{"message":"', ["times", "json mode ", 200_000, ""], '"}}'],
+)
 VALUES: Sequence[Recipe] = (
     ["all", "[", ["times", "1.5e-300", 17_000, ","], "]"],
     ["all", "{", ["times", '"é§":1e21', 8_000, ","], "}"],

@@ -24,7 +24,7 @@ from answerbus.limits import (
 from answerbus.masking import Mask
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Request
-from answerbus.topics import TOPIC_OF_KIND
+from answerbus.topics import LEDGER, TOPIC_OF_KIND, Topic
 from services.console.state.console_state import ConsoleState
 from services.console.views.marked_json import difference, marked_json
 from services.operators.dead_letters.edit import Edits, edited, edits_of
@@ -35,6 +35,7 @@ from services.tools.mcp.stdio import parsed as parsed_message
 from services.worker.adapters.costly_work.pickled import dumps, loads
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.adapters.providers import masked
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.fence import Fence
 from services.worker.core.attempt.plan import Plan
@@ -45,15 +46,24 @@ from services.worker.core.schema.resolved import ResolvedSchema
 from services.worker.core.schema.validator import compile_schema
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache, compiled_for
+from services.worker.lane.opening import RecoveredState
 from services.worker.planning.planner import IN_PLACE_CHARS_MAX
-from tests.cost.budget import ANYBODY, MIB, Budget
+from services.worker.ports.kafka import StoredRecord
+from tests.cost.budget import ANYBODY, MIB, WORKERS, Budget
 from tests.fuzz.cost import seeds
 from tests.fuzz.cost.recipe import Recipe
+from tests.fuzz.replies import READERS
+from tests.fuzz.stored import KINDS, TOPICS
 from tests.unit.worker import builders
 
 EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
 DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
 REGISTRY = Registry([])
+TOKENS = 77
+STORED_BYTES_MAX = 128 * 1024  # see WORKERS
+STORED: Mapping[str, Topic] = MappingProxyType(
+    {kind: TOPICS.get(choice, LEDGER) for choice, kinds in KINDS.items() for kind in kinds}
+)
 PIECES_MAX = 2_000  # facts and messages of one request
 MASK = Mask(["sk-4f9a8b7c6d5e4f3a2b1c0d9e", "hunter2hunter2"])
 REQUEST: Mapping[str, JsonValue] = MappingProxyType(builders.body())
@@ -86,6 +96,21 @@ def _folded(value: bytes) -> object:
     for topic in {TOPIC_OF_KIND[kind] for kind in TOPIC_OF_KIND if kind.encode() in value[:200]}:
         state.take(Stored(topic, 0, 7, 0, b"key", value, ()))
     return state
+
+
+def _answered(body: bytes) -> Work:
+    """A provider's response, of success or of an error, by one of the APIs."""
+    is_error, number = divmod(len(body) % (2 * len(READERS)), len(READERS))
+    api = [*READERS.values()][number]
+    if is_error:
+        return partial(api.parse_error, 400, {}, body, builders.NOW)
+    return partial(api.parse_response, 200, {}, body, TOKENS)
+
+
+def _stored(value: bytes) -> Work:
+    """A record of a private topic, as an opening lane takes it."""
+    topic = next((topic for kind, topic in STORED.items() if kind.encode() in value[:40]), LEDGER)
+    return lambda: RecoveredState().take(StoredRecord(topic, b"key", value))
 
 
 def _parts(data: bytes) -> list[str]:
@@ -237,6 +262,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 RECORD_BYTES_MAX,
             ),
             Target("console", _read_by(_folded), seeds.of_events(), seeds.JSON, RECORD_BYTES_MAX),
+            Target(
+                "reply", _answered, seeds.REPLIES, seeds.JSON, ExchangeLimits().response_bytes_max
+            ),
+            Target("stored", _stored, seeds.of_stored(), seeds.JSON, STORED_BYTES_MAX, WORKERS),
             Target("check", _check, seeds.CHECKED, seeds.SCHEMA, 64 * 1024 + ANSWER_BYTES_MAX),
             Target("compile", _compile, seeds.SCHEMAS, seeds.SCHEMA, IN_PLACE_CHARS_MAX),
             Target("arrive", _arrives, seeds.SCHEMAS, seeds.SCHEMA, 64 * 1024),

@@ -61,7 +61,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     document = json_in(body)
     match document:
         case {"error": {**error}} if error:
-            return error_inside(error, status, headers, body)
+            return error_inside(error, status, headers, document)
         case {"choices": [{"error": {**error}}, *_]} if error:
             return Unavailable(status, ran=True)  # the model began: the content is what came of it
         case {"choices": [{**choice}, *_]}:
@@ -88,13 +88,17 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    codes = _codes(body)
+    return _error(status, headers, json_in(body), now)
+
+
+def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
+    codes = _codes(document)
     if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
-    if status == 400 and _NO_SCHEMAS in _words(body):
+    if status == 400 and _NO_SCHEMAS in _words(document):
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
-    if status == 429 and _message(body).startswith(_OVER_THE_MINUTE):
+    if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
     return parse_status(status, codes, retry_after_s(headers, now), PROFILE_CODES)
 
@@ -134,20 +138,20 @@ def _text(part: Any) -> str | None:
             return None
 
 
-def error_inside(error: Members, status: int, headers: Mapping[str, str], body: bytes) -> Reply:
+def error_inside(error: Members, status: int, headers: Mapping[str, str], document: Any) -> Reply:
     """An error under a status of success, which tells the true one, or a code of the profile."""
     told = true_status(error)
     if told is not None:
-        return parse_error(told, headers, body, None)
-    codes = _codes(body)
+        return _error(told, headers, document, None)
+    codes = _codes(document)
     if not PROFILE_CODES.isdisjoint(codes):
         return Rejected("profile", status, codes[0])
     return Unavailable(status, ran=True)
 
 
-def _codes(body: bytes) -> tuple[str, ...]:
+def _codes(document: Any) -> tuple[str, ...]:
     """The error's `code` and `type`, as far as they are identifiers and no prose."""
-    match json_in(body):
+    match document:
         case {"error": {**error}} | [{"error": {**error}}, *_] | {**error}:
             named = (code_in(error.get(name)) for name in ("code", "type"))
             return tuple(name for name in named if name is not None)
@@ -155,17 +159,17 @@ def _codes(body: bytes) -> tuple[str, ...]:
             return ()
 
 
-def _message(body: bytes) -> str:
-    match json_in(body):
+def _message(document: Any) -> str:
+    match document:
         case {"error": {"message": str(words)}}:
             return words
         case _:
             return ""
 
 
-def _words(body: bytes) -> str:
+def _words(document: Any) -> str:
     """What an error says in prose, which stays here."""
-    match json_in(body):
+    match document:
         case {"error": {"message": str(words), "param": "response_format" | "text.format"}}:
             return words
         case _:

@@ -36,11 +36,12 @@ _FILTERED = "the provider's filter stopped the answer"
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    match json_in(body):
+    document = json_in(body)
+    match document:
         case {"status": str(state), **response}:
             pass
         case {"error": {**error}}:
-            return error_inside(error, status, headers, body)
+            return error_inside(error, status, headers, document)
         case _:
             return Unavailable(status, ran=True)
     reason = _member(response.get("incomplete_details"), "reason")

@@ -18,6 +18,7 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.ports.provider import NotReady, Unhealthy
 
+LISTING_VALUES_MAX = 100_000  # JSON values; some servers list hundreds of models with all they can
 MODELS_SHOWN_MAX = 10
 
 
@@ -91,7 +92,7 @@ def check_model(model: str, known: AbstractSet[str], url: str) -> str:
 
 def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozenset[str] | None:
     """The models in a listing; None if it is no JSON at all, empty if it is of another shape."""
-    document = json_in(body)
+    document = json_in(body, LISTING_VALUES_MAX)
     if document is None:
         return None
     entries = document.get(under) if isinstance(document, dict) else document
@@ -102,7 +103,7 @@ def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozense
 
 def software_in(body: bytes) -> str | None:
     """Whose the first listed model is: llama.cpp calls them all its own."""
-    match json_in(body):
+    match json_in(body, LISTING_VALUES_MAX):
         case {"data": [{"owned_by": str(owner)}, *_]}:
             return owner
         case _:

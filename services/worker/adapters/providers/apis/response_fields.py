@@ -9,9 +9,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from answerbus.json_values import has_more_values
 from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 
 RETRY_AFTER_S_MAX = 86_400.0  # no request lasts longer than a day
+REPLY_VALUES_MAX = 10_000  # JSON values of a response; the longest answer is one of them
 TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -24,8 +26,13 @@ _REQUEST_STATUSES = {400, 413, 422}
 _OVERLOADED_STATUSES = {503, 529}
 
 
-def json_in(body: bytes) -> Any:
-    """The document, or None where there is none: cut, HTML, not UTF-8, nested without end."""
+def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
+    """The document, or None where there is none: cut, HTML, not UTF-8, nested without end.
+
+    None, too, for a document of more values.
+    """
+    if has_more_values(body, values_max):
+        return None
     try:
         return from_json(body)
     except ValueError:
