@@ -70,7 +70,7 @@ async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_t
         await shot(page, "3-letter")
 
         await page.go_back()
-        await biggest.get_by_role("link", name=f"{LETTERS} letters of").click()
+        await biggest.get_by_role("link", name=f"{LETTERS} dead letters of").click()
         await page.get_by_role("button", name=f"All {LETTERS}").click()
         await page.get_by_role("button", name="Dry run").click()
         await expect(page.get_by_text("The settings have no profile missing")).to_be_visible()
@@ -128,7 +128,7 @@ async def test_the_pages_work_by_keyboard_and_without_scripts(bus: Bus, browser:
         await page.keyboard.press("Tab")
         await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
         await page.get_by_role("link", name="Dead letters").press("Enter")
-        await page.get_by_role("link", name="1 letters of").press("Enter")
+        await page.get_by_role("link", name="1 dead letters of").press("Enter")
         await page.get_by_role("checkbox", name="Choose odd").press("Space")
         await page.get_by_role("button", name="Those chosen below").press("Enter")
         await page.get_by_label("Reason").fill("nobody has that contract")

@@ -148,7 +148,11 @@ async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Br
         await page.goto("/")
         await expect(page.get_by_role("button", name="Shortcuts")).to_be_visible()
         steps: list[tuple[str, ...]] = [("s", "g", "d"), ("n", "Enter"), ("n", "x", "Enter")]
-        headings = ["Dead letters", f"Replay or dismiss {BAD} letters", f"Dry run of {BAD} letters"]
+        headings = [
+            "Dead letters",
+            f"Replay or dismiss {BAD} dead letters",
+            f"Dry run of {BAD} dead letters",
+        ]
         for keys, heading in zip(steps, headings, strict=True):
             for key in keys:
                 await page.keyboard.press(key)
@@ -157,7 +161,9 @@ async def test_from_the_red_status_to_the_replayed_group_by_few_keys(browser: Br
         last = ("n", "Enter")
         for key in last:
             await page.keyboard.press(key)
-        await expect(page.get_by_role("heading", level=1)).to_have_text(f"Replay of {BAD} letters")
+        await expect(page.get_by_role("heading", level=1)).to_have_text(
+            f"Replay of {BAD} dead letters"
+        )
         job = here.context.jobs.get(2)
 
     assert sum(map(len, steps)) + len(last) <= KEYS_MAX

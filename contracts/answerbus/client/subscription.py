@@ -48,7 +48,7 @@ class Subscription(Generic[AnswerT, LetterT]):
     Delivery is at least once: after a crash, an exception or a rebalance an item may come again,
     with the same `event_id`. A record that is no event and does not belong to another contract by
     its header comes as Undecodable, so that nothing is passed over in silence. Dead letters, where
-    wanted, are those of requests that asked for this type; a record that was no request has none.
+    wanted, are those of requests that asked for this type; those of unreadable records are not.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ def dismiss(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Put open letters aside: no replay takes them any more. The letters themselves stay."""
+    """Put open dead letters aside: no replay takes them any more. They are still kept."""
     selection = selection_of(where, ids, since, until, limit)
     bus, who = bus_of(from_environment(config).kafka), operator(by)
     done, ending = asyncio.run(_set_aside(bus, selection, who, reason, ask=not yes))

@@ -39,7 +39,9 @@ from services.text.escaping import plain_line
 
 SUFFIX = ".json"
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")  # as workers make ids; no other may name a file
-Folder = Annotated[Path, typer.Argument(help="Where the files go: one a letter, by its id.")]
+Folder = Annotated[
+    Path, typer.Argument(help="Where the files go: one for each dead letter, by its id.")
+]
 Files = Annotated[list[Path], typer.Argument(help="Files that `export` wrote, repaired.")]
 
 

@@ -59,7 +59,7 @@ class DeadLetterHistory:
 
 
 def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None) -> None:
-    """Tell all about one letter: request, attempts with their problems, account, what came of it.
+    """Show one dead letter: request, attempts with their problems, account, what came of it.
 
     Exit code 1 if there is no such dead letter, or if several workflows have one of that id.
     """

@@ -82,7 +82,9 @@ Restart = Annotated[
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Also what would fail again at once, and a sixth round."),
+    typer.Option(
+        "--force", help="Also what will probably fail again, and what was replayed 5 times."
+    ),
 ]
 
 

@@ -40,7 +40,7 @@ def print_undecodable(letters: DeadLetterIndex) -> None:
 def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]:
     """Two lines for each group, so that a sample's id can be copied on any screen."""
     rows = [[f"{group.count:,}", *map(_text_or_dash, group.values)] for group in groups]
-    heads, *lines = _aligned([["letters", *map(str, keys)], *rows])
+    heads, *lines = _aligned([["dead letters", *map(str, keys)], *rows])
     yield Text(heads, "dim")
     for one, line in zip(groups, lines, strict=True):
         yield Text(line, "bold")
@@ -64,7 +64,7 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
 
 def dead_letter_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
     """One line for each dead letter."""
-    heads = ["died", "letter", "workflow", "why", "schema", "profile", "status"]
+    heads = ["died", "dead letter", "workflow", "why", "schema", "profile", "status"]
     rows = [
         [
             _local(letter.at_ms),
@@ -148,7 +148,7 @@ def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> St
 
 def status_table(data: StatusData) -> Table:
     """The same for people, with a few of those that died again."""
-    table = Table("letters", "")
+    table = Table("dead letters", "")
     for count, name in (
         (data["open"], "open"),
         (data["dismissed"], "dismissed"),
@@ -213,7 +213,7 @@ def worst_text(funds: Funds) -> str:
 
 def forecast_table(forecast: Forecast, verb: str) -> Table:
     """What is sent and at what cost at worst; what is held back, why, and one of them."""
-    table = Table("letters", "")
+    table = Table("dead letters", "")
     table.add_column("a sample", overflow="fold")
     worst = worst_text(forecast.worst_known)
     table.add_row(f"{forecast.sendable:,}", f"{verb}: {worst}", "")

@@ -55,7 +55,7 @@ async def letter(request: web.Request) -> web.Response:
     found = next(iter(named), None)
     if found is None:
         text = "There is no dead letter of that id, as far as the topics are kept and were read."
-        return page(request, "message.html", 404, title="No such letter", text=text)
+        return page(request, "message.html", 404, title="No such dead letter", text=text)
     stored = await context.picker.pick(found.place)
     event = decode(stored.value) if stored else None
     body = event if isinstance(event, DeadLetter) else None
@@ -84,7 +84,7 @@ def _tab(letter: DeadLetter, asked: str | None, registry: Registry) -> AttemptTa
         return None
     places = [n for n, prior in enumerate(letter.prior) if str(prior.attempt) == asked]
     if asked is not None and not places:
-        raise web.HTTPBadRequest(text=f"This letter has no attempt {clip(asked, 64)!r}.")
+        raise web.HTTPBadRequest(text=f"This dead letter has no attempt {clip(asked, 64)!r}.")
     at = places[0] if places else len(letter.prior) - 1
     prior, before = letter.prior[at], letter.prior[at - 1] if at else None
     problems = prior.failure.problems if isinstance(prior.failure, Invalid) else ()

@@ -112,7 +112,9 @@ def _wrong(
     if not found:
         return "No dead letter is chosen."
     if len(found) > LETTERS_MAX:
-        return f"At most {LETTERS_MAX:,} letters at once: narrow them, or use `answerbus replay`."
+        return (
+            f"At most {LETTERS_MAX:,} dead letters at once: narrow them, or use `answerbus replay`."
+        )
     if action != "dry-run" and not replay_form.reason:
         return "Say why: the reason is recorded with the dead letters."
     return None

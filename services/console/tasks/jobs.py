@@ -71,7 +71,7 @@ class Jobs:
         task = asyncio.create_task(self._run(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        _log.info("%s of %d letters by %s", action, len(letters), order.by)
+        _log.info("%s of %d dead letters by %s", action, len(letters), order.by)
         return job
 
     async def stop(self) -> None:

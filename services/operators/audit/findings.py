@@ -38,7 +38,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         "head": "the ledger's last attempt is not in the chain",
         "in_flight": "the ledger has a settled call in flight",
         "limit": "more is spent than the budget allows",
-        "account": "the account is not that of the workflow, or of the letter that was replayed",
+        "account": "the account is not that of the workflow, or of the replayed dead letter",
         "not_replayed": "the request says that it is a replay, and no operator's record says so",
         "terminal": "the outcome has no attempt that it came from",
         "no_terminal": "the attempt ended its request, and its event is not there",

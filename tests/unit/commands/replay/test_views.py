@@ -18,16 +18,16 @@ def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     keys = [Key("cause"), Key("label:", "tenant")]
     lines = [str(line) for line in views.groups_lines(group(LETTERS, keys), keys)]
 
-    assert lines[0] == "letters  cause             label:tenant"
-    assert lines[1] == "1        budget_exhausted  -"
-    assert lines[3] == r"1        budget_exhausted  acme\u001b[31m"
+    assert lines[0] == "dead letters  cause             label:tenant"
+    assert lines[1] == "1             budget_exhausted  -"
+    assert lines[3] == r"1             budget_exhausted  acme\u001b[31m"
     assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter@w-0")
     assert lines[-1] == "3 dead letters in 3 groups"
 
 
 def test_no_letters_are_no_groups() -> None:
     assert [str(line) for line in views.groups_lines([], [Key("cause")])] == [
-        "letters  cause",
+        "dead letters  cause",
         "0 dead letters in 0 groups",
     ]
 

@@ -158,7 +158,7 @@ async def test_a_bulk_action_takes_no_letter_that_came_after_its_page(page: str)
         response = await here.post("/letters/jobs", sent, cookie)
         job = here.context.jobs.get(1)
 
-    assert "Replay or dismiss 3 letters" in plan
+    assert "Replay or dismiss 3 dead letters" in plan
     assert response.status == 303
     assert job is not None
     assert sorted(job.keys) == [(f"order-bad-{n}", f"bad-{n}.dead-letter") for n in range(3)]
@@ -219,7 +219,7 @@ async def test_a_dry_run_says_what_its_replays_cost_at_most_and_why_it_cannot_fo
 
     assert most
     assert f"<dt>Cost, at most</dt><dd>{usd(most)}</dd>" in page
-    assert "The cost of 1 letter cannot be estimated: profile vision is not in the" in page
+    assert "The cost of 1 dead letter cannot be estimated: profile vision is not in the" in page
     assert page.index("r-1") < page.index("r-0")
     assert "no limit" not in page
 
