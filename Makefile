@@ -13,7 +13,7 @@ RUNTIME := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-floors test-e2e schemas chart lock \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-changes test-floors test-e2e schemas chart lock \
 	up down console demo recording chaos storms simulate cluster alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
@@ -72,6 +72,9 @@ test-integration: install  ## The tests on a real Kafka (KAFKA_BOOTSTRAP_SERVERS
 
 test-long: install  ## What takes minutes on a real Kafka, and `make test` leaves out
 	@$(RUN) -m infra.checks long
+
+test-changes: install  ## Ten changes of newcomers, each made in a copy and checked; the rows of docs/architecture.md
+	@$(RUN) -m infra.checks changes
 
 test-browser: install  ## The console in a real Chromium, on a real Kafka; screenshots in .run/screenshots
 	@$(RUN) -m infra.checks browser

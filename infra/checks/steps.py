@@ -25,10 +25,10 @@ def _without(folders: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"--ignore=tests/{folder}" for folder in sorted(folders))
 
 
-_ALL = {*WIDE, *WITH_BROKER, "contracts", "model_survey", "rules", "unit"}
+_ALL = {*WIDE, *WITH_BROKER, "changes", "contracts", "model_survey", "rules", "unit"}
 _NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo", "storms"})
-_NOT_ON_KAFKA = _without({*WIDE, "contracts", "rules", "unit"} - {*WITH_BROKER})
-_NOT_LONG = _without({*WIDE, "rules"} - {*WITH_BROKER})
+_NOT_ON_KAFKA = _without({*WIDE, "changes", "contracts", "rules", "unit"} - {*WITH_BROKER})
+_NOT_LONG = _without({*WIDE, "changes", "rules"} - {*WITH_BROKER})
 
 
 # Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own. Those
@@ -56,6 +56,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "long": _tests("long", "long and not real_llm and not browser", *_NOT_LONG, *_BY_FILE),
+        "changes": (sys.executable, "-m", "tests.changes"),
     }
 )
 
