@@ -48,7 +48,7 @@ def names(registry: Registry) -> list[str]:
     return [f"{contract.name}.v{contract.version}" for contract in registry]
 
 
-SHIPPED = ["plan_proposal.v1", "agent_action.v1", "proposal.v1", "selection.v1", "specialist.v1"]
+SHIPPED = [f"{contract.name}.v{contract.version}" for contract in BUILT_IN]
 
 
 def test_without_plugins_there_are_the_contracts_that_ship() -> None:
