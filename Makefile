@@ -13,7 +13,7 @@ RUNTIME := $(VENV)/runs
 STAMP := $(VENV)/installed
 BENCH_LINES := .run/benchmarks/figures.jsonl
 
-.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-browser test-changes test-floors test-e2e schemas chart lock \
+.PHONY: help install format lint types arch test test-quick test-wide test-integration test-long test-changes test-browser test-floors test-e2e schemas chart lock \
 	up down console demo recording chaos storms simulate cluster alerts autoscaling group-limits compose fuzz bench test-upgrade soak bench-docs survey check clean
 
 help:  ## Show this list
