@@ -32,7 +32,7 @@ ROUND = [
     "retry_ended",
     "closed",
 ]
-SOME = 600  # letters; tests/replay_at_scale.py takes 5,000
+SOME = 600  # letters; tests/benchmarks/replay_at_scale.py takes 5,000
 
 
 @pytest.fixture

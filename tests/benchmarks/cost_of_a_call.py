@@ -1,4 +1,4 @@
-"""The CPU time that a call takes in each adapter: `python -m tests.providers.cost_of_a_call`."""
+"""The CPU time that a call takes in each adapter: `python -m tests.benchmarks.cost_of_a_call`."""
 
 import asyncio
 import multiprocessing

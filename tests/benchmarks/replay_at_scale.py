@@ -1,4 +1,4 @@
-"""Thousands of dead letters replayed with three kills: `python -m tests.replay_at_scale 5000`.
+"""Many dead letters replayed, with three kills: `python -m tests.benchmarks.replay_at_scale 5000`.
 
 With `groups` behind the number they are grouped only.
 """

@@ -1,4 +1,4 @@
-"""What 100,000 dead letters cost in time and memory: `python -m tests.dead_letters_in_memory`."""
+"""What 100,000 dead letters cost: `python -m tests.benchmarks.dead_letters_in_memory`."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The CPU time of a call in three HTTP clients: `python -m tests.providers.cost_of_clients`.
+"""The CPU time of a call in three HTTP clients: `python -m tests.benchmarks.cost_of_clients`.
 
 Each beside the others in one run, over TCP and over TLS: ours, aiohttp as it was used before, and
 pyreqwest, whose sockets run in threads of their own, where it is installed.
