@@ -134,7 +134,7 @@ def decode_body(body: dict[str, JsonValue]) -> Event | Undecodable:
 
 def _event(body: dict[str, JsonValue], text: bytes) -> Event | Undecodable:
     try:
-        return read_whole_numbers(_EVENT.read, text)
+        return read_whole_numbers(_EVENT.validate_json, text)
     except ValidationError as error:
         return _undecodable(body, problems_of(error, body))
 
@@ -163,11 +163,11 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
 def _request(text: bytes, parsed: dict[str, JsonValue]) -> ReceivedRequest | Undecodable:
     """The body stays as it came: for its digest `3` and `3.0` are the same."""
     try:
-        return ReceivedRequest(_REQUEST.read(text, extra="forbid"), parsed, ())
+        return ReceivedRequest(_REQUEST.validate_json(text, extra="forbid"), parsed, ())
     except ValidationError as error:
         unknown = tuple(islice(_unknown_fields(error, parsed), UNKNOWN_FIELDS_MAX))
     try:
-        return ReceivedRequest(read_whole_numbers(_REQUEST.read, text), parsed, unknown)
+        return ReceivedRequest(read_whole_numbers(_REQUEST.validate_json, text), parsed, unknown)
     except ValidationError as error:
         return _undecodable(parsed, problems_of(error, parsed))
 

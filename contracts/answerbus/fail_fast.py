@@ -33,7 +33,7 @@ class JsonReader(Generic[T]):
         """The reader of a type."""
         return cls(TypeAdapter(form))
 
-    def read(self, text: bytes, **options: Any) -> T:
+    def validate_json(self, text: bytes, **options: Any) -> T:
         """Raises ValidationError; `options` are those of `validate_json`."""
         if len(text) <= ALL_FAULTS_VALUES_MAX:  # it has fewer values than bytes
             return self.adapter.validate_json(text, **options)

@@ -26,7 +26,7 @@ from services.kafka.planning.plan import (
 )
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
 from services.kafka.topics import topics_on
-from services.settings.agents import of_distributions
+from services.settings.agents import installed_agents
 from services.settings.settings import KafkaSettings, SetUpError, from_environment
 from services.text.escaping import json_lines, plain
 
@@ -104,7 +104,7 @@ def apply(
 ) -> None:
     """Create missing topics and correct settings that differ; to repeat it does no harm."""
     whole = from_environment(config)
-    settings, agents = whole.kafka, [*whole.agents.values(), *of_distributions().values()]
+    settings, agents = whole.kafka, [*whole.agents.values(), *installed_agents().values()]
     tools = [*(tool for agent in agents for tool in agent.tools), *(toolset or ())]
     topics = needed(tools, has_agents=bool(agents or toolset) or runs)
     steps = asyncio.run(applied(settings, topics, dry_run=dry_run))

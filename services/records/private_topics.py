@@ -57,7 +57,7 @@ def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | F
 def runs_event(value: bytes) -> RunsRecord | Skipped | Fault:
     """What a record of an open run says, if it has a value."""
     try:
-        event = _RUNS.read(value)
+        event = _RUNS.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))
@@ -80,7 +80,7 @@ def excerpt(content: bytes | None) -> str:
 def _of_ledger(value: bytes) -> LedgerRecord | Fault:
     """Only workers may write here, so the strict and slower reader of JSON is not needed."""
     try:
-        event = _LEDGER.read(value)
+        event = _LEDGER.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))

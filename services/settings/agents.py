@@ -124,7 +124,7 @@ def unknown_names(agents: Mapping[str, AgentSettings], profiles: Collection[str]
                 yield f"the agent {name!r} names the {kind} {one!r}, and there is none of that name"
 
 
-def of_distributions() -> Mapping[str, AgentSettings]:
+def installed_agents() -> Mapping[str, AgentSettings]:
     """Those that installed distributions bring, each a table as in the settings.
 
     Raises AgentError.

@@ -250,7 +250,7 @@ class SettingsFile:
         """What changes with the file; nothing where it is not there."""
         return file_state(file_of(self._path))
 
-    def read(self) -> Settings:
+    def load(self) -> Settings:
         """What it says now. Raises SetUpError."""
         return from_environment(self._path)
 

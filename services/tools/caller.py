@@ -111,7 +111,7 @@ async def cards(bus: Bus) -> Sequence[ToolsetCard | Undecodable]:
 
     As for a worker, a card in the topic of another toolset, or under another key, is no card.
     """
-    owners = {bus.place(topic, 0): card_owner(topic) or "" for topic in await bus.of_cards()}
+    owners = {bus.place(topic, 0): card_owner(topic) or "" for topic in await bus.card_topics()}
     found: dict[str, ToolsetCard | Undecodable] = {}
     if not owners:
         return []

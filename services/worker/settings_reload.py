@@ -33,7 +33,7 @@ class ReadSettings(Protocol):
         """What changes with them."""
         ...
 
-    def read(self) -> Settings:
+    def load(self) -> Settings:
         """What they are now. Raises SetUpError."""
         ...
 
@@ -45,7 +45,7 @@ class FixedSettings:
     settings: Settings
     state: tuple[int, ...] = ()
 
-    def read(self) -> Settings:
+    def load(self) -> Settings:
         return self.settings
 
 
@@ -95,7 +95,7 @@ class SettingsMonitor:
     async def _look(self) -> None:
         state = self.settings_state
         try:
-            await self._change(self._file.read())
+            await self._change(self._file.load())
         except SetUpError as error:
             if state.refused != str(error):
                 _log.error("settings file rejected, keeping current settings: %s", error)

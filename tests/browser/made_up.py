@@ -71,7 +71,9 @@ async def made_up(*more: Stored, away: bool = True) -> AsyncIterator[tuple[Site,
     """The console, and an operator's cookie; all providers are away, or none."""
     fields = {
         "ready": not away,
-        "sick_profiles": {name: f"no connection to {name}" for name in PROFILES} if away else {},
+        "unhealthy_profiles": {name: f"no connection to {name}" for name in PROFILES}
+        if away
+        else {},
         "profiles": {
             name: {
                 "problem": "no_connection" if away else None,

@@ -156,7 +156,7 @@ def test_names_that_the_wire_cannot_carry_are_spelt_otherwise() -> None:
 
 
 def test_a_result_is_read_into_the_type() -> None:
-    read = of(PlanProposal).read(example("dep_bump"))
+    read = of(PlanProposal).typed_outcome(example("dep_bump"))
 
     assert isinstance(read, Result)
     assert read.answer == DepBump(
@@ -174,7 +174,7 @@ def test_a_contract_ignores_fields_that_are_newer_than_it() -> None:
     result = example("dep_bump")
     newer = result.model_copy(update={"answer": {**result.answer, "since_v1_1": 1}})
 
-    assert of(PlanProposal).read(newer) == of(PlanProposal).read(result)
+    assert of(PlanProposal).typed_outcome(newer) == of(PlanProposal).typed_outcome(result)
 
 
 def test_a_type_with_the_refusing_variant_asks_for_the_same_contract() -> None:
@@ -186,7 +186,7 @@ def test_a_result_that_refuses_is_none_of_its_type() -> None:
     result = example("dep_bump")
     answer = {"kind": "refuse", "reason": "out_of_scope", "detail": "No."}
 
-    read = of(PlanProposal).read(result.model_copy(update={"answer": answer}))
+    read = of(PlanProposal).typed_outcome(result.model_copy(update={"answer": answer}))
 
     assert isinstance(read, UnvalidatedResult)
     assert read.unvalidated_answer == answer
@@ -196,7 +196,7 @@ def test_what_the_type_refuses_is_no_result() -> None:
     result = example("dep_bump")
     escaped = result.model_copy(update={"answer": {**result.answer, "manifest_path": "../x"}})
 
-    read = of(PlanProposal).read(escaped)
+    read = of(PlanProposal).typed_outcome(escaped)
 
     assert isinstance(read, UnvalidatedResult)
     assert read.unvalidated_answer == escaped.answer
@@ -208,7 +208,7 @@ def test_what_the_type_refuses_is_no_result() -> None:
 def test_the_note_on_that_always_has_room() -> None:
     result = example("text").model_copy(update={"notes": ("n",) * NOTES_MAX})
 
-    read = of(Route).read(result)
+    read = of(Route).typed_outcome(result)
 
     assert len(read.notes) == NOTES_MAX
     assert read.notes[-1] == TYPE_DISAGREES

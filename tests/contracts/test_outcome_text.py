@@ -36,7 +36,7 @@ def example(name: str) -> Any:
 
 @pytest.fixture
 def bump() -> Any:
-    return AnswerType.of(PlanProposal, Registry()).read(example("result/dep_bump"))
+    return AnswerType.of(PlanProposal, Registry()).typed_outcome(example("result/dep_bump"))
 
 
 @pytest.mark.parametrize("path", TERMINALS, ids=lambda path: f"{path.parent.name}/{path.stem}")

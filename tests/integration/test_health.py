@@ -112,10 +112,10 @@ async def test_a_provider_that_hangs_is_named_until_it_responds(bus: Bus) -> Non
         pass
     green = await verdict(worker, is_ready=True)
 
-    (name, why), *others = red["sick_profiles"].items()
+    (name, why), *others = red["unhealthy_profiles"].items()
     assert (name, others, red["stuck"]) == ("default", [], {})
     assert why.startswith("no word from the provider for ")
-    assert green["sick_profiles"] == {}
+    assert green["unhealthy_profiles"] == {}
 
 
 async def test_all_profiles_of_a_server_that_is_away_are_named_within_seconds_and_once(
@@ -129,18 +129,18 @@ async def test_all_profiles_of_a_server_that_is_away_are_named_within_seconds_an
         absent = openai("absent", f"http://127.0.0.1:{free_ports(1)[0]}/v1")
         settings = bus.settings(bus.scripted("default") + shared + absent)
         worker = await asyncio.to_thread(bus.start_worker, settings)  # it asks the server above
-        body = ready(worker)["sick_profiles"]
+        body = ready(worker)["unhealthy_profiles"]
         assert list(body) == ["absent"]
     many = [request(f"r-{n}", f"order-{n}", profile="away-0") for n in range(20)]
     await bus.publish([*many, request("served", "order-of-its-own")])
     names = {f"away-{n}" for n in range(5)} | {"absent"}
     began = time.monotonic()
-    await until(lambda: set(ready(worker)["sick_profiles"]) == names, "all are named", 10.0)
+    await until(lambda: set(ready(worker)["unhealthy_profiles"]) == names, "all are named", 10.0)
     took_s = time.monotonic() - began
     red, status = ready(worker), scrape(worker)
 
     assert (red["stuck"], red["ready"]) == ({}, False)
-    assert url[:-3] in red["sick_profiles"]["away-4"], "whether a call or a check has found it"
+    assert url[:-3] in red["unhealthy_profiles"]["away-4"], "whether a call or a check has found it"
     unhealthy = {
         dict(labels)["profile"]: value
         for (name, labels), value in status.items()
@@ -174,7 +174,7 @@ async def test_an_unhealthy_profile_is_named_with_the_reply_of_its_provider(bus:
     await bus.publish([request("r-1", "order-1")])
     red = await verdict(worker, is_ready=False)
 
-    assert red["sick_profiles"] == {"default": "rejected: status 401, code invalid_api_key"}
+    assert red["unhealthy_profiles"] == {"default": "rejected: status 401, code invalid_api_key"}
 
 
 async def test_a_frozen_worker_does_not_answer_and_then_reports_until_it_has_its_lanes(

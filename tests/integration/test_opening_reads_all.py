@@ -45,10 +45,10 @@ async def test_what_stands_behind_a_foreign_open_transaction_is_read_before_a_la
     await before.close()
 
     after, found = shard_of(bus), list[StoredRecord]()
-    await after.read(found.append)
+    await after.read_private(found.append)
     assert found == [], "nobody can see it yet"
     await after.fence()
-    reading = asyncio.create_task(after.read(found.append))
+    reading = asyncio.create_task(after.read_private(found.append))
     await asyncio.sleep(HELD_OPEN_S)
     await foreign.abort_transaction()
     async with asyncio.timeout(LIMIT_S):

@@ -183,7 +183,7 @@ async def test_no_server_of_the_provider_ends_no_worker(bus: Bus) -> None:
     worker = bus.start_worker(bus.settings(openai(url)))
 
     why = f"there is no server at {url}: start it, or correct `base_url`"
-    assert worker.health["sick_profiles"] == {"default": why}
+    assert worker.health["unhealthy_profiles"] == {"default": why}
     assert f"Profile `default`: {why}" in [line["message"] for line in worker.log()]
 
 

@@ -29,7 +29,7 @@ async def read(cluster: Cluster, progress: ReadProgress, taken: dict[bytes, byte
 
     clock = BrokerClock(steady=asyncio.get_running_loop().time)
     with simulated_clients():
-        await KafkaShard(Names(PREFIX, "group", 0, {"cluster": cluster}), clock).read(
+        await KafkaShard(Names(PREFIX, "group", 0, {"cluster": cluster}), clock).read_private(
             take, progress
         )
 

@@ -156,7 +156,7 @@ class Storm:
         self.journal.openings += 1
         try:
             await shard.fence()
-            await shard.read(lambda record: past.add(token_of(record.value)))
+            await shard.read_private(lambda record: past.add(token_of(record.value)))
             await shard.stop_reading()
         except Exception:  # as a lane does: whatever it was, it is tried again
             await shard.close()

@@ -72,12 +72,12 @@ class AnswerType(Generic[AnswerT]):
         # Readers of contracts ignore fields that are newer than they; other types have own rules.
         extra: Literal["ignore"] | None = "ignore" if isinstance(self.ref, ContractRef) else None
         try:
-            answer = self.reader.read(to_json(result.answer), extra=extra)
+            answer = self.reader.validate_json(to_json(result.answer), extra=extra)
         except ValidationError as error:
             return _unvalidated(result, error)
         return result.model_copy(update={"answer": answer})
 
-    def read(self, terminal: AnyOutcome) -> "TypedOutcome[AnswerT]":
+    def typed_outcome(self, terminal: AnyOutcome) -> "TypedOutcome[AnswerT]":
         """An outcome with its answer, if it has one, as `typed` gives it."""
         return self.typed(terminal) if isinstance(terminal, Result) else terminal
 

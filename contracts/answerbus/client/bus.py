@@ -150,7 +150,7 @@ class Bus:
         there = await self._counts()
         return tuple(topic for topic in topics if topic.full_name(self.prefix) in there)
 
-    async def of_cards(self) -> tuple[Topic, ...]:
+    async def card_topics(self) -> tuple[Topic, ...]:
         """The topics of cards that are there, by the names of their toolsets."""
         found = (topic_named(name, self.prefix) for name in sorted(await self._counts()))
         return tuple(topic for topic in found if topic and card_owner(topic))

@@ -177,7 +177,7 @@ class Client:
         terminal = await self._connection.find(request_id, workflow_id, timeout_s)
         if cast("object", response_model) is JsonValue:
             return cast("TypedOutcome[AnyAnswerT]", terminal)
-        return AnswerType.of(response_model, self._registry).read(terminal)
+        return AnswerType.of(response_model, self._registry).typed_outcome(terminal)
 
     @overload
     def subscribe(

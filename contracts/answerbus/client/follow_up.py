@@ -38,7 +38,7 @@ async def valid_answer(
     """The outcome of a request whose answer keeps the rules of its class, as far as `ask` goes."""
     while True:
         terminal = await ask(request)
-        outcome = answers.read(terminal)
+        outcome = answers.typed_outcome(terminal)
         if not (isinstance(terminal, Result) and isinstance(outcome, UnvalidatedResult)):
             return outcome
         again = follow_up(request, terminal, outcome)

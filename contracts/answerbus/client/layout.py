@@ -86,6 +86,6 @@ def _take(lane: LaneRecords, record: ConsumerRecord) -> None:
 def _read(value: bytes) -> LedgerRecord | None:
     """None for what another version wrote: the lane itself says so when it is opened."""
     try:
-        return _LEDGER.read(value)
+        return _LEDGER.validate_json(value)
     except ValidationError:
         return None

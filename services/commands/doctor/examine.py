@@ -27,7 +27,7 @@ from services.kafka.planning.plan import needed
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
 from services.operators.adapters.reader import reading
 from services.settings import plugins
-from services.settings.agents import AgentError, AgentSettings, of_distributions, unknown_names
+from services.settings.agents import AgentError, AgentSettings, installed_agents, unknown_names
 from services.settings.profiles import Profile
 from services.settings.settings import (
     Settings,
@@ -129,7 +129,7 @@ def _contracts() -> Finding:
 def _agents(settings: Settings) -> tuple[Mapping[str, AgentSettings], Finding | None]:
     """Those of the settings and of distributions; and what is wrong with the latter."""
     try:
-        return {**of_distributions(), **settings.agents}, None
+        return {**installed_agents(), **settings.agents}, None
     except AgentError as error:
         return settings.agents, Finding("agents", "wrong", str(error))
 

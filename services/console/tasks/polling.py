@@ -105,7 +105,9 @@ class PollResults:
         """What workers say of profiles, each profile once."""
         found: dict[str, ProfileStatus] = {}
         for worker in self.workers:
-            details, texts = _part(worker, "profiles", dict), _part(worker, "sick_profiles", dict)
+            former = _part(worker, "sick_profiles", dict)  # of a worker of the version before
+            details = _part(worker, "profiles", dict)
+            texts = _part(worker, "unhealthy_profiles", dict) or former
             for name in {*details, *texts}:
                 one = profile_status(str(name), details.get(name), texts.get(name))
                 known = found.get(one.name)

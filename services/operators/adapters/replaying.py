@@ -192,7 +192,7 @@ async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterat
         if letter.agent and letter.request_id and letter.workflow_id
     )
     found = PastRuns()
-    present = (*await bus.present(STEPS, APPROVALS), *await bus.of_cards()) if runs else ()
+    present = (*await bus.present(STEPS, APPROVALS), *await bus.card_topics()) if runs else ()
     if not present:
         yield found
         return

@@ -98,7 +98,7 @@ class ClaimedSpending:
         found: dict[str, Balance] = {}
         for stored in self._accounts.values():
             try:
-                record = _ACCOUNT.read(stored.value or b"")
+                record = _ACCOUNT.validate_json(stored.value or b"")
             except ValidationError:
                 continue
             if self.workflow_id in (None, record.workflow_id):
@@ -112,7 +112,7 @@ class ClaimedSpending:
             self.unreadable[stored.place] = found
         if key.startswith(_SKIPPED_KEY):
             with suppress(ValidationError):
-                skipped = _SKIPPED.read(stored.value or b"")
+                skipped = _SKIPPED.validate_json(stored.value or b"")
                 place = Place(stored.topic, stored.partition, skipped.offset)
                 self.passed_by[place] = skipped
                 self.unreadable.pop(place, None)

@@ -182,7 +182,7 @@ def _read(stored: Stored) -> tuple[Step | ToolEnded, str] | AuditFinding | None:
     if parsed.value.get("kind") not in ("step", "tool_ended"):
         return None
     try:
-        event = _CHAINED.read(stored.value or b"")
+        event = _CHAINED.validate_json(stored.value or b"")
     except ValidationError as error:
         wrong = f"a step or an end of a call ({error.error_count()} of its fields are not right)"
         return AuditFinding("unreadable", None, None, stored.place, wrong)

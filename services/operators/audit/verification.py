@@ -198,7 +198,7 @@ def _read(stored: Stored) -> tuple[Attempt, str] | AuditFinding:
     """The attempt, and the hash that its body has."""
     parsed = json_text.parse(stored.value or b"")
     try:
-        attempt = _ATTEMPT.read(stored.value or b"")
+        attempt = _ATTEMPT.validate_json(stored.value or b"")
     except ValidationError as error:
         expected = f"an attempt ({error.error_count()} of its fields are not as they should be)"
         return AuditFinding("unreadable", None, None, stored.place, expected)

@@ -29,7 +29,7 @@ class Key:
         return self.kind + self.label
 
     @property
-    def read(self) -> Callable[[DeadLetterRow], str | None]:
+    def getter(self) -> Callable[[DeadLetterRow], str | None]:
         """Gives a dead letter's value; None where it has none."""
         return _READ.get(self.kind) or partial(_labelled, self.label)
 
@@ -121,7 +121,7 @@ def _in_order(
 def members(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> Mapping[_Values, _Letters]:
     """The letters of each group, by the values that they have in common."""
     ungrouped = list(letters)
-    columns = [map(key.read, ungrouped) for key in keys]
+    columns = [map(key.getter, ungrouped) for key in keys]
     rows = zip(*columns, strict=True) if columns else repeat(())
     found: defaultdict[_Values, list[DeadLetterRow]] = defaultdict(list)
     for letter, values in zip(ungrouped, rows, strict=False):

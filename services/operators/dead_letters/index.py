@@ -104,7 +104,7 @@ class DeadLetterIndex:
 
     def named(self, text: str) -> list[DeadLetterRow]:
         """Those that are called so: `<id>@<workflow>`, or an id, which several may have."""
-        key = LetterKey.read(text)
+        key = LetterKey.parse(text)
         if exact := self._letters.get(key) or self._letters.get(key._replace(workflow_id="")):
             return [exact]
         if key.workflow_id:

@@ -51,9 +51,9 @@ class Selection:
         if self.until_ms is not None:
             found = [letter for letter in found if letter.at_ms < self.until_ms]
         for key, wanted in self.where:
-            read = key.read
-            fitting = {value for value in set(map(read, found)) if _fits(key, value, wanted)}
-            found = [letter for letter in found if read(letter) in fitting]
+            getter = key.getter
+            fitting = {value for value in set(map(getter, found)) if _fits(key, value, wanted)}
+            found = [letter for letter in found if getter(letter) in fitting]
         if self.seen:
             ends = dict(self.seen)
             found = [row for row in found if row.place.offset < ends.get(row.place.partition, 0)]

@@ -34,7 +34,7 @@ class LetterKey(NamedTuple):
         return cls(named or "", letter.dead_letter_id)
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """From `text`; an id alone has no workflow."""
         dead_letter_id, _, workflow_id = text.partition(SEPARATOR)
         return cls(workflow_id, dead_letter_id)

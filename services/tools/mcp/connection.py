@@ -38,7 +38,7 @@ class McpToolset:
     timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
     pin: str | None = None
 
-    async def read(self, client: Client, connected: Connected) -> Toolset:
+    async def read_toolset(self, client: Client, connected: Connected) -> Toolset:
         """The tools that the server offers now."""
         return await toolset_of(
             client,
@@ -108,7 +108,7 @@ class McpConnection:
     async def _use(self, opened: McpSession) -> None:
         """Until it ends, which raises, or its tools are other ones."""
         while True:
-            toolset = await self._served.read(opened.client, lambda: self._client)
+            toolset = await self._served.read_toolset(opened.client, lambda: self._client)
             if not self.toolset.done():
                 self.toolset.set_result(toolset)
             elif toolset.card().computed_digest() != self.toolset.result().card().computed_digest():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 from answerbus.private.runs import AgentDefinition
-from services.settings.agents import AgentError, AgentSettings, of_distributions, unknown_names
+from services.settings.agents import AgentError, AgentSettings, installed_agents, unknown_names
 from services.settings.settings import Settings, SetUpError
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
@@ -40,7 +40,7 @@ def advice_on(settings: Settings) -> list[str]:
 
 def _all(settings: Mapping[str, AgentSettings]) -> Iterator[tuple[str, AgentSettings]]:
     try:
-        found = of_distributions()
+        found = installed_agents()
     except AgentError as error:
         raise SetUpError(str(error)) from error
     return chain(found.items(), settings.items())

@@ -116,16 +116,20 @@ def judge(inputs: HealthInputs) -> Verdict:
     )
 
 
+# Names of the version before: served beside the new ones, in this version.
+FORMER_NAMES = {"sick_profiles": "unhealthy_profiles", "unread": "lost_to_retention"}
+
+
 def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
     context, lifecycles = inputs.context, inputs.membership.lifecycles.values()
     waiting = waiting_requests(lifecycle.lane for lifecycle in lifecycles)
-    return {
+    body: dict[str, object] = {
         "ready": verdict.ready,
         "worker": context.worker,
         "reasons": verdict.reasons,
         "lanes": {str(p): state.name.lower() for p, state in verdict.lanes.items()},
         "stuck": {str(p): why for p, why in verdict.stuck.items()},
-        "sick_profiles": {name: problem.text for name, problem in verdict.unhealthy.items()},
+        "unhealthy_profiles": {name: problem.text for name, problem in verdict.unhealthy.items()},
         "profiles": _profiles(verdict, waiting, context.clock.now()),
         "servers": {
             name: backend.limiter.server.server
@@ -145,13 +149,14 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "duplicates": context.counters.duplicates,
         "forwarded": context.counters.forwarded,
         "unreadable": context.counters.unreadable,
-        "unread": context.counters.lost_to_retention,
+        "lost_to_retention": context.counters.lost_to_retention,
         "kafka_silent_s": round(inputs.probe.silent_s, 1),
         "loop": {
             "stalls": inputs.loop_monitor.stalls,
             "worst_s": round(inputs.loop_monitor.worst_s(), 2),
         },
     }
+    return body | {former: body[name] for former, name in FORMER_NAMES.items()}
 
 
 def _in_flight(lane: Lane) -> int:

@@ -179,12 +179,12 @@ async def restore(
     recovered = recovered or RecoveredState()
     recovered.was_alive = False
     async with turn or asyncio.Semaphore():
-        await shard.read(recovered.take, recovered.progress)
+        await shard.read_private(recovered.take, recovered.progress)
     recovered.check()
     await ours(recovered)
     await _handed_over(shard, recovered, worker, handover_s)
     await shard.fence()
-    await shard.read(recovered.take, recovered.progress)
+    await shard.read_private(recovered.take, recovered.progress)
     recovered.settle()
     await ours(recovered)
     await shard.stop_reading()
@@ -200,7 +200,7 @@ async def _handed_over(
     while recovered.is_in_use(worker) and now() < ends_at and looks_in_vain < LOOKS_IN_VAIN_MAX:
         await asyncio.sleep(LOOK_S)
         taken = recovered.taken
-        await shard.read(recovered.take, recovered.progress)
+        await shard.read_private(recovered.take, recovered.progress)
         looks_in_vain = 0 if recovered.taken > taken else looks_in_vain + 1
         recovered.was_alive = recovered.was_alive or recovered.taken > taken
     recovered.was_alive = recovered.was_alive and looks_in_vain < LOOKS_IN_VAIN_MAX

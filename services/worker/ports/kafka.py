@@ -113,7 +113,9 @@ class Shard(Protocol):
         """Start the producer; this shuts out the owner before."""
         ...
 
-    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
+    async def read_private(
+        self, take: Callable[[StoredRecord], None], progress: ReadProgress
+    ) -> None:
         """Hand over the partition of ledger and retries, as committed, up to its present end.
 
         It starts where `progress` says, which advances with each record given to `take`: after an

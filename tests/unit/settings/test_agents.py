@@ -9,7 +9,7 @@ import pytest
 from answerbus.agent import AgentRef
 from answerbus.limits import DEFINITION_BYTES_MAX
 from services.settings import agents
-from services.settings.agents import AgentError, of_distributions
+from services.settings.agents import AgentError, installed_agents
 from services.settings.settings import SetUpError, load
 from services.worker.adapters.agents import known_agents, pins_of
 
@@ -95,7 +95,7 @@ def test_an_agent_of_a_distribution_that_cannot_be_used_is_named(
     entries(monkeypatch, value)
 
     with pytest.raises(AgentError, match="'research'"):
-        of_distributions()
+        installed_agents()
     with pytest.raises(SetUpError, match="'research'"):
         known_agents({})
 
@@ -113,4 +113,4 @@ def test_the_name_of_a_distributions_agent_is_one_that_requests_can_say(
     monkeypatch.setattr(agents, "entry_points", lambda group: [entry] if group else [])
 
     with pytest.raises(AgentError, match="re search"):
-        of_distributions()
+        installed_agents()

@@ -28,7 +28,7 @@ class FakeFile:
     state: tuple[int, ...] = (0,)
     reads: int = 0
 
-    def read(self) -> Settings:
+    def load(self) -> Settings:
         self.reads += 1
         if isinstance(self.says, SetUpError):
             raise self.says
@@ -45,7 +45,7 @@ class Watched:
         self.file, self.wanted = FakeFile(), asyncio.Event()
         self.taken: list[Settings] = []
         self.fault: Exception | None = None
-        self.monitor = SettingsMonitor(self.file, self.file.read(), self._take, self.wanted)
+        self.monitor = SettingsMonitor(self.file, self.file.load(), self._take, self.wanted)
         self.task = asyncio.create_task(self.monitor.run())
 
     @property

@@ -90,11 +90,11 @@ class FakeClient(Client):
         message = "As another service asks."
         request = make_request(message, workflow_id, answers.ref, new_id, asking)
         terminal = self._fake.take(request_record(request, None), reply).terminal
-        if isinstance(terminal, Result) and not isinstance(answers.read(terminal), Result):
+        if isinstance(terminal, Result) and not isinstance(answers.typed_outcome(terminal), Result):
             raise FakeClientError(
                 "The delivered answer does not fit the type that was asked for: "
-                f"{answers.read(terminal)} Where a subscriber's way with such an answer is what "
-                "you test, deliver it as `unvalidated`."
+                f"{answers.typed_outcome(terminal)} Where a subscriber's way with such an answer "
+                "is what you test, deliver it as `unvalidated`."
             )
 
     def deliver_step(self, event: StepEvent) -> None:

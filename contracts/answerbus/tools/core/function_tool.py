@@ -170,13 +170,13 @@ def _reader(
     extra: Any = None if _keeps_more(schema) else {"extra": "forbid"}
     reader = JsonReader(adapter)
 
-    def read(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
+    def validate(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
         try:
-            return ValidArgs(reader.read(json.dumps(args).encode(), **(extra or {})))
+            return ValidArgs(reader.validate_json(json.dumps(args).encode(), **(extra or {})))
         except ValidationError as error:
             return InvalidArgs(problems_of(error, args))
 
-    return read
+    return validate
 
 
 def _keeps_more(schema: JsonValue) -> bool:

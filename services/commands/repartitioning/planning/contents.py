@@ -149,7 +149,7 @@ def divided(
     that was closed now. The number of a chunk stays, also of an empty one, so that none is missed.
     """
     parts: dict[int, list[Entry]] = defaultdict(list)
-    for entry in PackedIds.read(record):
+    for entry in PackedIds.from_record(record):
         parts[_owner(entry, partition, partitions)].append(entry)
     if parts.keys() <= {partition}:
         return
@@ -172,7 +172,9 @@ def divided(
 
 def _places_of(record: ClosedIdsRecord) -> ClosedIdsRecord:
     """What of it are no request ids."""
-    return _with(record, (one for one in PackedIds.read(record) if one.owner == OF_NO_WORKFLOW), {})
+    return _with(
+        record, (one for one in PackedIds.from_record(record) if one.owner == OF_NO_WORKFLOW), {}
+    )
 
 
 def _owner(entry: Entry, partition: int, partitions: int) -> int:

@@ -26,7 +26,9 @@ class ForwardingShard:
     async def fence(self) -> None:
         await self._shard.fence()
 
-    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
+    async def read_private(
+        self, take: Callable[[StoredRecord], None], progress: ReadProgress
+    ) -> None:
         """There is nothing."""
 
     async def stop_reading(self) -> None:

@@ -114,7 +114,7 @@ class KafkaShard:
         )
         await bounded(self._producer.start(), START_TIMEOUT_S)
 
-    async def read(
+    async def read_private(
         self, take: Callable[[StoredRecord], None], progress: ReadProgress | None = None
     ) -> None:
         progress = progress or self._progress

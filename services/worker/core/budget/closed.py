@@ -95,7 +95,7 @@ class ClosedIds:
 
     def add_chunk(self, record: ClosedIdsRecord, appended_at: datetime | None = None) -> None:
         """Remember many, as the ledger has them."""
-        chunk = IdChunk.read(record, appended_at or record.at)
+        chunk = IdChunk.from_record(record, appended_at or record.at)
         self._chunks[record.chunk] = self._without_owners(chunk)
         if record.chunk.isdecimal():
             self._next = max(self._next, int(record.chunk) + 1)

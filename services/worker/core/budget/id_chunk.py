@@ -78,11 +78,11 @@ class IdChunk:
         )
 
     @classmethod
-    def read(cls, record: ClosedIdsRecord, appended_at: datetime) -> Self:
+    def from_record(cls, record: ClosedIdsRecord, appended_at: datetime) -> Self:
         """As it was written. Its age counts from `appended_at`: its writer's clock may be wrong."""
         shift = (appended_at - record.at) // _MILLISECOND
         return cls(
-            PackedIds.read(record),
+            PackedIds.from_record(record),
             record.offset,
             milliseconds(record.since) + shift,
             milliseconds(record.until) + shift,

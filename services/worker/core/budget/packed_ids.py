@@ -75,7 +75,7 @@ class PackedIds:
         )
 
     @classmethod
-    def read(cls, record: ClosedIdsRecord) -> Self:
+    def from_record(cls, record: ClosedIdsRecord) -> Self:
         return cls(record.sorted_keys[:], record.rests, record.owners)  # a copy has no spare room
 
     @property

@@ -62,7 +62,7 @@ class AcceptedTools:
             self._known[tool.name] = tool
             self._unwritten.add(tool.name)
 
-    def read(self, record: ToolAccepted) -> None:
+    def take_record(self, record: ToolAccepted) -> None:
         """The record stands on the topic."""
         self._unwritten.discard(record.name)
         self._known[record.name] = accepted_tool(record)

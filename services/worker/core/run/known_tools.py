@@ -58,7 +58,7 @@ class KnownTools:
 
     def accept(self, record: ToolAccepted) -> None:
         """What stands on the topic of accepted tools holds."""
-        self.accepted.read(record)
+        self.accepted.take_record(record)
         self._settle_again(record.toolset)
 
     def forget(self, tool: str) -> None:

@@ -38,7 +38,7 @@ OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's s
 def read_wrapped(validator: SchemaValidator, value: JsonValue) -> Accepted | failure.Invalid:
     """An answer is published with `success` true exactly if `output` is there and valid."""
     try:
-        answer = _ASKED.read(to_json(value), strict=True)
+        answer = _ASKED.validate_json(to_json(value), strict=True)
     except ValidationError as error:
         return failure.Invalid(problems=problems_of(error, value))
     if answer.success:
@@ -98,10 +98,10 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
     text = to_json(value)
     spend(len(text) * CONTRACT_BYTE_NS)
     try:
-        read = contract.asked_reader.read(text, strict=True)
+        read = contract.asked_reader.validate_json(text, strict=True)
         whole = contract.asked_adapter.dump_python(read, mode="json")
         answer = _without(whole, contract.audit_only)
-        published = contract.reader.read(to_json(answer), strict=True)
+        published = contract.reader.validate_json(to_json(answer), strict=True)
     except ValidationError as error:
         problems = name_tags(problems_of(error, value), Document(contract.asked_schema()), value)
         return failure.Invalid(problems=problems)
@@ -114,7 +114,7 @@ def _read_contract(contract: Contract[Any], value: JsonValue) -> Accepted | fail
 
 def _read_published(contract: Contract[Any], answer: JsonValue) -> Accepted | failure.Invalid:
     try:
-        published = contract.reader.read(to_json(answer), strict=True)
+        published = contract.reader.validate_json(to_json(answer), strict=True)
     except ValidationError as error:
         return failure.Invalid(problems=problems_of(error, answer))
     return Accepted(answer, declined=contract.declines(published))

@@ -123,7 +123,9 @@ async def test_letters_are_those_of_the_time_that_is_asked_for() -> None:
 async def test_unhealthy_profiles_stand_first_on_every_page_and_once(path: str, token: str) -> None:
     """Also those of workers that say it in sentences alone, as they did before."""
     away = "no connection to http://house:8080 for 3 s"
-    fields = {"sick_profiles": {"small": away, "large": away, "keyless": "rejected: status 401"}}
+    fields = {
+        "unhealthy_profiles": {"small": away, "large": away, "keyless": "rejected: status 401"}
+    }
     async with site() as here:
         workers = [WorkerStatus(f"http://w-{n}:8080", False, fields) for n in range(3)]
         here.context.poller.results = PollResults(workers=workers)

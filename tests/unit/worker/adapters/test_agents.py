@@ -15,7 +15,7 @@ def agent(digest: str) -> AgentSettings:
 
 
 def test_agents_of_distributions_pin_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "of_distributions", lambda: {"packed": agent(ONE)})
+    monkeypatch.setattr(agents, "installed_agents", lambda: {"packed": agent(ONE)})
 
     assert pins_of({}) == {"orders": ONE}
     assert pins_of({"support": agent(ONE)}) == {"orders": ONE}
@@ -30,7 +30,7 @@ def test_names_of_agents_and_profiles_that_there_are_not_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = AgentSettings.model_validate({"instructions": "Help.", "best_of": {"selector": "slw"}})
-    monkeypatch.setattr(agents, "of_distributions", lambda: {"packed": found})
+    monkeypatch.setattr(agents, "installed_agents", lambda: {"packed": found})
     delegate = {"agents": ["planner", "packed", "reserch"], "profiles": ["default", "fsat"]}
     best_of = {"profiles": ["default", "fsat"], "selector": "default"}
     settings = Settings.model_validate(

@@ -119,7 +119,9 @@ async def test_profiles_say_what_is_wrong_in_one_word_since_when_and_how_many_wa
     data = json.loads(body)
 
     assert status == 503
-    assert data["sick_profiles"] == {"default": "no connection to its server for 95 s"}
+    assert data["unhealthy_profiles"] == {"default": "no connection to its server for 95 s"}
+    assert data["sick_profiles"] == data["unhealthy_profiles"], "the name in the version before"
+    assert data["unread"] == data["lost_to_retention"] == 0
     assert data["servers"] == {"default": "its server"}
     assert data["profiles"]["default"] | {"since": None} == {
         "problem": "no_connection",

@@ -191,7 +191,9 @@ class FakeShard:
         self._reach()
         self._epoch = self._broker.fence(self._partition)
 
-    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
+    async def read_private(
+        self, take: Callable[[StoredRecord], None], progress: ReadProgress
+    ) -> None:
         self._broker.cancel_itself("read")
         for topic in self._private:
             await asyncio.sleep(COMMIT_S)

@@ -36,7 +36,9 @@ class NotingShard:
     async def fence(self) -> None:
         raise AssertionError
 
-    async def read(self, take: Callable[[StoredRecord], None], progress: ReadProgress) -> None:
+    async def read_private(
+        self, take: Callable[[StoredRecord], None], progress: ReadProgress
+    ) -> None:
         raise AssertionError
 
     async def stop_reading(self) -> None:

@@ -92,7 +92,7 @@ def test_each_record_is_taken_once_over_readings_that_fail(reader: type[Reader])
         for stop in (300, 301, 500, None):
             reader.fails_at = stop
             try:
-                await new_shard().read(taking(taken), progress)
+                await new_shard().read_private(taking(taken), progress)
             except ConnectionError:
                 assert str(progress).startswith(f"read {len(taken):,} of 900 offsets")
         assert progress.done == progress.whole == 900
@@ -105,11 +105,11 @@ def test_a_reading_that_goes_on_may_last_and_one_that_stands_ends(reader: type[R
     async def main() -> None:
         loop, progress = asyncio.get_running_loop(), ReadProgress()
         began = loop.time()
-        await new_shard().read(lambda _: None, progress)
+        await new_shard().read_private(lambda _: None, progress)
         assert loop.time() - began > 5 * NO_PROGRESS_S
         reader.end, reader.is_silent = 2_000, True
         with pytest.raises(TimeoutError, match="read 900 of 1,900 offsets"):
-            await new_shard().read(lambda _: None, progress)
+            await new_shard().read_private(lambda _: None, progress)
         assert loop.time() - began < 8 * NO_PROGRESS_S
 
     run(main())
@@ -118,10 +118,10 @@ def test_a_reading_that_goes_on_may_last_and_one_that_stands_ends(reader: type[R
 def test_topics_that_were_made_anew_are_not_read_on(reader: type[Reader]) -> None:
     async def main() -> None:
         progress = ReadProgress()
-        await new_shard().read(lambda _: None, progress)
+        await new_shard().read_private(lambda _: None, progress)
         reader.end = 200
         with pytest.raises(PastCut):
-            await new_shard().read(lambda _: None, progress)
+            await new_shard().read_private(lambda _: None, progress)
 
     run(main())
 

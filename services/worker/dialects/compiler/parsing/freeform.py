@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from answerbus import json_text
 from services.worker.dialects.compiler.parsing.choices import type_of
-from services.worker.dialects.compiler.parsing.scalars import description, of_type
+from services.worker.dialects.compiler.parsing.scalars import any_of_type, description
 from services.worker.dialects.compiler.parsing.subschemas import Subschemas
 from services.worker.dialects.compiler.shapes.describe import joined
 from services.worker.dialects.compiler.shapes.shape import TYPES, JsonObject, Plain, Shape, Text
@@ -29,7 +29,7 @@ class NoJsonText:
 
 def as_itself(subschemas: Subschemas) -> Plain:
     """The shape of anything that satisfies `subschemas`, for providers that let any JSON pass."""
-    return of_type([*TYPES], subschemas)
+    return any_of_type([*TYPES], subschemas)
 
 
 def as_text(subschemas: Subschemas, types: frozenset[str] | None = None) -> Text:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from services.worker.core.json_schema.keywords import AnySchema
 from services.worker.dialects.compiler.parsing.bounds import LIST_SIZES, sizes_of
-from services.worker.dialects.compiler.parsing.scalars import description, of_type
+from services.worker.dialects.compiler.parsing.scalars import any_of_type, description
 from services.worker.dialects.compiler.parsing.subschemas import (
     Node,
     Subschema,
@@ -35,7 +35,7 @@ def read_list(
     if isinstance(items, Text):
         return free
     if isinstance(items, Plain) and items.is_anything and not sizes:
-        return of_type("array", subschemas)
+        return any_of_type("array", subschemas)
     return Array(items, sizes, description(subschemas))
 
 

@@ -2,7 +2,7 @@
 
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.dialects.compiler.parsing.lists import Read
-from services.worker.dialects.compiler.parsing.scalars import description, of_type
+from services.worker.dialects.compiler.parsing.scalars import any_of_type, description
 from services.worker.dialects.compiler.parsing.subschemas import Node, Subschema, Subschemas
 from services.worker.dialects.compiler.shapes.notes import Notes
 from services.worker.dialects.compiler.shapes.rules import Rules
@@ -27,7 +27,7 @@ def read_object(
     others = read(_others(subschemas)) if is_open and rules.verbatim else Never()
     if not isinstance(others, Never) and not _have_room(names, rules):
         _note_all(subschemas, notes)
-        return of_type("object", subschemas)
+        return any_of_type("object", subschemas)
     members = [
         Member(name, read(_nodes(subschemas, name)), optional=name not in required)
         for name in names
@@ -38,7 +38,7 @@ def read_object(
     if impossible and is_open:
         notes.not_enforced("properties", subschemas[0].path)  # they would be taken for others
     if not names and isinstance(others, Plain) and others.is_anything:
-        return of_type("object", subschemas)
+        return any_of_type("object", subschemas)
     omits = rules.omits_optional  # such providers write what is required first
     possible = [member for member in members if not isinstance(member.shape, Never)]
     possible.sort(key=lambda member: (not is_tag(member), omits and member.optional))

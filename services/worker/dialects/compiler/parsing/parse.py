@@ -125,7 +125,7 @@ class SchemaParser:
 
     def shapes(self) -> Shapes:
         """The whole schema as shapes. Raises TooComplexError."""
-        root = self.read([Node("", self.document.root)])
+        root = self.shape_of([Node("", self.document.root)])
         while self._waiting:
             name, subschemas = self._waiting.popleft()
             self._definitions[name] = self._inside(subschemas)
@@ -145,7 +145,7 @@ class SchemaParser:
             name = shape.name
         return True
 
-    def read(self, parts: Sequence[Node | Subschema]) -> Shape:
+    def shape_of(self, parts: Sequence[Node | Subschema]) -> Shape:
         """The shape of what satisfies all of `parts`."""
         self._work.take(1 + len(parts))
         (first, *others) = parts or [Node("", schema=True)]
@@ -191,7 +191,7 @@ class SchemaParser:
         atom, keyword = chosen
         undescribed = without_descriptions(base)  # the union says it once
         branches = [
-            self.read([*undescribed, Node(f"{atom.path}/{keyword}/{i}", schema)])
+            self.shape_of([*undescribed, Node(f"{atom.path}/{keyword}/{i}", schema)])
             for i, schema in branches_of(atom, keyword)
         ]
         fallback = self._single(base) if has_any(base, _STRUCTURE) else self._free(subschemas)
@@ -263,9 +263,9 @@ class SchemaParser:
             case "any":
                 shape: Shape = free
             case "object":
-                shape = read_object(subschemas, self.read, free, self._rules, self.notes)
+                shape = read_object(subschemas, self.shape_of, free, self._rules, self.notes)
             case "array":
-                shape = read_list(subschemas, self.read, free, self._rules, self.notes)
+                shape = read_list(subschemas, self.shape_of, free, self._rules, self.notes)
             case _:
                 shape = plain(kind, subschemas, self._rules, self.notes)
         if isinstance(shape, Text) and any(atom.rules for atom in subschemas):

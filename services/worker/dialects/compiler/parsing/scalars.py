@@ -30,7 +30,7 @@ def plain(kind: str, subschemas: Subschemas, rules: Rules, notes: Notes) -> Plai
     return Never() if found is None else Plain({"type": kind} | found | _described(subschemas))
 
 
-def of_type(kind: JsonValue, subschemas: Subschemas) -> Plain:
+def any_of_type(kind: JsonValue, subschemas: Subschemas) -> Plain:
     """Any value of a type, or of one of several."""
     return Plain({"type": kind} | _described(subschemas))
 

@@ -131,7 +131,7 @@ def decode(shapes: Shapes, value: JsonValue, *, otherwise: bool = False) -> Deco
     """
     decoder = _Decoder(shapes, otherwise=otherwise)
     try:
-        decoded = decoder.read(shapes.root, value, ())
+        decoded = decoder.meant(shapes.root, value, ())
     except TooComplexError as error:
         return DecodedAnswer(
             failure.Invalid(problems=(Problem.of("", "too_costly", error.remedy),))
@@ -151,7 +151,7 @@ class _Decoder:
         self._otherwise = otherwise
         self._fitting = BranchMatcher(shapes)
 
-    def read(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
+    def meant(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""
         shape = self._shapes.seen(shape)
         meant = self._branch(shape, value, path) if isinstance(shape, Union) else shape
@@ -161,7 +161,7 @@ class _Decoder:
             case (Plain(), str()):
                 return picked(meant, value)
             case (Array(), list()):
-                return [self.read(meant.items, item, (*path, i)) for i, item in enumerate(value)]
+                return [self.meant(meant.items, item, (*path, i)) for i, item in enumerate(value)]
             case (Object(is_carrier=True, members=(carrier,)), dict()):
                 return self._carried(shape, carrier, value[carrier.name], path)
             case (Object(), dict()):
@@ -193,8 +193,8 @@ class _Decoder:
             if not isinstance(value, NoJsonText):
                 leaf = self._fitting.leaf(shape, value)
                 if isinstance(leaf, Plain):
-                    return self.read(leaf, value, path)
-        return self.read(carrier.shape, text, (*path, carrier.name))
+                    return self.meant(leaf, value, path)
+        return self.meant(carrier.shape, text, (*path, carrier.name))
 
     def _object(self, shape: Object, value: JsonObject, path: _Path) -> JsonObject:
         members = shape.by_name
@@ -203,7 +203,7 @@ class _Decoder:
             member = members.get(name)
             if name == shape.rest or self._is_left_out(member, wire):
                 continue
-            read[name] = self.read(member.shape, wire, (*path, name)) if member else wire
+            read[name] = self.meant(member.shape, wire, (*path, name)) if member else wire
         if self._otherwise and shape.may_omit:
             read |= dict.fromkeys(self._left_out(shape, value))
         if shape.rest is not None:
