@@ -17,5 +17,5 @@ def bounded_ms(milliseconds: int) -> int:
 
 @lru_cache(MOMENTS_MAX)
 def moment(milliseconds: int) -> datetime:
-    """That time, in UTC."""
+    """Milliseconds since 1970 as a time in UTC, moved into the range that sums can hold."""
     return datetime.fromtimestamp(bounded_ms(milliseconds) / 1000, UTC)

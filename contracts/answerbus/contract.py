@@ -99,22 +99,22 @@ class Contract(Generic[AnswerT]):
 
     @property
     def reader(self) -> JsonReader[AnswerT]:
-        """Reads published answers."""
+        """From JSON bytes to a published answer; reading raises ValidationError."""
         return self._once("reader", lambda: JsonReader(self.adapter))
 
     @property
     def asked_reader(self) -> JsonReader[Any]:
-        """Reads what a model answered."""
+        """The same for what a model answers, before anything is taken out of it."""
         return self._once("asked_reader", lambda: JsonReader(self.asked_adapter))
 
     @property
     def adapter(self) -> TypeAdapter[AnswerT]:
-        """Validates published answers."""
+        """Validates and writes published answers; raises ValidationError."""
         return self._once("adapter", lambda: TypeAdapter(self.answer))
 
     @property
     def asked_adapter(self) -> TypeAdapter[Any]:
-        """Validates what a model answered."""
+        """Validates what a model answers; raises ValidationError."""
         return self._once("asked_adapter", lambda: TypeAdapter(self.asked))
 
     def _once(self, name: str, build: Callable[[], BuiltT]) -> BuiltT:

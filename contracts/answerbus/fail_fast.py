@@ -30,7 +30,7 @@ class JsonReader(Generic[T]):
 
     @classmethod
     def of(cls, form: TypeForm[T]) -> "JsonReader[T]":
-        """The reader of a type."""
+        """The reader of a type, whose validator is built once: keep it."""
         return cls(TypeAdapter(form))
 
     def validate_json(self, text: bytes, **options: Any) -> T:

@@ -7,7 +7,7 @@ _TEXT_CHARS_MAX = 2_000  # of one cell: an answer may have 256 KiB
 
 
 def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Two columns under a title."""
+    """HTML of two columns under a title; texts are escaped, and cut at 2,000 characters."""
     lines = "".join(f"<tr><th>{_cell(name)}</th><td>{_cell(text)}</td></tr>" for name, text in rows)
     return f"<table><caption>{_cell(title)}</caption>{lines}</table>"
 

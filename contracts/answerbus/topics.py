@@ -33,7 +33,7 @@ class Segments:
     nulls_ms: int
 
     def settings(self) -> Mapping[str, str]:
-        """As Kafka spells them."""
+        """Kafka configurations of a topic by name, such as `segment.ms`; numbers as texts."""
         return {
             "segment.bytes": str(self.segment_bytes),
             "segment.ms": str(self.segment_ms),

@@ -34,7 +34,7 @@ class Trace:
         return Trace(self.trace_id, span_id(self.trace_id, name), self.flags, self.state)
 
     def headers(self) -> dict[str, str]:
-        """What an event carries."""
+        """The record headers `traceparent` and, where there is a state, `tracestate`."""
         parent = f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
         if not self.state:
             return {TRACE_PARENT: parent}

@@ -162,7 +162,7 @@ class Connection:
         return await position_now(self._bus, self._layout.homes(workflow_id))
 
     async def control(self, control: Approval | Cancel) -> PublishedControl:
-        """Say something to open requests."""
+        """Publish an approval or a cancellation. Raises as `Client.cancel` does."""
         return await publish_control(self._bus, self._open(), self._layout, control)
 
     async def effect_of(

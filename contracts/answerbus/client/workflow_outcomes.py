@@ -69,7 +69,7 @@ class WorkflowOutcomes:
             waiter.set_result(terminal)
 
     def end(self, error: BaseException) -> None:
-        """No further outcome comes."""
+        """End with `error`: each that waits raises it, now and later."""
         self._error = error
         for waiter in self._waiting.values():
             if not waiter.done():

@@ -50,7 +50,7 @@ class ToolCall:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was noted so far."""
+        """The texts so far: 32 at most, each cut to 1 KiB."""
         return tuple(self._notes)
 
     def progress(self, text: str = "") -> None:

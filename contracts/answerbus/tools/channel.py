@@ -57,7 +57,7 @@ class Channel(Protocol):
         """Some records, none after a short while."""
 
     async def commit(self, positions: Mapping[int, Position]) -> None:
-        """Raises ClaimLost."""
+        """Commit a position for each partition by number. Raises ClaimLost."""
 
     async def answer(self, answer: Answer) -> None:
         """Returns once the broker has it. Raises Unanswerable, ChannelUnavailable."""

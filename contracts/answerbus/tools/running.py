@@ -35,7 +35,7 @@ class TimeLimit:
         self._until = self._loop.time() + self.timeout_s
 
     def left_s(self) -> float:
-        """How much is left."""
+        """Seconds until the call must end; negative once it is late."""
         return min(self._until, self._last) - self._loop.time()
 
 

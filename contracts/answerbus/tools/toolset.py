@@ -78,11 +78,11 @@ class Toolset:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """By their names."""
+        """The tools by name, without the toolset's; in the order of their addition."""
         return MappingProxyType(self._tools)
 
     def card(self, server: str = "") -> ToolsetCard:
-        """What is announced."""
+        """The card that a server announces, of all tools, with its digest."""
         card = ToolsetCard(
             toolset=self.name,
             tools=tuple(tool.card for tool in self._tools.values()),

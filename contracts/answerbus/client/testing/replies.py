@@ -80,7 +80,7 @@ def unvalidated(answer: object, *problems: Problem) -> Reply:
 def refused(
     reason: str, *, by: Literal["model", "provider"] = "provider", category: str | None = None
 ) -> Reply:
-    """A Refusal."""
+    """A Refusal by model or provider; `category` is the word that the provider has for it."""
     return lambda asked: _refusal(asked, by, reason, category, None)
 
 

@@ -50,12 +50,12 @@ class PartitionPositions:
 
     @property
     def pending(self) -> int:
-        """How many are not done."""
+        """How many records are neither answered nor dropped."""
         return len(self._pending)
 
     @property
     def position(self) -> Position:
-        """What to commit."""
+        """The first offset that is not done, with the later ones that are in its metadata."""
         if not self._pending:
             return Position(self._horizon, "")
         first = min(self._pending)

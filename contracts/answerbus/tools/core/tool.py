@@ -18,7 +18,7 @@ class ValidArgs:
 
 @dataclass(frozen=True, slots=True)
 class InvalidArgs:
-    """Why arguments do not fit."""
+    """Arguments that do not fit: at least one problem, with paths within them."""
 
     problems: tuple[Problem, ...]
 
@@ -34,5 +34,5 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """Within its toolset."""
+        """The name on its card, without the toolset's."""
         return self.card.name
