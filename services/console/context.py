@@ -1,7 +1,7 @@
 """The objects that all pages share, made once in main.py."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from jinja2 import Environment
@@ -14,6 +14,7 @@ from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
+from services.console.tasks.long_pages import LongPages
 from services.console.tasks.polling import Poller
 from services.console.tasks.prompt_searching import PromptSearcher
 from services.console.tasks.topic_counting import TopicCounter
@@ -42,6 +43,7 @@ class ConsoleContext:
     static_files: StaticFiles
     now: Callable[[], float]
     issuer: Issuer | None = None
+    long_pages: LongPages = field(default_factory=LongPages)
 
 
 CONTEXT: web.AppKey[ConsoleContext] = web.AppKey("context", ConsoleContext)

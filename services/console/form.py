@@ -1,4 +1,4 @@
-"""The fields of forms and addresses: read in one place; a malformed one is a 400."""
+"""What is asked: the fields of forms and addresses, read in one place; a malformed one is a 400."""
 
 import asyncio
 from urllib.parse import parse_qsl
@@ -10,6 +10,7 @@ FIELDS_MAX = 20_000
 BODY_S_MAX = 30.0  # how long a form may take to arrive
 _PAGE_DIGITS = 9
 _TYPE = "application/x-www-form-urlencoded"  # as our pages send them; no file is ever sent
+STREAM_TYPE = "text/event-stream"
 _CHARSETS = frozenset({None, "utf-8", "utf8"})
 
 Form = MultiDict[str]
@@ -63,3 +64,8 @@ def _parsed(request: web.Request, body: bytes) -> Form:
         text = f"The form is not in UTF-8, or has more than {FIELDS_MAX:,} fields."
         raise web.HTTPBadRequest(text=text) from None
     return MultiDict(fields)
+
+
+def is_streamed(request: web.Request) -> bool:
+    """Whether only the live parts of a page are asked for, again and again."""
+    return request.method == "GET" and request.headers.get("Accept") == STREAM_TYPE

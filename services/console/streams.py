@@ -12,6 +12,7 @@ from aiohttp import web
 
 from services.console.access.sessions import Holder
 from services.console.context import CONTEXT
+from services.console.form import STREAM_TYPE, is_streamed
 from services.console.guard import COOKIE, session_of
 from services.console.strict_headers import strict_headers
 
@@ -20,7 +21,6 @@ KEEPALIVE_S = 15.0  # after which a comment shows proxies and browsers that the 
 AGAIN_MS = 3_000  # before a browser connects again
 STREAMS_MAX = 60
 STREAMS_OF_ONE_MAX = 40  # of one person, or of all who share a token
-_MEDIA_TYPE = "text/event-stream"
 _UNBUFFERED = {"X-Accel-Buffering": "no"}  # a proxy that collects answers would hold the events
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -81,7 +81,7 @@ class Streams:
         known = await _parts(request, handler)  # what is no page is answered as without a stream
         strict = strict_headers(request.app[CONTEXT].static_files.style_source)
         response = web.StreamResponse(headers={**strict, **_UNBUFFERED})
-        response.content_type = _MEDIA_TYPE
+        response.content_type = STREAM_TYPE
         try:
             await response.prepare(request)
             await self._send(request, handler, response, known, stream)
@@ -130,7 +130,7 @@ STREAMS: web.AppKey[Streams] = web.AppKey("streams", Streams)
 @web.middleware
 async def streamed(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Pages whose address is asked for as a stream."""
-    if request.method != "GET" or request.headers.get("Accept") != _MEDIA_TYPE:
+    if not is_streamed(request):
         return await handler(request)
     return await request.app[STREAMS].serve(request, handler)
 

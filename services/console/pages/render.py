@@ -1,12 +1,13 @@
 """Templates into pages: everything is escaped, and shown to a role that may see it."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from aiohttp import web
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from services.console.access.tokens import Role
@@ -72,9 +73,28 @@ def _shown(value: object) -> object:
 
 def page(request: web.Request, template: str, status: int = 200, **values: Any) -> web.Response:
     """A page for the role that asks."""
+    text = _template(request, template).render({**_common(request), **values})
+    return web.Response(text=text, status=status, content_type="text/html")
+
+
+async def long_page(
+    request: web.Request, template: str, status: int = 200, **values: Any
+) -> web.Response:
+    """The same of many values, which hold the event loop for a moment alone."""
+    shown = {**_common(request), **values}
+    text = await asyncio.to_thread(_template(request, template).render, shown)
+    return web.Response(text=text, status=status, content_type="text/html")
+
+
+def _template(request: web.Request, name: str) -> Template:
+    return request.app[CONTEXT].templates.get_template(name)
+
+
+def _common(request: web.Request) -> Mapping[str, Any]:
+    """What all pages show."""
     context, session = request.app[CONTEXT], request.get(SESSION)
     now_s = context.now()
-    common: Mapping[str, Any] = {
+    return {
         "here": request.path,
         "session": session,
         "operator": session is not None and session.role is Role.OPERATOR,
@@ -88,8 +108,6 @@ def page(request: web.Request, template: str, status: int = 200, **values: Any) 
         "now_ms": int(now_s * 1000),
         "ago": partial(ago, now_ms=int(now_s * 1000)),
     }
-    text = context.templates.get_template(template).render(**{**common, **values})
-    return web.Response(text=text, status=status, content_type="text/html")
 
 
 def ago(at_ms: int, now_ms: int) -> str:

@@ -1,9 +1,11 @@
 """A workflow's timeline, put together from the records that the index names."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Any
 
 from aiohttp import web
 
@@ -21,10 +23,10 @@ from answerbus.topics import (
 )
 from answerbus.wire import clip
 from services.console.access.tokens import Role
-from services.console.context import CONTEXT
-from services.console.form import known_names
+from services.console.context import CONTEXT, ConsoleContext
+from services.console.form import is_streamed, known_names
 from services.console.guard import session_of
-from services.console.pages.render import page
+from services.console.pages.render import long_page, page
 from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
 from services.console.views.answer_pair import answer_pair, answers_of
 from services.console.views.run_tree import trees
@@ -44,6 +46,7 @@ OF_TREES_MAX: Mapping[Topic, int] = MappingProxyType(
     {STEPS: 2_000, **dict.fromkeys((REQUESTS, ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS), 1_000)}
 )
 ENTRIES_SHOWN = 16  # on a page as it opens; those before them are folded away
+BYTES_MAX = 8 * 1024 * 1024  # of all these, the newest; decoded they take up to 16 times as much
 BODY_BYTES_MAX = 16 * 1024
 # What is said of these holds nothing of contexts and answers.
 _FOR_VIEWERS = frozenset(
@@ -68,53 +71,77 @@ class Entry:
     body: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowQuery:
+    """What the address says, by whom it was asked, and when."""
+
+    workflow_id: str
+    request_id: str | None
+    pair: tuple[str | None, str | None]
+    operator: bool
+    now: datetime
+
+
 async def workflow(request: web.Request) -> web.Response:
     """By id, and by `request` if that is given; `left` and `right` name answers to compare.
 
     What a dead letter's or a request's id leads to is looked up in its records.
     """
     known_names(request, "id", "request", "left", "right")
+    if is_streamed(request):
+        return page(request, "frame.html")  # nothing else of it is live
+    session, query = session_of(request), request.query
     context = request.app[CONTEXT]
-    workflow_id = request.query.get("id", "").strip()
-    index = context.feed.state.workflows
+    asked = WorkflowQuery(
+        query.get("id", "").strip(),
+        query.get("request"),
+        (query.get("left"), query.get("right")),
+        session.role is Role.OPERATOR,
+        datetime.fromtimestamp(context.now(), UTC),
+    )
+    async with context.long_pages.turn_of(session.holder):
+        values = await _values(context, asked)
+        status = 200 if values["entries"] else 404
+        return await long_page(request, "workflow.html", status, **values)
+
+
+async def _values(context: ConsoleContext, asked: WorkflowQuery) -> Mapping[str, Any]:
+    """What the page shows, of records picked by the index."""
+    index, workflow_id = context.feed.state.workflows, asked.workflow_id
     own = index.find(workflow_id)
     newest, of_trees = _newest(own), _of_trees(own)
-    picked = await context.picker.pick_all(dict.fromkeys((*newest, *of_trees)))
+    picked = await context.picker.pick_all(dict.fromkeys((*newest, *of_trees)), BYTES_MAX)
     places = set(newest)
     stored = [record for record in picked if record.place in places]
-    found = timeline(workflow_id, stored)
-    more = await context.picker.pick_all(_related(index, found))
+    found = await asyncio.to_thread(timeline, workflow_id, stored)
+    more = await context.picker.pick_all(_related(index, found), BYTES_MAX)
     if more:
-        found = timeline(workflow_id, [*stored, *more])
-    operator = session_of(request).role is Role.OPERATOR
-    requests = list(dict.fromkeys(entry.request_id for entry in found if entry.request_id))
-    chosen = request.query.get("request")
+        found = await asyncio.to_thread(timeline, workflow_id, [*stored, *more])
+    return {
+        "left_out": len(own) - len(stored),
+        "left_out_of_trees": _left_out(own, picked) if of_trees else 0,
+        **await asyncio.to_thread(_drawn, asked, found, picked),
+    }
+
+
+def _drawn(
+    asked: WorkflowQuery, found: Sequence[TimelineEntry], picked: Iterable[Stored]
+) -> Mapping[str, Any]:
+    """The timeline in words and pictures, of one request or of all, and the trees of all."""
+    chosen, operator = asked.request_id, asked.operator
     shown = [entry for entry in found if chosen is None or entry.request_id == chosen]
-    entries = [entry(row, operator=operator) for row in timeline_rows(shown)]
-    left_out, now = len(own) - len(stored), datetime.fromtimestamp(context.now(), UTC)
-    status = 200 if entries else 404
-    return page(
-        request,
-        "workflow.html",
-        status,
-        workflow=workflow_id,
-        requests=requests,
-        chosen=chosen,
-        entries=entries,
-        entries_shown=ENTRIES_SHOWN,
-        left_out=left_out,
-        picture=waterfall(shown, now),
-        trees=trees(_seen(workflow_id, found, picked), now, operator=operator),
-        left_out_of_trees=_left_out(own, of_trees),
-        pair=answer_pair(
-            answers_of(entry.seen.event for entry in found),
-            request.query.get("left"),
-            request.query.get("right"),
-        )
-        if operator
-        else None,
-        pair_open="left" in request.query,
-    )
+    answers = answers_of(entry.seen.event for entry in found) if operator else None
+    return {
+        "workflow": asked.workflow_id,
+        "chosen": chosen,
+        "requests": list(dict.fromkeys(entry.request_id for entry in found if entry.request_id)),
+        "entries": [entry(row, operator=operator) for row in timeline_rows(shown)],
+        "entries_shown": ENTRIES_SHOWN,
+        "picture": waterfall(shown, asked.now),
+        "trees": trees(_seen(asked.workflow_id, found, picked), asked.now, operator=operator),
+        "pair": None if answers is None else answer_pair(answers, *asked.pair),
+        "pair_open": asked.pair[0] is not None,
+    }
 
 
 def entry(row: TimelineRow, *, operator: bool) -> Entry:
@@ -158,9 +185,10 @@ def _of_trees(own: Sequence[Place]) -> list[Place]:
     return [place for places in by_topic.values() for place in places]
 
 
-def _left_out(own: Sequence[Place], of_trees: Sequence[Place]) -> int:
+def _left_out(own: Iterable[Place], picked: Iterable[Stored]) -> int:
     """How many records the trees lack, which say less of their costs then."""
-    return sum(place.topic in OF_TREES_MAX for place in own) - len(of_trees) if of_trees else 0
+    count = sum(place.topic in OF_TREES_MAX for place in own)
+    return count - sum(record.topic in OF_TREES_MAX for record in picked)
 
 
 def _seen(

@@ -18,6 +18,9 @@ from services.operators.records.stored import Stored
 AGAIN_S = 5.0
 REACH_LETTERS_S = 60.0
 PROGRESS_S = 0.5
+# New objects before they are searched for garbage, such searches before the older, and of those
+# before all: one page may make a million objects, none of them in a cycle.
+SEARCHES = (100_000, 20, 100)
 
 AGENTS_TOPICS = (
     STEPS,
@@ -54,6 +57,7 @@ def _settle() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*SEARCHES)
 
 
 class Feed:

@@ -1,9 +1,11 @@
 """Reads single records again by their positions."""
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import accumulate
 
 from aiokafka import TopicPartition
 
@@ -33,10 +35,11 @@ class Picker:
         found = await self.pick_all([place])
         return found[0] if found else None
 
-    async def pick_all(self, places: Iterable[Place]) -> list[Stored]:
+    async def pick_all(self, places: Iterable[Place], bytes_max: int | None = None) -> list[Stored]:
         """The records that are still there, in the order that was asked for.
 
-        Partitions are read side by side. Raises BusUnavailable.
+        With `bytes_max` the newest of them, as many as have no more bytes than that. Partitions are
+        read side by side. Raises BusUnavailable.
         """
         asked = list(places)
         wanted: dict[TopicPartition, list[Place]] = {}
@@ -46,20 +49,22 @@ class Picker:
                 wanted.setdefault(at, []).append(place)
         async with self._turn:
             with self._bus.explained():
-                found = await bounded(self._pick_alone(wanted), PICK_TIMEOUT_S)
+                found = await bounded(self._pick_alone(wanted, bytes_max), PICK_TIMEOUT_S)
         return [found[place] for place in asked if place in found]
 
     async def _pick_alone(
-        self, places: Mapping[TopicPartition, list[Place]]
+        self, places: Mapping[TopicPartition, list[Place]], bytes_max: int | None
     ) -> dict[Place, Stored]:
         """A pick that was left behind keeps the consumer until it has ended."""
         async with self._in_use:
             try:
-                return await self._pick(places)
+                return await self._pick(places, bytes_max)
             finally:
                 self._consumer.pause(*places)
 
-    async def _pick(self, wanted: Mapping[TopicPartition, list[Place]]) -> dict[Place, Stored]:
+    async def _pick(
+        self, wanted: Mapping[TopicPartition, list[Place]], bytes_max: int | None
+    ) -> dict[Place, Stored]:
         starts = await self._consumer.beginning_offsets(list(wanted))
         ends = await self._consumer.end_offsets(list(wanted))
         left = {
@@ -77,6 +82,8 @@ class Picker:
             )
             for at, records in batches.items():
                 _take(records, left[at], found)
+            if bytes_max is not None:
+                found = {one.place: one for one in newest_within(bytes_max, found.values())}
             left = {at: places for at, places in left.items() if await self._go_on(at, places)}
         return found
 
@@ -97,6 +104,13 @@ def _take(records: Sequence[Record], places: deque[Place], found: dict[Place, St
         if places and places[0].offset == record.offset:
             place = places.popleft()
             found[place] = Stored.of(place.topic, record)
+
+
+def newest_within(bytes_max: int, records: Iterable[Stored]) -> list[Stored]:
+    """Of the records the newest, as many as have no more bytes together."""
+    newest_first = sorted(records, key=lambda one: one.at_ms, reverse=True)
+    sizes = accumulate(one.size for one in newest_first)
+    return newest_first[: bisect_right(list(sizes), bytes_max)]
 
 
 @asynccontextmanager

@@ -69,6 +69,11 @@ class Stored:
         return moment(self.at_ms)
 
     @property
+    def size(self) -> int:
+        """Of what the record holds, in bytes."""
+        return len(self.key or b"") + len(self.value or b"")
+
+    @property
     def place(self) -> Place:
         return Place(self.topic, self.partition, self.offset)
 

@@ -28,7 +28,7 @@ from services.console.tasks.polling import Poller
 from services.console.tasks.prompt_searching import PromptSearcher
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
-from services.operators.adapters.picker import Picker
+from services.operators.adapters.picker import Picker, newest_within
 from services.operators.adapters.prompt_search import PromptSearch
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.records.prompt_text import PROMPT_TOPICS, PromptText
@@ -48,8 +48,9 @@ class Shelf(Picker):
     def __init__(self, records: Iterable[Stored]) -> None:
         self._records = {record.place: record for record in records}
 
-    async def pick_all(self, places: Iterable[Place]) -> list[Stored]:
-        return [self._records[place] for place in places if place in self._records]
+    async def pick_all(self, places: Iterable[Place], bytes_max: int | None = None) -> list[Stored]:
+        found = [self._records[place] for place in places if place in self._records]
+        return found if bytes_max is None else newest_within(bytes_max, found)
 
 
 class ShelfSearcher(PromptSearcher):

@@ -134,7 +134,8 @@ async def test_the_tree_is_whole_where_the_timeline_is_shortened() -> None:
 async def test_a_tree_that_is_too_large_says_that_its_costs_are_higher(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("services.console.pages.workflow.OF_TREES_MAX", TOO_FEW)
+    for name, few in {"OF_TREES_MAX": TOO_FEW, "STEPS_MAX": 100, "RECORDS_MAX": 10}.items():
+        monkeypatch.setattr(f"services.console.pages.workflow.{name}", few)
     async with site(*of(*large_tree())) as here:
         text = await text_of(here, f"/workflow?id={WORKFLOW}")
 
