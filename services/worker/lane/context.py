@@ -84,6 +84,7 @@ class RunSetup:
 class Context:
     """See the module; `watch` is held where a crash mark stands (lane/crash_mark.py).
 
+    `in_line`: of all that is not a lone call, one thing at a time waits for `watch`.
     `reading`: so many lanes read their past at once, each with megabytes of it in its hands.
     `siblings`: no lane is opened before they have settled.
     """
@@ -104,6 +105,7 @@ class Context:
     runs: RunSetup = field(default_factory=RunSetup)
     isolation: Isolation = field(default_factory=Isolation)
     watch: asyncio.Lock = field(default_factory=asyncio.Lock)
+    in_line: asyncio.Lock = field(default_factory=asyncio.Lock)
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))
     siblings: Siblings = field(default_factory=Siblings)
     costly_work: CostlyWork = field(default_factory=InPlace)

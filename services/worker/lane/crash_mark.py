@@ -1,7 +1,7 @@
 """Crash marks: work that may end the process runs alone, under a mark in the ledger."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from answerbus.private.ledger import Watched
 from services.worker.core.request.lane_request import LaneRequest
@@ -12,9 +12,11 @@ from services.worker.lane.lane import Lane
 async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
     """One such thing at a time in a worker: the mark is gone before the next is made.
 
-    So a mark that is found says that the worker ended at just this. Raises LaneLost.
+    So a mark that is found says that the worker ended at just this. A lone call, for which all
+    others wait, has its turn before what is to be prepared. Raises LaneLost.
     """
-    async with lane.context.watch:
+    in_line = nullcontext() if what.what == "call" else lane.context.in_line
+    async with in_line, lane.context.watch:
         await _mark(lane, what)
         try:
             yield

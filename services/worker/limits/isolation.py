@@ -1,7 +1,13 @@
-"""Concurrency of suspects: one lane at a time, and at last alone."""
+"""Concurrency of suspects: one lane at a time, and at last alone.
+
+A lone call keeps all others waiting: for the calls that run to end, and for its own. Those that
+waited for it have their turn then, so that they wait for one lone call, not for those of all lanes.
+"""
 
 import asyncio
 from dataclasses import dataclass
+
+OTHERS_S_MIN = 1.0  # of their turn, which else is as long as the lone call was
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Isolation:
         self._trials = 0
         self._tried: int | None = None
         self._is_alone = False
+        self._began_alone = 0.0
+        self._next_alone_from = 0.0  # loop time
         self._waiting: list[_Waiter] = []
 
     async def enter(self, level: IsolationLevel = SHARED) -> None:
@@ -65,7 +73,8 @@ class Isolation:
         if self._is_alone:
             return False
         if level.alone:
-            return self._others == 0 and self._trials == 0 and self._is_next(level)
+            is_free = self._others == 0 and self._trials == 0
+            return is_free and not self._is_others_turn() and self._is_next(level)
         if self._next_is_alone():
             return False
         return level.trial is None or self._trials == 0 or self._tried == level.trial
@@ -73,7 +82,11 @@ class Isolation:
     def _next_is_alone(self) -> bool:
         """Whether one that must be alone has its turn once the calls that run have ended."""
         ranked = self._suspects()
-        return bool(ranked) and ranked[0].alone and self._trials == 0
+        is_next = bool(ranked) and ranked[0].alone and self._trials == 0
+        return is_next and not self._is_others_turn()
+
+    def _is_others_turn(self) -> bool:
+        return asyncio.get_running_loop().time() < self._next_alone_from
 
     def _is_next(self, level: IsolationLevel) -> bool:
         ranked = self._suspects()
@@ -86,12 +99,22 @@ class Isolation:
 
     def _count(self, level: IsolationLevel, by: int) -> None:
         if level.alone:
-            self._is_alone = by > 0
+            self._change_alone(is_alone=by > 0)
         elif level.trial is not None:
             self._trials += by
             self._tried = level.trial
         else:
             self._others += by
+
+    def _change_alone(self, *, is_alone: bool) -> None:
+        self._is_alone, loop = is_alone, asyncio.get_running_loop()
+        if is_alone:
+            self._began_alone = loop.time()
+            return
+        if any(waiter.level == SHARED for waiter in self._waiting):
+            turn_s = max(OTHERS_S_MIN, loop.time() - self._began_alone)
+            self._next_alone_from = loop.time() + turn_s
+            loop.call_at(self._next_alone_from, self._let_in)
 
 
 class IsolationLease:

@@ -3,13 +3,15 @@
 import asyncio
 import random
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from answerbus.private.ledger import Watched
 from answerbus.request import Request
 from services.worker.core.attempt.reply import Reply
 from services.worker.lane import lane
+from services.worker.lane.crash_mark import crash_mark
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state import suspects
 from services.worker.lane.state.machine import State
@@ -352,6 +354,27 @@ def test_a_lane_that_recovers_is_quick_again_while_it_is_busy() -> None:
         await until(lambda: stage.provider.most_running > 80, STABLE_S + 10, look_s=1.0)
         assert now() - began < STABLE_S + 10
         assert not stage.worker.lane.opened.is_careful
+        await stage.worker.crash()
+
+    run(main())
+
+
+def test_a_lone_call_waits_for_one_mark_of_many_that_are_to_be_made() -> None:
+    """Else it keeps all others waiting for as long as they take."""
+
+    async def main() -> None:
+        stage, marked = Stage(), list[str]()
+        await stage.worker.open()
+
+        async def at(what: Literal["preparation", "call"]) -> None:
+            async with crash_mark(stage.worker.lane, Watched(what=what)):
+                marked.append(what)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(9):
+                group.create_task(at("preparation"))
+            group.create_task(at("call"))
+        assert marked.index("call") == 1
         await stage.worker.crash()
 
     run(main())

@@ -153,8 +153,12 @@ class Worker:
         self._leave()
 
     async def crash(self) -> None:
-        """What `kill -9` does: nothing more is said, and what runs here is never heard of again."""
+        """What `kill -9` does: nothing more is said, and what runs here is never heard of again.
+
+        All lanes end at once: what one of them has held goes to no other.
+        """
         self._leave()
+        running = list[asyncio.Future[Any]]()
         for lifecycle in self.membership.lifecycles.values():
             outbox = lifecycle.lane.open and lifecycle.lane.open.outbox
             end_at_once(lifecycle)
@@ -163,11 +167,11 @@ class Worker:
                 lifecycle._latest_task.current,
                 outbox and outbox._task,
             ]
-            running = [task for task in tasks if task and not task.done()]
-            for task in running:
-                task.cancel()
-            if running:
-                await asyncio.wait(running)
+            running += [task for task in tasks if task and not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
 
     def _leave(self) -> None:
         self._polling.cancel()

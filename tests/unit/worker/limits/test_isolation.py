@@ -95,6 +95,51 @@ def test_a_cancelled_waiter_delays_no_other() -> None:
     run(main())
 
 
+async def each_second(calls: Calls, seconds: int) -> list[float]:
+    """How long calls waited that came one each second, beside those of suspects."""
+    waited = list[float]()
+
+    async def one() -> None:
+        came = asyncio.get_running_loop().time()
+        await calls.call(SHARED)
+        waited.append(asyncio.get_running_loop().time() - came - 1.0)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(seconds):
+            group.create_task(one())
+            await asyncio.sleep(1)
+    return waited
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 12])
+@pytest.mark.parametrize("call_s", [0.1, 2.0, 60.0])
+def test_others_wait_for_one_lone_call_however_many_are_to_come(lanes: int, call_s: float) -> None:
+    """For its own time, and before for the end of the calls that run, here of 1 s."""
+
+    async def lane(calls: Calls, number: int) -> None:
+        for _ in range(5):
+            await calls.call(alone(number), call_s)
+
+    async def main() -> None:
+        calls = Calls()
+        async with asyncio.TaskGroup() as group:
+            others = group.create_task(each_second(calls, 300))
+            for number in range(lanes):
+                group.create_task(lane(calls, number))
+        assert max(others.result()) <= call_s + 1.0
+
+    run(main())
+
+
+def test_lone_calls_follow_each_other_where_nobody_else_waits() -> None:
+    async def main() -> None:
+        calls, began = Calls(), asyncio.get_running_loop().time()
+        await asyncio.gather(*(calls.call(alone(lane), 2.0) for lane in range(5)))
+        assert asyncio.get_running_loop().time() - began == 10.0
+
+    run(main())
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_happens_each_makes_its_call_in_the_end(seed: int) -> None:
     chance = random.Random(seed)
