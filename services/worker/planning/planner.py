@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from answerbus.cause import MissingTools, UnknownAgent
+from answerbus.client.turns import in_turns
 from answerbus.dead_letter import (
     Cause,
     HostileSchema,
@@ -28,6 +29,7 @@ from services.worker.core.run.next_step import next_step_request, transcript_of_
 from services.worker.core.run.proposing import wrong_form
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
+from services.worker.core.run.transcript import tell
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
@@ -281,6 +283,8 @@ class Planner:
         if isinstance(compiled, Unusable):
             return compiled.cause
         schema, wire = compiled
+        async for _ in in_turns(tell(run)):
+            pass  # what is new takes milliseconds for each result
         transcript = transcript_of_run(request, run, backend.facts.input_tokens)
         if run.steps and not transcript.fits:
             return RunExhausted(which="transcript")

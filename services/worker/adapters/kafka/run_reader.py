@@ -22,6 +22,8 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.control import Approval, Cancel
+from answerbus.json_values import signs_of_values
+from answerbus.limits import TOOL_RESULT_VALUES_MAX
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from services.worker.core.run.tool_report import read_report
@@ -38,6 +40,7 @@ AGAIN_AFTER_S = 1.0
 SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS)
 BATCH_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
 BATCH_RECORDS_MAX = 50  # of any size: these take some milliseconds, and then others have a turn
+BATCH_VALUES_MAX = TOOL_RESULT_VALUES_MAX  # JSON values of all, as a result may have by itself
 
 _log = logging.getLogger(__name__)
 
@@ -98,13 +101,16 @@ class SignalBatches:
         """Of bounded number and size; one by one up to where something failed before."""
         alone_until = self._alone_until.get(place, 0)
         together: list[Record] = []
-        size = 0
+        size = values = 0
         for record in records:
-            size += _size_of(record)
+            value = _value_of(record)
+            own_size, own_values = len(value), signs_of_values(value)
+            size, values = size + own_size, values + own_values
             is_full = len(together) == BATCH_RECORDS_MAX or size > BATCH_BYTES_MAX
+            is_full = is_full or values > BATCH_VALUES_MAX
             if together and (is_full or together[-1].offset < alone_until):
                 yield together
-                together, size = [], _size_of(record)
+                together, size, values = [], own_size, own_values
             together.append(record)
         if together:
             yield together
@@ -122,8 +128,8 @@ class SignalBatches:
         return replace(found, signal=None) if is_passed_by else found
 
 
-def _size_of(record: Record) -> int:
-    return 0 if isinstance(record, Unreadable) else len(record.value or b"")
+def _value_of(record: Record) -> bytes:
+    return b"" if isinstance(record, Unreadable) else record.value or b""
 
 
 def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:

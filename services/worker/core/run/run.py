@@ -23,6 +23,7 @@ from answerbus.request import Fact
 from answerbus.resumed_run import ResumedCall
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.agents import agent_id
+from services.worker.core.run.told import Told
 
 RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
@@ -30,7 +31,8 @@ PROPOSE = "propose"  # the same, of steps that no model was asked for
 CHILD_TOOLS = frozenset({DELEGATE, PROPOSE})
 PROGRESS_SHARE = 0.1  # of a time-out: progress is written at most as often
 
-_OF_DEFINITION = frozenset({"agent", "tools", "described_tools"})  # cached properties
+# Cached properties that hold for the run after any change, too.
+_LASTING = frozenset({"agent", "tools", "described_tools", "told"})
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
 
@@ -130,6 +132,11 @@ class Run:
         """What its model is shown of them."""
         return described_tools(self.definition)
 
+    @cached_property
+    def told(self) -> dict[tuple[str | None, str], Told]:
+        """What its model was told of steps and of calls that have ended; see transcript.py."""
+        return {}
+
     def calls_of(self, step: RunStepRecord) -> Iterator[ToolCall]:
         """The calls of a step, in their order."""
         for place, asked in enumerate(step.calls):
@@ -203,9 +210,9 @@ class Run:
         return self._changed(link=link)
 
     def _changed(self, **changes: Any) -> "Run":
-        """The same definition: what follows from that alone is not worked out for each change."""
+        """What follows from the definition alone is not worked out for each change."""
         after = replace(self, **changes)
-        for name in _OF_DEFINITION & self.__dict__.keys():
+        for name in _LASTING & self.__dict__.keys():
             after.__dict__[name] = self.__dict__[name]
         return after
 

@@ -2,18 +2,18 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from answerbus.call_outcome import CallOk
 from answerbus.private.runs import RunStepRecord
 from answerbus.request import Message
-from services.text.digest import bytes_digest
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import call_names
 from services.worker.core.run.repeats import CallKey, failed, key_of, remark_after
 from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.told import Told, result_message
 
 # Small models make a call again that was answered, unless they are told in which form they end.
 RESULTS_ARE_IN = (
@@ -56,20 +56,29 @@ def transcript(run: Run, end: str = TEXT_FORM, room: PromptRoom | None = None) -
     draft, failures = _Draft(run.definition.transcript_bytes_max, room), Counter[CallKey]()
     for count, (step, calls) in enumerate(call_names(run), start=1):
         draft.begin(step)
-        for message, head in _told(run, step, calls, count, end, failures):
-            draft.add(message, head)
+        for told in _told(run, step, calls, count, end, failures):
+            draft.add(told)
         draft.shorten()
     return Transcript(tuple(draft.messages), frozenset(draft.fresh), draft.load <= 1)
 
 
+def tell(run: Run) -> Iterator[Told]:
+    """Write what takes time to write, one message after the other: `transcript` has it then."""
+    for step, calls in call_names(run):
+        yield _said(run, step)
+        for name, call in calls:
+            if isinstance(call.outcome, CallOk):
+                yield _ended_well(run, name, call, call.outcome)
+
+
 @dataclass(slots=True)
 class _Draft:
-    """What is shown so far; `whole` is how results begin that may be shortened, oldest first."""
+    """What is shown so far; `whole` are the results that may be shortened, oldest first."""
 
     bytes_max: int
     room: PromptRoom | None
     messages: list[Message] = field(default_factory=list)
-    whole: dict[int, str] = field(default_factory=dict)
+    whole: dict[int, Told] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
     total: int = 0  # bytes
     fresh_bytes: int = 0
@@ -90,13 +99,13 @@ class _Draft:
             counted_bytes = max(self.room.other_bytes + self.total, 1)
             self._per_byte = min(self._counted / counted_bytes, 1.0)
 
-    def add(self, message: Message, head: str | None) -> None:
-        if head is not None:
-            self.whole[len(self.messages)] = head
+    def add(self, told: Told) -> None:
+        if told.head is not None:
+            self.whole[len(self.messages)] = told
         self.fresh.add(len(self.messages))
-        self.messages.append(message)
-        self.total += _size(message)
-        self.fresh_bytes += _size(message)
+        self.messages.append(told.message)
+        self.total += told.size
+        self.fresh_bytes += told.size
 
     @property
     def load(self) -> float:
@@ -113,14 +122,11 @@ class _Draft:
                 break
             self._elide(place, self.whole.pop(place))
 
-    def _elide(self, place: int, head: str) -> None:
-        raw = self.messages[place].content.removeprefix(f"{head}: ").encode()
-        short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
-        message, before = _result(head, json.dumps(short)), _size(self.messages[place])
-        after = _size(message)
+    def _elide(self, place: int, told: Told) -> None:
+        before, after = told.size, told.short.size
         if after >= before:
             return
-        self.messages[place] = message
+        self.messages[place] = told.short.message
         self.total += after - before
         if place < self._begin:
             self._freed += before
@@ -144,29 +150,51 @@ def _told(
     count: int,
     end: str,
     failures: Counter[CallKey],
-) -> Iterator[tuple[Message, str | None]]:
-    """Messages; with those that may be shortened, how they begin. `failures` are counted on."""
+) -> Iterator[Told]:
+    """Messages. `failures` are counted on."""
     worst = 0
-    yield Message(role="assistant", content=_said(run, step), trust="trusted"), None
+    yield _said(run, step)
     for name, call in calls:
-        if call.outcome is not None:
-            head = _head(run, name, call)
-            outcome = call.outcome.model_dump(mode="json")
-            if failed(call):
-                key = key_of(call)
-                failures[key] += 1
-                worst = max(worst, failures[key])
-                if failures[key] > 1:
-                    outcome["failures"] = failures[key]
-            text = json.dumps(outcome, ensure_ascii=False)
-            yield _result(head, text), head if isinstance(call.outcome, CallOk) else None
-    yield _remark(remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end)), None
+        match call.outcome:
+            case None:
+                continue
+            case CallOk() as found:
+                yield _ended_well(run, name, call, found)
+            case found:
+                outcome = found.model_dump(mode="json")
+                if failed(call):
+                    key = key_of(call)
+                    failures[key] += 1
+                    worst = max(worst, failures[key])
+                    if failures[key] > 1:
+                        outcome["failures"] = failures[key]
+                text = json.dumps(outcome, ensure_ascii=False)
+                yield Told(found, result_message(_head(run, name, call), text))
+    yield _remark(remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end))
+
+
+def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
+    head = _head(run, name, call)
+
+    def write() -> Told:
+        ended = {"kind": outcome.kind, "value": outcome.value}
+        return Told(outcome, result_message(head, json.dumps(ended, ensure_ascii=False)), head)
+
+    return _written(run, (head, call.asked.call_id), outcome, write)
+
+
+def _written(run: Run, key: tuple[str | None, str], of: object, write: Callable[[], Told]) -> Told:
+    """As it was written before, if it is of the same object."""
+    known = run.told.get(key)
+    if known is None or known.of is not of:
+        known = run.told[key] = write()
+    return known
 
 
 @lru_cache(REMARKS_MAX)
-def _remark(text: str) -> Message:
+def _remark(text: str) -> Told:
     """Nearly all steps of all runs end with the same one."""
-    return Message(role="user", content=text, trust="trusted")
+    return Told(text, Message(role="user", content=text, trust="trusted"))
 
 
 def _head(run: Run, name: str, call: ToolCall) -> str:
@@ -174,12 +202,11 @@ def _head(run: Run, name: str, call: ToolCall) -> str:
     return f"{name} {call.asked.tool}" if run.definition.delegate else call.asked.tool
 
 
-def _result(head: str, text: str) -> Message:
-    """The end of a call as the model reads it."""
-    return Message(role="user", content=f"{head}: {text}")
+def _said(run: Run, step: RunStepRecord) -> Told:
+    return _written(run, (None, str(step.n)), step, lambda: _words_of(run, step))
 
 
-def _said(run: Run, step: RunStepRecord) -> str:
+def _words_of(run: Run, step: RunStepRecord) -> Told:
     """The step as the model itself wrote it, without thoughts unless the agent remembers them."""
     thoughts = step.thoughts if run.definition.remember_thoughts else ()
     actions: list[JsonObject] = []
@@ -187,8 +214,5 @@ def _said(run: Run, step: RunStepRecord) -> str:
     actions += [{"kind": "text_response", "content": text} for text in step.said]
     for call in step.calls:
         actions.append({"kind": "tool_call", "name": call.tool, "args": call.args})
-    return json.dumps({"actions": actions}, ensure_ascii=False)
-
-
-def _size(message: Message) -> int:
-    return len(message.content.encode())
+    text = json.dumps({"actions": actions}, ensure_ascii=False)
+    return Told(step, Message(role="assistant", content=text, trust="trusted"))

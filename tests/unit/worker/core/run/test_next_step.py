@@ -15,6 +15,7 @@ from services.worker.core.run.transcript import (
     FINISH_FORM,
     RESULTS_ARE_IN,
     TEXT_FORM,
+    tell,
     transcript,
 )
 from tests.unit.worker.core.run_builders import (
@@ -81,6 +82,28 @@ def test_what_was_shown_stays_and_what_is_new_comes_behind_it() -> None:
         reported = texts(run)
         assert reported[: len(before)] == before
         before = reported
+
+
+def test_a_step_is_told_in_later_prompts_as_it_was_written_once() -> None:
+    """A run may have 3,200 results of 18,000 values each, and a hundred steps are told of them."""
+    run = grown(Run(definition(transcript_bytes_max=10_000)), 4, "x" * 3_000)
+    told = [*tell(run)]
+    later = grown(run, 1)
+
+    assert len(told) == 8
+    assert all(one is known for one, known in zip(told, tell(later), strict=False))
+    shown = {*map(id, transcript(later).messages)}
+    assert shown >= {id(one.message) for one in told if one.head is None}
+    assert shown & {id(one.short.message) for one in told if one.head}
+
+
+def test_an_end_that_was_not_committed_is_told_no_more() -> None:
+    change = taken(Run(definition()), call(order_id="1"))
+    (made,) = sent(change)
+    assert change.run.told == {}
+    ends = [transitions.on_result(change.run, result(made, value), inputs()) for value in (1, 2)]
+
+    assert [texts(end.run)[1][-3:] for end in ends if end] == [" 1}", " 2}"]
 
 
 def test_the_last_step_says_so() -> None:
