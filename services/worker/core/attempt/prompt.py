@@ -1,12 +1,9 @@
 """The provider-neutral input of one attempt: system text from us and upstream, and fenced data."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
-
-from pydantic import JsonValue
 
 from answerbus import failure
 from answerbus.request import InlineRef, Prior, Request
@@ -15,6 +12,7 @@ from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.earlier_attempts import turns_of
 from services.worker.core.attempt.fence import Fence
 from services.worker.core.attempt.turns import Turn, alternating
+from services.worker.core.guard.shown_value import shown_value
 from services.worker.core.run.transcript import BYTES_PER_TOKEN
 from services.worker.core.schema.resolved import WireSchema
 
@@ -150,12 +148,8 @@ def _pieces(request: Request) -> Iterator[_Piece]:
     if isinstance(schema, InlineRef) and schema.wrapped and schema.description:
         yield _Piece(schema.description, "description of output")
     for fact in context.facts:
-        text = f"{fact.name}:\n{_text(fact.value)}"
+        text = f"{fact.name}:\n{shown_value(fact.value)}"
         yield _Piece(text, "" if fact.trust == "trusted" else "fact")
     for message in context.messages:
         label = "" if message.trust == "trusted" else "message"
         yield _Piece(message.content, label, message.role)
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)

@@ -16,6 +16,7 @@ from answerbus.failure import Invalid
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.request import Fact, Message, Request
 from answerbus.wire import clip
+from services.worker.core.guard.shown_value import shown_value
 from services.worker.core.run.proposing import Candidate
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import BYTES_PER_TOKEN
@@ -86,8 +87,7 @@ def _shown(answer: JsonValue, limit: int) -> JsonValue:
 
 def _prompt_bytes(value: JsonValue) -> int:
     """About what a value takes in a prompt, which shows it with line ends."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-    return len(text.encode(errors="replace"))
+    return len(shown_value(value).encode(errors="replace"))
 
 
 def selection_schema(
