@@ -7,6 +7,7 @@ from typing import Literal
 from aiohttp import web
 from pydantic import ValidationError
 
+from answerbus.client.turns import in_turns
 from answerbus.control import Approval, ApprovalRequested, Cancel
 from answerbus.envelope import decode
 from answerbus.limits import REASON_BYTES_MAX
@@ -14,8 +15,8 @@ from answerbus.request_key import CallKey
 from answerbus.wire import clip
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form, form_of, known_names, page_number
-from services.console.guard import operator_of
-from services.console.pages.render import page
+from services.console.guard import operator_of, session_of
+from services.console.pages.render import long_page, page
 from services.operators.records.stored import Place
 from services.operators.runs.shown_args import is_intact, shown_args
 
@@ -38,21 +39,21 @@ async def runs(request: web.Request) -> web.Response:
     now_ms = int(context.now() * 1000)
     found = open_runs.runs(now_ms)
     places = [asked.place for run in found for asked in run.awaiting.values()]
-    awaiting = await _approvals_at(context, places[:APPROVALS_SHOWN_MAX])
     number, last = page_number(request, len(found), PAGE_RUNS)
-    return page(
-        request,
-        "runs.html",
-        notice=_NOTICES.get(request.query.get("notice", "")),
-        awaiting=awaiting,
-        decision_on=lambda requested: open_runs.decision_on(CallKey.of(requested)),
-        approvals_count=len(open_runs.asked_ms(now_ms)),
-        approvals_open=APPROVALS_OPEN,
-        open_runs=found[number * PAGE_RUNS :][:PAGE_RUNS],
-        count=len(found),
-        number=number,
-        last=last,
-    )
+    async with context.long_pages.turn_of(session_of(request).holder):
+        return await long_page(
+            request,
+            "runs.html",
+            notice=_NOTICES.get(request.query.get("notice", "")),
+            awaiting=await _approvals_at(context, places[:APPROVALS_SHOWN_MAX]),
+            decision_on=lambda requested: open_runs.decision_on(CallKey.of(requested)),
+            approvals_count=len(open_runs.asked_ms(now_ms)),
+            approvals_open=APPROVALS_OPEN,
+            open_runs=found[number * PAGE_RUNS :][:PAGE_RUNS],
+            count=len(found),
+            number=number,
+            last=last,
+        )
 
 
 async def decide(request: web.Request) -> web.Response:
@@ -107,7 +108,8 @@ async def _approvals_at(
     context: ConsoleContext, places: Sequence[Place]
 ) -> tuple[ApprovalRequested, ...]:
     """What is asked at these places and can still be decided, read again from there."""
-    events = [decode(stored.value) for stored in await context.picker.pick_all(places)]
+    picked = await context.picker.pick_all(places)
+    events = [decode(stored.value) async for stored in in_turns(picked)]
     found = (event for event in events if isinstance(event, ApprovalRequested))
     now = _now(context)
     return tuple(sorted((e for e in found if e.expires_at > now), key=lambda event: event.at))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from answerbus.control import ApprovalRequested
 from services.text.digest import canonical_digest
 from services.text.escaping import plain_json
+from services.text.nesting import nests_deeper
 
 ARGS_CHARS_MAX = 4_000  # a person can read so much at a time; longer arguments are cut
+INDENTED_LEVELS_MAX = 12  # deeper ones stand on one line: 32 KB at 90 levels are 3 MB of lines
 DIGEST_CHARS = 8  # of the digest, to be typed for arguments that are cut
 LETTERS_MAX = 20  # beyond ASCII, that are named
 _DIGEST_PREFIX = "sha256:"
@@ -40,7 +42,9 @@ def shown_args(requested: ApprovalRequested, chars_max: int | None = ARGS_CHARS_
 
     The digest is computed here, from what is shown.
     """
-    text = plain_json(json.dumps(requested.args, ensure_ascii=False, indent=2, sort_keys=True))
+    indent = None if nests_deeper(requested.args, INDENTED_LEVELS_MAX) else 2
+    written = json.dumps(requested.args, ensure_ascii=False, indent=indent, sort_keys=True)
+    text = plain_json(written)
     shown = text[:chars_max]
     return ShownArgs(
         shown, len(text) - len(shown), _letters(text), canonical_digest(requested.args)

@@ -16,8 +16,8 @@ from answerbus.limits import (
     JSON_DEPTH_MAX,
 )
 from answerbus.wire import clip
+from services.text.nesting import nests_deeper
 from services.worker.core.guard.effort import spend
-from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,

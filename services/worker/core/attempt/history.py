@@ -6,9 +6,9 @@ from answerbus import failure, json_text
 from answerbus.json_values import has_more_values, signs_of_values
 from answerbus.limits import PRIOR_ANSWER_BYTES_MAX, PRIOR_ENTRIES_MAX, PRIOR_VALUES_MAX
 from answerbus.request import Prior
+from services.text.nesting import nests_deeper
 from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.guard.nesting import nests_deeper
 
 PRIOR_BYTES_MAX = 48 * 1024  # of all earlier attempts in one event; the newest are kept
 

@@ -15,8 +15,8 @@ from answerbus.limits import (
     PROBLEMS_MAX,
 )
 from answerbus.problems import pointer
+from services.text.nesting import nests_deeper
 from services.worker.core.guard.expansion import expanded_nodes
-from services.worker.core.guard.nesting import nests_deeper
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import (
     IN_PLACE_LIST,

@@ -20,8 +20,8 @@ from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
+from services.text.nesting import nests_deeper
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.guard.nesting import nests_deeper
 
 # An event carries a request one level down, and readers of events accept JSON_DEPTH_MAX levels: a
 # deeper request would make a retry that no lane could read back.

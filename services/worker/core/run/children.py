@@ -34,7 +34,7 @@ from answerbus.private.runs import RunChildRecord
 from answerbus.request import Context, Fact, InlineRef, Message, Request
 from answerbus.wire import to_utc_milliseconds
 from services.text.digest import canonical_digest, text_digest
-from services.worker.core.guard.nesting import nests_deeper
+from services.text.nesting import nests_deeper
 from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
 from services.worker.core.run.proposing import proposal_of, proposing_until
 from services.worker.core.run.run import PROPOSE, Run, ToolCall

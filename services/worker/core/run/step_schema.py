@@ -17,7 +17,7 @@ from answerbus.limits import PROBLEMS_MAX, RATIONALE_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.problems import kind_of
 from answerbus.wire import clip
-from services.worker.core.guard.nesting import nests_deeper
+from services.text.nesting import nests_deeper
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from answerbus.control import ApprovalRequested
 from services.operators.runs.run_words import args_lines
@@ -15,6 +16,7 @@ from services.operators.runs.shown_args import (
     shown_args,
 )
 from services.text.digest import canonical_digest
+from tests.cost.budget import ANYBODY, MARGIN, peak_bytes, spent
 from tests.unit.operators.runs.events import approval_asked
 
 MALLORY = "and 99,000,000 cents to Mallory"
@@ -38,6 +40,22 @@ def test_members_have_one_order_whatever_the_model_wrote() -> None:
 
     assert shown_args(first) == shown_args(second)
     assert shown_args(first).digest == first.args_digest
+
+
+@pytest.mark.parametrize("levels", [1, 10, 90])
+def test_what_is_shown_is_not_many_times_the_arguments(levels: int) -> None:
+    """A page shows 20 of these every 2 s; 32 KB at 90 levels took 0.15 s each."""
+    value: JsonValue = [0] * 16_000
+    for _ in range(levels):
+        value = [value]
+    requested = asked({"a": value})
+    size = len(requested.model_dump_json())
+
+    shown = shown_args(requested)
+
+    assert len(shown.text) + shown.hidden < size * 30
+    assert spent(lambda: shown_args(requested)).is_below(ANYBODY.loop_s * MARGIN)
+    assert peak_bytes(lambda: shown_args(requested)) < ANYBODY.bytes_max(size)
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\u202e", "\u200b", "\u2066", "\x00", "\U000e0041"])
