@@ -11,6 +11,7 @@ CODE = ("contracts/answerbus", "services", "infra")
 FILE_LINES_MAX = 400
 TEST_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
+CASE_STATEMENTS_MAX = 3  # of a function that is a table
 BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
 CONTRACTS_MAY_IMPORT = {
     "answerbus",
@@ -57,10 +58,18 @@ def faults(path: Path) -> Iterator[str]:
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or 0) - node.lineno
-            if lines >= FUNCTION_LINES_MAX:
+            if lines >= FUNCTION_LINES_MAX and not is_table(node):
                 yield f"has {lines} lines in {node.name}"
         elif isinstance(node, ast.Attribute) and node.attr == "model_construct":
             yield f"makes something without validation in line {node.lineno}"
+
+
+def is_table(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it is one `match` over a union, which grows with that: a few lines for each case."""
+    *before, last = function.body
+    if not isinstance(last, ast.Match) or not all(isinstance(one, ast.Expr) for one in before):
+        return False
+    return all(len(case.body) <= CASE_STATEMENTS_MAX for case in last.cases)
 
 
 def test_a_module_says_what_it_is_for_and_stays_small() -> None:
