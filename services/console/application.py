@@ -47,44 +47,47 @@ def application(context: ConsoleContext) -> web.Application:
     app[CONTEXT], app[STREAMS] = context, Streams()
     app.on_shutdown.append(app[STREAMS].close)
     app.on_response_prepare.append(without_name)
-    app.add_routes(
-        [
-            web.get("/login", login.ask),
-            web.post("/login", login.enter),
-            web.get("/login/issuer", sign_in.begin),
-            web.get(sign_in.BACK, sign_in.come_back),
-            web.get("/login/logout", sign_in.log_out_there),
-            web.post("/logout", login.leave),
-            web.post("/theme", frame.choose_theme),
-            web.get("/find", find.find),
-            web.get("/", overview.overview),
-            web.get("/profiles", figures.profiles),
-            web.get("/lanes", figures.lanes),
-            web.get("/money", money.money),
-            web.get("/money/workflows", money.workflows),
-            web.get("/money.json", money.data),
-            web.get("/letters", dead_letters.groups),
-            web.get("/letters/list", dead_letters.listed),
-            web.post("/letters/plan", job.prepare),
-            web.post("/letters/jobs", job.start),
-            web.get(r"/letters/jobs/{number:\d{1,9}}", job.job),
-            web.get("/letters/one", dead_letter.letter),
-            web.get("/workflow", workflow.workflow),
-            web.get("/runs", runs.runs),
-            web.post("/runs/decide", runs.decide),
-            web.post("/runs/cancel", runs.cancel),
-            web.get("/tail", tail.tail),
-            web.get("/audit", audit.audit),
-            web.post("/audit", audit.verify),
-            web.get("/actions", audit.actions),
-            web.get("/contracts", reference.contracts),
-            web.get("/topics", reference.topics),
-            web.get("/asyncapi.json", reference.asyncapi),
-            web.get(r"/runbooks/{name:[a-z-]{1,40}}", reference.runbook),
-            web.get(f"{STATIC_PATH}{{name}}", static_file.static_file),
-        ]
-    )
+    app.add_routes(routes())
     return app
+
+
+def routes() -> list[web.RouteDef]:
+    """All addresses, and what answers there."""
+    return [
+        web.get("/login", login.ask),
+        web.post("/login", login.enter),
+        web.get("/login/issuer", sign_in.begin),
+        web.get(sign_in.BACK, sign_in.come_back),
+        web.get("/login/logout", sign_in.log_out_there),
+        web.post("/logout", login.leave),
+        web.post("/theme", frame.choose_theme),
+        web.get("/find", find.find),
+        web.get("/", overview.overview),
+        web.get("/profiles", figures.profiles),
+        web.get("/lanes", figures.lanes),
+        web.get("/money", money.money),
+        web.get("/money/workflows", money.workflows),
+        web.get("/money.json", money.data),
+        web.get("/letters", dead_letters.groups),
+        web.get("/letters/list", dead_letters.listed),
+        web.post("/letters/plan", job.prepare),
+        web.post("/letters/jobs", job.start),
+        web.get(r"/letters/jobs/{number:\d{1,9}}", job.job),
+        web.get("/letters/one", dead_letter.letter),
+        web.get("/workflow", workflow.workflow),
+        web.get("/runs", runs.runs),
+        web.post("/runs/decide", runs.decide),
+        web.post("/runs/cancel", runs.cancel),
+        web.get("/tail", tail.tail),
+        web.get("/audit", audit.audit),
+        web.post("/audit", audit.verify),
+        web.get("/actions", audit.actions),
+        web.get("/contracts", reference.contracts),
+        web.get("/topics", reference.topics),
+        web.get("/asyncapi.json", reference.asyncapi),
+        web.get(r"/runbooks/{name:[a-z-]{1,40}}", reference.runbook),
+        web.get(f"{STATIC_PATH}{{name}}", static_file.static_file),
+    ]
 
 
 @web.middleware

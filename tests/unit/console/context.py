@@ -14,7 +14,7 @@ from answerbus.registry import Registry
 from services.console.access.origins import origins_of
 from services.console.access.sessions import Sessions
 from services.console.access.tokens import Tokens
-from services.console.application import application
+from services.console.application import application, routes
 from services.console.context import ConsoleContext
 from services.console.guard import COOKIE, Guard
 from services.console.oidc.signing_in import issuer_of
@@ -113,6 +113,12 @@ class Site:
         return await self.client.post(
             self.url + path, data=form, headers=sent, allow_redirects=False
         )
+
+
+def paths(method: str) -> list[str]:
+    """The addresses that answer a method, but for those with a name or a number in them."""
+    found = (route for route in routes() if route.method == method)
+    return [route.path for route in found if "{" not in route.path]
 
 
 @asynccontextmanager

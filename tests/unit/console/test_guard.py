@@ -13,22 +13,17 @@ from services.console.access.origins import advice_on, origins_of
 from services.console.access.sessions import SESSIONS_MAX, Session, Sessions
 from services.console.access.tokens import Role, TokenHolder, Tokens, may_start
 from services.console.guard import COOKIE
-from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, Site, site
+from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, Site, paths, site
 from tests.unit.operators.stored_examples import stored
 
 LETTER = "lost.dead-letter"
 LOST = stored("dead_letter/unknown_profile", dead_letter_id=LETTER)
 PAGES = (
-    "/",
-    "/letters",
-    "/letters/list",
+    *(path for path in paths("GET") if not path.startswith("/login")),
     f"/letters/one?id={LETTER}",
     "/workflow?id=order-4711",
-    "/tail",
-    "/contracts",
-    "/topics",
 )
-ACTS = ("/letters/plan", "/letters/jobs", "/logout")
+ACTS = tuple(path for path in paths("POST") if path != "/login")
 
 
 async def csrf(here: Site, cookie: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from answerbus.event import workflow_of
 from answerbus.topics import TOPIC_OF_KIND
 from services.operators.records.stored import Stored
-from tests.unit.console.context import OPERATOR, Site, site
+from tests.unit.console.context import OPERATOR, Site, paths, site
 from tests.unit.operators.extreme_examples import (
     EXTREMES,
     Extreme,
@@ -18,11 +18,11 @@ from tests.unit.operators.extreme_examples import (
 
 pytestmark = pytest.mark.wide
 
+WITH_A_QUERY = {"/find", "/letters/one", "/workflow"}
 PAGES = (
-    "/",
+    *(path for path in paths("GET") if not path.startswith("/login") and path not in WITH_A_QUERY),
     "/?range=24h",
     "/profiles?range=24h",
-    "/lanes",
     "/money?range=24h",
     "/letters?status=any",
     "/letters?status=any&by=profile&by=label:x&by=model",
@@ -30,13 +30,7 @@ PAGES = (
     "/letters/list?status=any",
     "/letters/list?status=any&sort=spent",
     "/letters/list?status=any&q=x",
-    "/runs",
-    "/tail",
     "/tail?q=x",
-    "/contracts",
-    "/topics",
-    "/actions",
-    "/audit",
 )
 UNCOUNTED = "/?from=0001-01-01T00:00:00Z&to=9999-12-31T23:59:59Z"  # a day is counted
 
