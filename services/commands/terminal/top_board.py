@@ -174,7 +174,7 @@ def _contracts(rows: Sequence[ContractRow]) -> Table:
 
 
 def _profile_table(profiles: Sequence[tuple[str, ProfileCounts]], facts: TopFacts) -> Table:
-    table = _table("profile", "calls", "answered", "p50", "p95", "calls a minute")
+    table = _table("profile", "calls", "replied", "p50", "p95", "calls a minute")
     for name, counts in profiles:
         steps = [step.profiles.get(name) for step in facts.window.steps]
         made = course([one.made if one else 0 for one in steps])
