@@ -66,14 +66,13 @@ def asked_calls(
     run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs
 ) -> tuple[AskedCall, ...]:
     """The calls of one step, and what each child of it may use."""
-    calls, closed = list[AskedCall](), closed_calls(run)
+    calls, closed, children = list[AskedCall](), closed_calls(run), 0
     for place, one in enumerate(wanted_calls):
-        number = sum(_asks_child(call) for call in calls)
-        calls.append(asked_call(run, one, attempt, place, inputs, number, closed))
+        calls.append(asked_call(run, one, attempt, place, inputs, children, closed))
+        children += _asks_child(calls[-1])
     allowed = run.definition.delegate
     if allowed is None or allowed.split == "pool":
         return tuple(calls)
-    children = sum(map(_asks_child, calls))
     caps = iter(_equal_parts(inputs.attempts_left - run.reserved_minimum.attempts, children))
     return tuple(
         call.model_copy(update={"cap": next(caps)}) if _asks_child(call) else call for call in calls

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from answerbus.call_outcome import CallOk
@@ -170,7 +170,18 @@ def _told(
                         outcome["failures"] = failures[key]
                 text = json.dumps(outcome, ensure_ascii=False)
                 yield Told(found, result_message(_head(run, name, call), text))
-    yield _remark(remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end))
+    yield _remark_on(run, step, count, end, worst)
+
+
+def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) -> Told:
+    """Results of steps that made the same calls are compared, which is done once."""
+
+    def write() -> Told:
+        text = remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end)
+        return replace(_remark(text), of=step)
+
+    is_last = step is run.steps[-1]  # whose calls may be open
+    return write() if is_last else _written(run, (None, f"remark {step.n}"), step, write)
 
 
 def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
