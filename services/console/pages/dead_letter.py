@@ -1,7 +1,8 @@
 """One dead letter: its cause, request and answers, and the possible actions."""
 
+import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,16 @@ from answerbus.request import ContractRef, InlineRef, Prior
 from answerbus.wire import clip
 from services.console.context import CONTEXT
 from services.console.form import known_names
+from services.console.guard import session_of
 from services.console.pages.chosen import list_address
-from services.console.pages.render import page
+from services.console.pages.render import long_page, page
 from services.console.views.marked_json import CodeLine, difference, marked_json, schema_around
 from services.console.views.replay_form import ReplayForm
 from services.console.views.schema_place import schema_place
 from services.operators.dead_letters.estimate import estimated_cost
 from services.operators.dead_letters.remedy import remedy_of
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
+from services.operators.records.stored import Stored
 from services.text.escaping import plain_json
 
 TEXT_BYTES_MAX = 64 * 1024  # of a request or of raw bytes, as they are shown
@@ -56,26 +59,35 @@ async def letter(request: web.Request) -> web.Response:
     if found is None:
         text = "There is no dead letter of that id, as far as the topics are kept and were read."
         return page(request, "message.html", 404, title="No such dead letter", text=text)
-    stored = await context.picker.pick(found.place)
+    async with context.long_pages.turn_of(session_of(request).holder):
+        stored = await context.picker.pick(found.place)
+        asked = request.query.get("attempt")
+        return await long_page(
+            request,
+            "dead_letter.html",
+            letter=found,
+            outcome=letters.replay_outcome(found),
+            cause_text=cause_text,
+            failure_text=failure_text,
+            written_text=written_text,
+            cost=estimated_cost([found]),
+            replay_form=ReplayForm(),
+            profiles=sorted(context.settings.profiles),
+            **await asyncio.to_thread(_shown, stored, asked, context.registry),
+        )
+
+
+def _shown(stored: Stored | None, attempt: str | None, registry: Registry) -> Mapping[str, Any]:
+    """What its record says, if that is still kept. Raises HTTPBadRequest."""
     event = decode(stored.value) if stored else None
     body = event if isinstance(event, DeadLetter) else None
-    return page(
-        request,
-        "dead_letter.html",
-        letter=found,
-        body=body,
-        tab=_tab(body, request.query.get("attempt"), context.registry) if body else None,
-        outcome=letters.replay_outcome(found),
-        raw=_readable(body.raw) if body and body.raw else None,
-        asked=_asked(body) if body else None,
-        remedy=remedy_of(body) if body else None,
-        cause_text=cause_text,
-        failure_text=failure_text,
-        written_text=written_text,
-        cost=estimated_cost([found]),
-        replay_form=ReplayForm(),
-        profiles=sorted(context.settings.profiles),
-    )
+    return {
+        "body": body,
+        "tab": _tab(body, attempt, registry) if body else None,
+        "raw": _readable(body.raw) if body and body.raw else None,
+        "asked": _asked(body) if body else None,
+        "remedy": remedy_of(body) if body else None,
+    }
 
 
 def _tab(letter: DeadLetter, asked: str | None, registry: Registry) -> AttemptTab | None:
