@@ -28,6 +28,7 @@ OPENAI = Api(
     path="/v1/chat/completions",
     options={},
     dialect="openai",
+    sdk="openai",
 )
 RESPONSES = Api(
     name="openai-responses",
@@ -47,6 +48,7 @@ RESPONSES = Api(
     path="/v1/responses",
     options={"api": "responses"},
     dialect="openai",
+    sdk="openai-responses",
 )
 ANTHROPIC = Api(
     name="anthropic",
@@ -65,6 +67,7 @@ ANTHROPIC = Api(
     path="/v1/messages",
     options={},
     dialect="anthropic",
+    sdk="anthropic",
 )
 GEMINI = Api(
     name="gemini",
@@ -82,6 +85,7 @@ GEMINI = Api(
     path="/v1/models/m:generateContent",
     options={},
     dialect="gemini",
+    sdk="gemini",
 )
 OLLAMA = Api(
     name="ollama",
@@ -99,5 +103,6 @@ OLLAMA = Api(
     path="/api/chat",
     options={},
     dialect="ollama",
+    sdk="ollama",
 )
 APIS = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA]

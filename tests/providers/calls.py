@@ -49,6 +49,7 @@ class Api:
     path: str
     options: dict[str, Any]
     dialect: DialectName
+    sdk: str  # whose call ours is compared with
 
     @property
     def whole(self) -> tuple[Send]:

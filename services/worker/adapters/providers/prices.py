@@ -11,14 +11,12 @@ from services.worker.core.attempt.plan import Tariff
 # Where prices grow with the length of a call, those of longer calls than ours play no part: a
 # request is at most 512 KiB, and no usual text makes more tokens of that.
 CALL_TOKENS_MAX = 200_000
-_VENDORS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
+_VENDORS = {"gemini": "google"}  # where the list has another name
 
 
 def known_tariff(provider: str, model: str, now: datetime) -> Tariff | None:
     """The tariff of a model at its maker's own API; None where the list has none."""
-    vendor = _VENDORS.get(provider)
-    if vendor is None:
-        return None
+    vendor = _VENDORS.get(provider, provider)
     try:
         _, found = get_snapshot().find_provider_model(model, None, vendor, None)
     except LookupError:
