@@ -21,6 +21,7 @@ from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, RETRIES
 from services.records.private_topics import private_event, runs_event
 from services.worker.adapters.kafka.arrivals import arrival
+from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.core.run.tool_report import read_report
 from tests.cost.budget import ANYBODY, MARGIN, WORKERS, Budget, peak_bytes, spent
 
@@ -30,7 +31,8 @@ EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 
 
 def arrived(value: bytes) -> object:
-    return arrival(ConsumerRecord("requests", 0, 0, 0, 1, None, value, None, 0, len(value), ()))
+    record = ConsumerRecord("requests", 0, 0, 0, 1, None, value, None, 0, len(value), ())
+    return arrival(record, KnownSchemas())
 
 
 # How each kind is read by the program whose loop matters most. Anybody may try to write any kind
@@ -145,7 +147,8 @@ def test_what_is_just_read_stays_within_its_budget(kind: str, *, is_thorough: bo
         assert "too_many_values" not in str(getattr(found, "problems", ())), name
         took = spent(partial(read, text))
         assert took.is_below(MARGIN * budget.loop_s), (kind, name, len(text), took)
-        if name.endswith(("{}", ":0}", "names", "members")):
+        # Tracing memory takes ten times as long; the search for cost looks at it, too.
+        if name.endswith(("{}", ":0}", "names", "members") if is_thorough else "members"):
             assert peak_bytes(partial(read, text)) <= budget.bytes_max(len(text)), (kind, name)
 
 

@@ -10,6 +10,7 @@ from answerbus.envelope import Headers, decode
 from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.adapters.kafka.arrivals import arrival
+from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.lane.state.record_admission import admit_record
 from tests.fuzz.target import Target
 from tests.unit.worker import builders
@@ -17,6 +18,7 @@ from tests.unit.worker import builders
 OFFSET = 7
 HEADER, NAME = b"\x1e", b"\x1f"  # between value and headers, between a name and its content
 HOUR_MS = 3_600_000
+KNOWN = KnownSchemas()  # of the records before, which others stand around here
 
 
 def split(data: bytes) -> tuple[bytes | None, Headers]:
@@ -39,7 +41,9 @@ def check(data: bytes) -> None:
         serialized_value_size=len(value or b""), headers=tuple(headers),
     )  # fmt: skip
     lane_state = builders.lane_state()
-    writing = admit_record(lane_state, arrival(record), builders.NOW)
+    arrived = arrival(record, KNOWN)
+    assert arrived == arrival(record, KnownSchemas())
+    writing = admit_record(lane_state, arrived, builders.NOW)
     if writing is None:
         assert len(lane_state.queue.requests) == 1
         return

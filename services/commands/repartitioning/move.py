@@ -29,6 +29,7 @@ from services.settings.settings import SetUpError
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.ports.kafka import OutRecord
 
 CHUNK_RECORDS = 200  # in a transaction, each with the record that ends it in its former place
@@ -164,11 +165,11 @@ class _Move:
 
         Where the lane has a ledger, that tells it what was forwarded; elsewhere the offset does.
         """
-        places, is_used = held.places(), number < self.partitions
+        places, is_used, schemas = held.places(), number < self.partitions, KnownSchemas()
         chunk: list[OutRecord] = []
         offset: int | None = None
         async for record in self._unread(number):
-            found = forwarded(arrival(record), places, self.partitions, self.now())
+            found = forwarded(arrival(record, schemas), places, self.partitions, self.now())
             if isinstance(found, tuple):
                 chunk += found
                 self.moved.requests += 1

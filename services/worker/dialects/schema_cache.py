@@ -1,10 +1,11 @@
 """Compiled schemas, kept for the next request that asks for the same."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+
+from pydantic_core import to_json
 
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
@@ -99,5 +100,5 @@ def _text(ref: SchemaRef) -> str:
     """A text that two references share exactly if one compilation serves both."""
     if isinstance(ref, InlineRef):
         parts = [ref.name, ref.description, ref.wrapped, ref.json_schema]
-        return json.dumps(parts, ensure_ascii=False)
+        return to_json(parts).decode()
     return ref.model_dump_json()

@@ -40,6 +40,7 @@ from services.worker.core.attempt.check import check
 from services.worker.core.attempt.fence import Fence
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
+from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.core.run.tool_report import read_report
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema
@@ -87,7 +88,8 @@ def _read_by(read: Callable[[bytes], object]) -> Callable[[bytes], Work]:
 
 
 def _arrived(value: bytes) -> object:
-    return arrival(ConsumerRecord("requests", 0, 0, 0, 1, None, value, None, 0, len(value), ()))
+    record = ConsumerRecord("requests", 0, 0, 0, 1, None, value, None, 0, len(value), ())
+    return arrival(record, KnownSchemas())
 
 
 def _folded(value: bytes) -> object:

@@ -6,19 +6,19 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_request
 from answerbus.outcome import Origin
 from services.records.forwarding import first_place, is_forwarded
-from services.text.digest import bytes_digest, canonical_digest
+from services.text.digest import bytes_digest
 from services.worker.core.request.admit import Arrival
+from services.worker.core.request.known_schemas import KnownSchemas
 
 
-def arrival(record: Record) -> Arrival:
+def arrival(record: Record, schemas: KnownSchemas) -> Arrival:
     """A record as the core sees it; nothing in it can make this fail."""
     headers: Headers = list(record.headers)
     place = _place(record)
-    decoded = _decoded(record, headers)
-    digest = (
-        canonical_digest(decoded.body)
-        if isinstance(decoded, ReceivedRequest)
-        else bytes_digest(record.value or b"")
+    decoded, digest = (
+        (_unreadable(record), bytes_digest(record.value or b""))
+        if isinstance(record, Unreadable)
+        else schemas.decode(record.value, headers)
     )
     return Arrival(
         place=place,
@@ -55,10 +55,8 @@ def _place(record: Record) -> Origin:
     )
 
 
-def _decoded(record: Record, headers: Headers) -> ReceivedRequest | Undecodable:
-    """The ids of a record that cannot be read, so that whoever waits for it is informed."""
-    if not isinstance(record, Unreadable):
-        return decode_request(record.value, headers)
+def _unreadable(record: Unreadable) -> Undecodable:
+    """With the ids of a record that cannot be read, so that whoever waits for it is informed."""
     if not record.has_value:
         return Undecodable((record.problem,))
     found = decode_request(record.value)

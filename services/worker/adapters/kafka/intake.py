@@ -19,6 +19,7 @@ from answerbus.private.ledger import Watched
 from services.worker.adapters.kafka.arrivals import arrival, bare_arrival
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lifecycle import Lifecycle
 
@@ -66,6 +67,7 @@ class Inbox:
     def __init__(self, consumer: CurrentConsumer, membership: Membership) -> None:
         self._consumer = consumer
         self._membership = membership
+        self._schemas = KnownSchemas()
 
     async def take(self, records: Sequence[Record]) -> None:
         """Deliver one batch of any partitions, in turns; never raises for a record."""
@@ -85,14 +87,15 @@ class Inbox:
         """Deliver what can be read in one turn; returns what is left."""
         lane, first = lifecycle.lane, batch[0]
         if must_be_read_alone(lane):
-            read_alone(lane, first.offset, partial(arrival, first), partial(bare_arrival, first))
+            whole = partial(arrival, first, self._schemas)
+            read_alone(lane, first.offset, whole, partial(bare_arrival, first))
             return ()
         offset, ends_at = first.offset, time.perf_counter() + TURN_S_MAX
         try:
             arrivals = []
             for record in batch:
                 offset = record.offset
-                arrivals.append(arrival(record))
+                arrivals.append(arrival(record, self._schemas))
                 if time.perf_counter() >= ends_at:
                     break
             lane.deliver(arrivals)

@@ -114,6 +114,7 @@ COSTLY: list[JsonValue] = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("value", COSTLY)
 def test_no_answer_takes_long_or_much_memory_to_show(value: JsonValue) -> None:
     problems = [(f"/{n}", "wrong") for n in range(20)]

@@ -15,13 +15,14 @@ from answerbus.client.records.unreadable import Extent, Unreadable
 from answerbus.envelope import Undecodable
 from answerbus.private.ledger import Watched
 from services.settings.settings import KafkaSettings
-from services.worker.adapters.kafka.arrivals import arrival
+from services.worker.adapters.kafka import arrivals
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.intake import Inbox
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.subscription import RequestBroker, subscribe
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.request.admit import Unfit, admit
+from services.worker.core.request.admit import Arrival, Unfit, admit
+from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import NOW, TOPIC, body
 from tests.unit.worker.lane.virtual import run
@@ -43,6 +44,10 @@ def record(place: TopicPartition, offset: int, value: bytes | None = b"{}") -> A
         serialized_value_size=0,
         headers=(("x", None),),
     )
+
+
+def arrival(found: Any) -> Arrival:
+    return arrivals.arrival(found, KnownSchemas())
 
 
 @dataclass
