@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
+from answerbus.client.turns import in_turns
 from answerbus.dead_letter import DeadlinePassed
 from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.plan import Plan
@@ -97,7 +98,7 @@ class LaneCallSlot:
         step, run, planner = call.checked, self.lane_request.run, self.lane.context.planner
         if not isinstance(step, AcceptedStep) or run is None:
             return
-        for child in wanted_children(self.lane_request.request, run, step):
+        async for child in in_turns(wanted_children(self.lane_request.request, run, step)):
             await planner.look_ahead(child)
 
     async def _may_call(self, permit: Permit) -> bool:

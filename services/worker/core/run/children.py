@@ -7,6 +7,7 @@ from itertools import count
 from math import ceil
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from answerbus.agent import AgentRef, Parent
 from answerbus.budget import Usage
@@ -143,7 +144,7 @@ def child_record(
             "parent": _parent(above, call.asked.call_id, call.asked.cap),
         }
     )
-    body = request.model_dump(mode="json")
+    body = from_json(request.model_dump_json())  # a fifth of the time that `model_dump` takes
     return RunChildRecord(
         workflow_id=request.workflow_id,
         request=request,
