@@ -171,6 +171,12 @@ TEXTS: Sequence[Recipe] = (
     ["times", "hunter2", 35_000, "\n"],
     ["times", "é", 120_000, ""],
 )
+PROMPTS: Sequence[Recipe] = (
+    ["nested", "[", ["times", "0", 16_000, ","], "]", 180],
+    ["times", '{"a":[{},{}]}', 900, "\n"],
+    ["all", "{", ["times", '"§":1.5e-300', 8_000, ","], "}"],
+    *TEXTS,
+)
 MASKED: Sequence[Recipe] = (
     ["times", "68756e7465723268756e7465723200", 500, ""],
     ["times", "%2568%2575", 1_500, ""],

@@ -196,8 +196,13 @@ def _prompted(data: bytes) -> Work | None:
 
 
 def _context(data: bytes) -> dict[str, Any]:
-    texts = [{"name": f"f{n}", "value": text} for n, text in enumerate(_parts(data)[:1000])]
-    return {"instructions": "Answer.", "messages": [], "facts": texts}
+    """Each line a fact: the value that it is as JSON, else a text."""
+    facts = list[JsonValue]()
+    for number, part in enumerate(_parts(data)[:1000]):
+        read = json_text.parse(part.encode(), REQUEST_VALUES_MAX)
+        value = read.value if isinstance(read, json_text.Parsed) else part
+        facts.append({"name": f"f{number}", "value": value})
+    return {"instructions": "Answer.", "messages": [], "facts": facts}
 
 
 def _canonical(data: bytes) -> Work | None:
@@ -272,7 +277,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             Target("compile", _compile, seeds.SCHEMAS, seeds.SCHEMA, IN_PLACE_CHARS_MAX),
             Target("arrive", _arrives, seeds.SCHEMAS, seeds.SCHEMA, 64 * 1024),
             Target("fence", _fenced, seeds.TEXTS, seeds.TEXT, REQUEST_BYTES_MAX),
-            Target("prompt", _prompted, seeds.TEXTS, seeds.TEXT, REQUEST_BYTES_MAX),
+            Target("prompt", _prompted, seeds.PROMPTS, seeds.TEXT, REQUEST_BYTES_MAX),
             Target(
                 "mask",
                 _read_by(lambda data: MASK(data.decode(errors="replace"))),
