@@ -21,7 +21,7 @@ CLASSES: Mapping[str, str] = {
     "answered": "replied, valid",
     "unusable": "replied, invalid",
     "throttled": "throttled",
-    "away": "no reply",
+    "away": "no reply or 5xx",
     "lost": "lost with its worker",
 }
 _UNUSABLE = frozenset({"malformed", "invalid", "truncated"})
