@@ -320,7 +320,7 @@ async def test_metrics_count_what_the_topics_hold(bus: Bus) -> None:
     assert value("attempts_total", outcome="dead_letter", failure="malformed", **counted) == 1
     assert value("tokens_total", direction="input", **default) == 34
     assert value("tokens_total", direction="output", **default) == 10
-    assert value("spent_micro_usd_total", **default) == 40
+    assert value("spent_micro_usd_total", **plan, **default) == 40
     assert value("call_duration_seconds_count", reply="answered", **default) == 4
     assert value("calls_in_flight", **default) == 0
     assert value("request_duration_seconds_count", kind="result") == 2
