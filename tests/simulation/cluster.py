@@ -188,13 +188,16 @@ class Cluster:
             self.timeline.tell(f"its {api.name} goes astray: {kind.name}", who=_name(self, id_))
         if kind in {Kind.HOLD, Kind.AGAIN}:
             self._held[id_].append(act)
-        if kind not in {Kind.HOLD, Kind.DROP}:
-            answer = act()
-            if kind is Kind.TWICE:
-                self._arrive(act)
-            if kind not in {Kind.LOSE_ANSWER, Kind.AGAIN}:
-                return answer
-        raise Unanswered
+        if kind in {Kind.HOLD, Kind.DROP}:
+            raise Unanswered
+        if kind in {Kind.LOSE_ANSWER, Kind.AGAIN}:
+            with suppress(KafkaError, _Silence, _LateError):  # none of it is heard
+                act()
+            raise Unanswered
+        answer = act()
+        if kind is Kind.TWICE:
+            self._arrive(act)
+        return answer
 
     def _arrive(self, act: Callable[[], object]) -> None:
         """Once more, or late: nobody hears the answer."""

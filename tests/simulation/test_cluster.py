@@ -16,7 +16,7 @@ from aiokafka.errors import (
 )
 
 from tests.simulation.boundary import Boundary
-from tests.simulation.cluster import Cluster
+from tests.simulation.cluster import Cluster, Fault
 from tests.simulation.log import Log
 from tests.simulation.process import Process, ProcessLoop, run_and_clean_up
 from tests.simulation.producer import SimProducer, SimTransactionalProducer
@@ -97,6 +97,20 @@ def test_a_held_end_ends_the_next_transaction_of_its_epoch_half_way() -> None:
 
         assert isinstance(refused.exception(), InvalidTxnState)
         assert values(cluster)[:2] == [b"before", b"half"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_no_answer_of_an_end_is_heard_where_its_connection_broke(fault: Fault) -> None:
+    async def main() -> None:
+        cluster = a_cluster()
+        producer = await a_producer(cluster)
+        await (await producer.send(RESULTS, b"before"))
+        treat_first(cluster, Api.END_TXN, Kind.AGAIN)
+        cluster.end_faults.append(fault)
+        await producer.commit_transaction()
+        assert producer.unanswered
 
     run(main())
 

@@ -194,6 +194,7 @@ async def test_logging_out_ends_the_session() -> None:
 async def test_browsers_get_strict_headers(path: str) -> None:
     async with site(LOST) as here:
         response = await here.get(path, await here.log_in(OPERATOR))
+        await response.read()  # some are long, and would keep their connection
 
         policy = response.headers["Content-Security-Policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self' 'sha256-")
