@@ -41,7 +41,7 @@ class Boundary:
         self._partitions, self._held_max = partitions, held_max
         self._holds: dict[tuple[Process, int], _Hold] = {}
         self._ended: set[str] = set()  # request ids
-        self._listed: set[str] = set()  # those that have been retries
+        self._listed: set[str] = set()  # those that have been retries, or suspects of a crash
         self._taken: list[tuple[int, int, datetime]] = []  # process, partition, when
 
     def assigned(self, process: Process, partition: int) -> None:
@@ -106,7 +106,7 @@ class Boundary:
         self._ended.add(request_id)
 
     def listed(self, request_id: str) -> None:
-        """The request waits for another attempt; for those a worker has a limit of its own."""
+        """The request waits for another attempt, or apart; for those there are other limits."""
         self._listed.add(request_id)
 
     def _load(self, hold: _Hold) -> int:

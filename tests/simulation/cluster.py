@@ -1,6 +1,7 @@
 """The broker: logs, fenced transactions, the group's offsets, and a network that loses things."""
 
 import asyncio
+import json
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
@@ -35,6 +36,7 @@ LATE_S_MAX = 20.0  # how long the end of a transaction itself may be on its way
 SLOW_S_MIN, SLOW_S_MAX = 3.0, 11.0  # how late the answer to the end of one can be
 TERMINAL_TOPICS = (".results.v1", ".refusals.v1", ".dead-letters.v1")
 LISTING_TOPICS = (".retries.v1", ".runs.v1")
+ATTEMPTS_TOPIC = ".attempts.v1"
 HELD_ARRIVES = 0.5  # the chance of a request that was held, whenever its producer writes again
 BROKERS = 3  # which lead partitions in turn: a transaction is sent in several requests
 GIVEN_UP_IS_SENT = 0.5  # the chance of a request that was given up while nobody could be reached
@@ -417,6 +419,10 @@ class Cluster:
                 self.boundary.ended(name)
             elif entry.topic.endswith(LISTING_TOPICS):
                 self.boundary.listed((entry.key or b"").decode())
+            elif entry.topic.endswith(ATTEMPTS_TOPIC):
+                attempt = json.loads(entry.value or b"")
+                if attempt["outcome"] == "unknown":  # a suspect, which is tried apart
+                    self.boundary.listed(f"{attempt['request_id']}@{attempt['workflow_id']}")
 
     def _grown(self, topic: str) -> None:
         for watcher in self.watchers:
