@@ -43,7 +43,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         # The same inputs each time: new ones are looked for by `make fuzz`.
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "30", "--seed", "1"),
-        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "60", "--seed", "1"),
+        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "40", "--seed", "1"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),

@@ -137,9 +137,15 @@ def limits_of(kind: str) -> tuple[int, int]:
     return EVENT_VALUES_MAX, RECORD_BYTES_MAX
 
 
+# Kinds that others than workers write; all of them, thoroughly, in the long tests.
+CASES = [
+    *((kind, False) for kind, (_, budget) in READ.items() if budget is ANYBODY),
+    *(pytest.param(kind, True, marks=pytest.mark.long) for kind in READ),
+]
+
+
 @pytest.mark.wide
-@pytest.mark.parametrize("kind", READ)
-@pytest.mark.parametrize("is_thorough", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kind", "is_thorough"), CASES)
 def test_what_is_just_read_stays_within_its_budget(kind: str, *, is_thorough: bool) -> None:
     read, budget = READ[kind]
     for name, text in amplified(kind, *limits_of(kind), is_thorough=is_thorough):

@@ -103,6 +103,7 @@ def wait_below(folder: Path, topic: Topic, bytes_max: int) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_what_passes_through_leaves_no_more_than_what_is_remembered(
     data: tuple[str, Path],
 ) -> None:

@@ -34,6 +34,7 @@ async def openings(bus: Bus) -> int:
     )
 
 
+@pytest.mark.long
 async def test_one_group_works_and_both_say_what_is_wrong(bus: Bus) -> None:
     config = bus.config([{"reply": ANSWERED}])
     first = bus.start_worker(config)

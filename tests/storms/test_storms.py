@@ -39,6 +39,7 @@ async def test_requests_that_go_astray_break_no_transaction(
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 async def test_without_new_epochs_they_break_some(cluster: ProxiedCluster, tmp_path: Path) -> None:
     never = mock.PropertyMock(return_value=False)
     with mock.patch.object(TransactionalProducer, "unanswered", never):
