@@ -139,7 +139,7 @@ cluster: install  ## Three brokers: each dies under load, two for a minute; then
 	@$(RUN) -m pytest -q tests/integration/test_cluster.py
 	@$(RUN) -m tests.compose.run cluster
 
-alerts: install  ## Each alert made to fire by a fault, and resolved, in a real Prometheus (7 minutes)
+alerts: install  ## Each alert made to fire by a fault, its runbook followed, and resolved, in a real Prometheus (8 minutes)
 	@$(RUN) -m tests.alerts.run
 
 autoscaling: install  ## 1 to 4 to 1 workers under a wave of load, as the chart's autoscaler does it (2 minutes)

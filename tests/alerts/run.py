@@ -1,4 +1,4 @@
-"""Each alert made to fire by a fault, and resolved, in a real Prometheus: `make alerts`.
+"""Each alert made to fire by a fault, its runbook followed, and resolved: `make alerts`.
 
 Times in the rules are a sixtieth, so that a run takes minutes; see tests/alerts/rules.py.
 """
@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,20 @@ from rich.console import Console
 from infra.kafka import start_broker
 from tests.alerts.prometheus import Prometheus, prometheus
 from tests.alerts.rules import names, quick_rules
+from tests.alerts.runbooks import CALL_TIMEOUT_S, RUNBOOKS, Holds
 from tests.alerts.stage import PARTITIONS, Stage
 from tests.infra.compose import ROOT
 from tests.integration.bus import ANSWERED
 
 FIRE_LIMIT_S = 300.0
 RESOLVE_LIMIT_S = 240.0
+FOLLOW_LIMIT_S = 60.0  # for one sentence of a runbook
 MANY = PARTITIONS * 1_500
-TOOL = {"args_schema": {"type": "object"}, "delivery": "at_most_once", "timeout_s": 1.0}
+TOOL = {
+    "args_schema": {"type": "object"},
+    "delivery": "at_most_once",
+    "timeout_s": float(CALL_TIMEOUT_S),
+}
 CARD = {
     "kind": "toolset",
     "toolset": "shop",
@@ -124,6 +130,7 @@ async def frozen_broker(stage: Stage) -> AsyncIterator[None]:
     await stage.publish(200)
     with stage.silent_broker():
         yield
+    await stage.opened()  # by itself, as the runbook says
     stage.start_well()
 
 
@@ -167,8 +174,7 @@ async def _feed_runs(stage: Stage, run: dict[str, Any]) -> None:
 async def no_topic(stage: Stage) -> AsyncIterator[None]:
     """The requests topic is gone."""
     await stage.delete_topic()
-    yield
-    await stage.create_topic()
+    yield  # the runbook makes it again
 
 
 @asynccontextmanager
@@ -223,17 +229,42 @@ async def seconds_until(
 async def tried(
     server: Prometheus, stage: Stage, say: Callable[[str], None], only: Collection[str]
 ) -> None:
-    """Each alert is quiet, fires by its fault, and is resolved. Raises Unseen."""
+    """Each alert is quiet, fires by its fault, and is resolved; runbooks hold. Raises Unseen."""
+    wrong = list[str]()
     for fault, *short in FAULTS:
         if only and fault.__name__ not in only:
             continue
         alerts = [f"Answerbus{name}" for name in short]
         await seconds_until(server, alerts, "inactive", RESOLVE_LIMIT_S)
+        runbooks = [RUNBOOKS[name] for name in short]
         async with fault(stage):
             fired = await seconds_until(server, alerts, "firing", FIRE_LIMIT_S)
+            for runbook in runbooks:
+                wrong += await follow(stage, runbook.page, {**runbook.seen, **runbook.done})
         resolved = await seconds_until(server, alerts, "inactive", RESOLVE_LIMIT_S)
-        for name in alerts:
-            say(f"{name:28} fired after {fired[name]:5.1f} s, resolved after {resolved[name]:5.1f}")
+        for name, runbook in zip(alerts, runbooks, strict=True):
+            wrong += await follow(stage, runbook.page, runbook.over)
+            count = len(runbook.seen) + len(runbook.done) + len(runbook.over)
+            say(
+                f"{name:28} fired after {fired[name]:5.1f} s, resolved after "
+                f"{resolved[name]:5.1f}; {runbook.page}.md: {count} sentences tried"
+            )
+    if wrong:
+        raise Unseen("\n".join(wrong))
+
+
+async def follow(stage: Stage, page: str, sentences: Mapping[str, Holds]) -> list[str]:
+    """What a runbook says, one sentence after the other; gives those that are not so."""
+    wrong = list[str]()
+    for sentence, holds in sentences.items():
+        until_s = time.monotonic() + FOLLOW_LIMIT_S
+        while not await holds(stage):
+            if time.monotonic() > until_s:
+                what = f"not so within {FOLLOW_LIMIT_S:.0f} s: {page}.md: {sentence}"
+                wrong.append(f"{what}; {stage.page('/ready')}")
+                break  # the others are tried all the same
+            await asyncio.sleep(0.2)
+    return wrong
 
 
 def asked(server: Prometheus) -> tuple[int, int]:
@@ -250,7 +281,7 @@ def asked(server: Prometheus) -> tuple[int, int]:
 async def main(say: Callable[[str], None], only: Collection[str] = ()) -> None:
     """All of it, or some faults by name. Raises Unseen, SetupError."""
     covered = {f"Answerbus{name}" for _, *short in FAULTS for name in short}
-    assert covered == set(names()), covered ^ set(names())
+    assert covered == set(names()) == {f"Answerbus{name}" for name in RUNBOOKS}
     with tempfile.TemporaryDirectory(prefix="alerts-") as place:
         folder = Path(place)
         with start_broker(folder / "kafka") as broker:

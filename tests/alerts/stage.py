@@ -20,6 +20,7 @@ from infra.kafka import Broker
 from infra.ports import LOOPBACK, free_ports
 from tests.integration import fake_time
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
+from tests.integration.command_line import Ended, answerbus
 
 PARTITIONS = 8
 CLOCK_SHIFT = "+90s"
@@ -36,6 +37,7 @@ class Stage:
         (self._port,) = free_ports(1)
         self._worker: Worker | None = None
         self._published = 0
+        self.runs: list[str] = []  # the workflows of runs, in their order
 
     @property
     def address(self) -> str:
@@ -72,7 +74,7 @@ class Stage:
         """Wait until the worker has all lanes, and they are open."""
 
         def is_open() -> bool:
-            return self._events_text().count('state="open"} 1') == PARTITIONS
+            return self.page("/metrics").count('state="open"} 1') == PARTITIONS
 
         await until(is_open, "all lanes are open", OPEN_LIMIT_S)
 
@@ -82,19 +84,49 @@ class Stage:
 
         def is_idle() -> bool:
             counts = re.findall(
-                r"^answerbus_lane_(?:lag|requests){.*} (.*)$", self._events_text(), re.M
+                r"^answerbus_lane_(?:lag|requests){.*} (.*)$", self.page("/metrics"), re.M
             )
             return bool(counts) and not any(map(float, counts))
 
         await until(is_idle, "nothing is left to do", IDLE_LIMIT_S)
 
-    def _events_text(self) -> str:
-        """What stands at `/metrics`; nothing while the worker has too much to do."""
-        assert self._worker is not None
+    def page(self, path: str) -> str:
+        """A page of the worker's health port; nothing while it has too much to do, or is away."""
         try:
-            return self._worker.get("/metrics").decode()
+            return self._worker.get(path).decode() if self._worker else ""
         except OSError:
             return ""
+
+    def has_logged(self, text: str) -> bool:
+        """Whether the log of any worker has it."""
+        return any(text in worker.log_file.read_text() for worker in self.bus.workers)
+
+    async def command(self, *words: str) -> Ended:
+        """A command of a runbook, with the settings file of the worker."""
+        config = str(self.bus.folder / "answerbus.toml")
+        return await answerbus(
+            self.bus.bootstrap,
+            self.bus.prefix,
+            *words,
+            "--config",
+            config,
+            partitions=f"{PARTITIONS}",
+        )
+
+    async def reply_well_to(self, profile: str) -> bool:
+        """Mend a profile in the settings file, with the worker at work."""
+        script = self.bus.folder / "mended.json"
+        if not script.exists():
+            script.write_text(json.dumps({"rules": [{"reply": ANSWERED}]}))
+        file = self.bus.folder / "answerbus.toml"
+        found = file.read_text()
+        before, table, after = found.partition(f"[profiles.{profile}]\n")
+        own, bracket, rest = after.partition("[")
+        own = own.replace("script.json", script.name)
+        mended = f"{before}{table}{own}{bracket}{rest}"
+        if mended != found:
+            file.write_text(mended)
+        return script.name in own
 
     def stop(self) -> None:
         """End the worker, without waiting for its calls."""
@@ -107,6 +139,8 @@ class Stage:
         numbers = range(self._published, self._published + count)
         self._published += count
         await self.bus.publish(request(f"r-{n}", f"w-{n}", **more) for n in numbers)
+        if "agent" in more:
+            self.runs += [f"w-{n}" for n in numbers]
 
     async def stand_still(self, seconds: float) -> None:
         """The worker's process gets no time."""
@@ -154,10 +188,6 @@ class Stage:
             await admin.delete_topics([self.bus.topic(REQUESTS)])
         finally:
             await admin.close()
-
-    async def create_topic(self) -> None:
-        """Give it back, empty."""
-        await create_topics(self.bus, topics=[REQUESTS])
 
     @contextmanager
     def wrong_settings(self) -> Iterator[None]:

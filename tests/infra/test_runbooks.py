@@ -9,6 +9,8 @@ import typer
 
 from answerbus.dead_letter import Cause
 from services.cli import application
+from tests.alerts.rules import names
+from tests.alerts.runbooks import RUNBOOKS
 
 RUNBOOK = Path(__file__).parents[2] / "docs" / "runbooks" / "dead-letters.md"
 PARTS = ("What happened.", "How to see it.", "What to change.", "Replay.", "Dismiss")
@@ -59,3 +61,20 @@ def test_every_command_of_a_runbook_is_there_with_its_options(runbook: Path) -> 
             assert command is not None, words
         options = {"--help", *(name for option in command.params for name in option.opts)}
         assert {word for word in named if word.startswith("--")} <= options, words
+
+
+@pytest.mark.parametrize("alert", names())
+def test_each_runbook_is_followed_and_says_what_is_tried(alert: str) -> None:
+    """`make alerts` tries these sentences against the fault of the alert."""
+    followed = RUNBOOKS[alert.removeprefix("Answerbus")]
+    text = (RUNBOOK.parent / f"{followed.page}.md").read_text(encoding="utf-8")
+    _, how_to_see, what_to_do, over = text.split("\n## ", 4)[1:]
+
+    assert f"Alert: `{alert}`" in text
+    assert followed.seen
+    for part, sentences in (
+        (how_to_see, followed.seen),
+        (what_to_do, followed.done),
+        (over, followed.over),
+    ):
+        assert [one for one in sentences if one not in part] == []
