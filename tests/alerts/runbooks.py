@@ -264,7 +264,7 @@ RUNBOOKS: Mapping[str, Followed] = {
                 "answerbus_clock_ahead_seconds", lambda value: value > 30
             ),
             "`answerbus doctor` on that machine, line `clock`": command(
-                "doctor", shows=r"clock.*ahead", code=None
+                "doctor", shows="broker.s clock is .* behind ours", code=None
             ),
         },
         {},
