@@ -263,9 +263,6 @@ RUNBOOKS: Mapping[str, Followed] = {
             "`answerbus_clock_ahead_seconds` by worker": metric(
                 "answerbus_clock_ahead_seconds", lambda value: value > 30
             ),
-            "`answerbus doctor` on that machine, line `clock`": command(
-                "doctor", shows="broker.s clock is .* behind ours", code=None
-            ),
         },
         {},
         {
