@@ -126,7 +126,7 @@ class AgentDefinition(Wire):
 
     @property
     def composition(self) -> Composition | None:
-        """What decides the steps of its runs; None where its model does."""
+        """The composition that decides its steps; None where its model does."""
         return next((value for _, value in self if isinstance(value, Composition)), None)
 
     def without_composition(self) -> "AgentDefinition":
