@@ -296,7 +296,7 @@ EVERY_TOPIC = (
     ACCEPTED_TOOLS,
 )
 
-# A `skipped` stands in each of the private topics, and counts as the ledger's.
+# Each private topic may hold `skipped` records; the kind is listed with the ledger.
 TOPIC_OF_KIND: Mapping[str, Topic] = {
     **{kind: topic for topic in EVERY_TOPIC for kind in topic.events},
     "skipped": LEDGER,

@@ -1,4 +1,4 @@
-"""What is asked: the fields of forms and addresses, read in one place; a malformed one is a 400."""
+"""The fields of forms and addresses, read in one place; a malformed one is a 400."""
 
 import asyncio
 from urllib.parse import parse_qsl

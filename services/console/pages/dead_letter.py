@@ -78,7 +78,7 @@ async def letter(request: web.Request) -> web.Response:
 
 
 def _shown(stored: Stored | None, attempt: str | None, registry: Registry) -> Mapping[str, Any]:
-    """What its record says, if that is still kept. Raises HTTPBadRequest."""
+    """The content of its record, if that is still kept. Raises HTTPBadRequest."""
     event = decode(stored.value) if stored else None
     body = event if isinstance(event, DeadLetter) else None
     return {

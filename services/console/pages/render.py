@@ -91,7 +91,7 @@ def _template(request: web.Request, name: str) -> Template:
 
 
 def _common(request: web.Request) -> Mapping[str, Any]:
-    """What all pages show."""
+    """The values that all pages show."""
     context, session = request.app[CONTEXT], request.get(SESSION)
     now_s = context.now()
     return {

@@ -73,7 +73,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowQuery:
-    """What the address says, by whom it was asked, and when."""
+    """The parameters of the address, who asked, and when."""
 
     workflow_id: str
     request_id: str | None
@@ -106,7 +106,7 @@ async def workflow(request: web.Request) -> web.Response:
 
 
 async def _values(context: ConsoleContext, asked: WorkflowQuery) -> Mapping[str, Any]:
-    """What the page shows, of records picked by the index."""
+    """The values that the page shows, from records picked by the index."""
     index, workflow_id = context.feed.state.workflows, asked.workflow_id
     own = index.find(workflow_id)
     newest, of_trees = _newest(own), _of_trees(own)

@@ -19,7 +19,7 @@ EXTENSIONS_MAX = 10  # a loop that is blocked again and again must not make a ti
 class FairTimeout:
     """Like `asyncio.timeout`, but for the grace after a standstill. Raises TimeoutError.
 
-    A class, since each call of a provider enters two: a generator takes a third more time.
+    A class, since each call of a provider enters one: a generator takes a third more time.
     """
 
     def __init__(self, delay_s: float) -> None:
