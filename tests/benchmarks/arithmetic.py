@@ -49,6 +49,17 @@ def in_flight_over_time(calls: Sequence[Span], step_s: float) -> list[tuple[floa
     return [((n + 0.5) * step_s, total / step_s) for n, total in enumerate(sums)]
 
 
+def first_at_least(calls: Iterable[Span], many: int, since: float) -> float:
+    """The first moment from `since` on at which so many are in flight; not a number if never."""
+    changes = [change for call in calls for change in ((call.begin, 1), (call.end, -1))]
+    in_flight = 0
+    for at, change in sorted(changes):
+        in_flight += change
+        if in_flight >= many and at >= since:
+            return at
+    return math.nan
+
+
 def surplus(ids: Iterable[str]) -> int:
     """How many of them are repetitions of one that came before."""
     listed = list(ids)

@@ -5,6 +5,7 @@ import pytest
 
 from tests.benchmarks.arithmetic import (
     Span,
+    first_at_least,
     in_flight_over_time,
     in_flight_share,
     percentile,
@@ -29,6 +30,14 @@ def test_only_what_is_in_the_window_counts_as_in_flight() -> None:
     calls = [Span(0.0, 30.0), Span(5.0, 15.0), Span(15.0, 20.0), Span(0.0, 10.0), Span(20.0, 21.0)]
 
     assert in_flight_share(calls, window, limit=2) == (10 + 5 + 5) / 20
+
+
+def test_so_many_are_in_flight_again_when_the_last_of_them_begins() -> None:
+    calls = [Span(0.0, 4.0), Span(1.0, 2.0), Span(3.0, 9.0), Span(5.0, 9.0)]
+
+    assert first_at_least(calls, 2, since=0.0) == 1.0
+    assert first_at_least(calls, 2, since=1.5) == 3.0
+    assert math.isnan(first_at_least(calls, 3, since=0.0))
 
 
 def test_calls_over_time_add_up_to_the_time_they_took() -> None:

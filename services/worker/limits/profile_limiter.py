@@ -158,7 +158,8 @@ class ProfileLimiter:
     def report(self, reply: Reply, duration_s: float, reservation: Reservation) -> None:
         """Learn from a reply to the holder of a place."""
         now = asyncio.get_running_loop().time()
-        self.breaker.report(reply, now, is_probe=reservation.is_probe)
+        was_open = self.breaker.is_open
+        self.breaker.report(reply, now, duration_s, is_probe=reservation.is_probe)
         self.server.learn(reply, now)
         self._listen(reply, now)
         match reply:
@@ -166,12 +167,16 @@ class ProfileLimiter:
                 self._concurrency.served(duration_s)
                 self.watchdog.served(duration_s)
                 self.check_fault = None
-            case Throttled():
+            case Throttled() if not was_open and self._needs_fewer(now):
                 self._concurrency.throttled(now)
             case _:
                 pass
         self._put_back(reply, reservation.tokens, now)
         self.slots.set_limit(self._concurrency.limit)
+
+    def _needs_fewer(self, now: float) -> bool:
+        """Whether a pause is not enough for a provider that refuses: it needs none, or another."""
+        return not self.breaker.is_open or self.breaker.was_open_lately(now)
 
     def _listen(self, reply: Reply, now: float) -> None:
         match reply:

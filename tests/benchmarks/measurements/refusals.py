@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from answerbus.topics import ATTEMPTS
+from tests.benchmarks.arithmetic import first_at_least
 from tests.benchmarks.conservation import account
 from tests.benchmarks.downstream import Downstream, watching
 from tests.benchmarks.figures import Bar, Figure
+from tests.benchmarks.journal import spans
 from tests.benchmarks.latency import Latency
 from tests.benchmarks.rig import Field, Rig
 from tests.benchmarks.size import Size
@@ -18,6 +20,7 @@ from tests.benchmarks.upstream import bodies
 
 NAME = "refusals"
 IN_FLIGHT = 100
+BACK = 90  # of them
 THROTTLED_S = 10
 RETRY_AFTER_S = 10
 PER_S = 40.0  # requests that come while the provider is away
@@ -28,33 +31,38 @@ END_LIMIT_S = 180.0
 
 def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     """Both, with a worker that is full and then with one that is half full."""
-    yield from _throttled(rig, size)
+    for who, workers in (("product", 1), ("product, 2 processes", 2)):
+        yield from _throttled(rig, size, who, workers)
     yield from _away(rig, size)
 
 
-def _throttled(rig: Rig, size: Size) -> Iterator[Figure]:
+def _throttled(rig: Rig, size: Size, who: str, workers: int) -> Iterator[Figure]:
     count = size.kill_requests * 2
-    rig.say(f"429 for {THROTTLED_S} s, {IN_FLIGHT} slots")
+    rig.say(f"429 for {THROTTLED_S} s, {IN_FLIGHT} slots, {who}")
     field = rig.field()
     rig.begin(Latency("log-normal"))
     field.upstream.publish_all(bodies(field.bus.prefix, count, count))
     with watching(field.bus) as seen:
-        field.product(IN_FLIGHT)
+        field.product(IN_FLIGHT, workers=workers, forked=True)
         _steady(rig)
         began = time.time()
         rig.stub.tell(do="throttle", for_s=THROTTLED_S, retry_after_s=RETRY_AFTER_S)
         _finish(rig, seen, count)
     field.end()
     attempts = _failed(field, began, began + THROTTLED_S)
-    refused = sum(call.status == 429 for call in rig.calls())
+    calls, ended = rig.calls(), began + THROTTLED_S
+    refused = sum(call.status == 429 for call in calls)
+    back_s = first_at_least(spans(calls), BACK, ended) - ended
     parameters = {"slots": IN_FLIGHT, "retry_after_s": RETRY_AFTER_S, "requests": count}
     yield from _figures(
         rig,
         "429 with Retry-After",
+        who,
         count,
         seen,
         parameters,
         ("calls refused", refused, Bar("<=", IN_FLIGHT)),
+        (f"s until {BACK} are in flight again", back_s, Bar("<=", 1)),
         ("counted attempts for it", sum(a["counted"] for a in attempts), Bar("=", 0)),
     )
 
@@ -81,6 +89,7 @@ def _away(rig: Rig, size: Size) -> Iterator[Figure]:
     yield from _figures(
         rig,
         "away",
+        "product",
         before + during,
         seen,
         parameters,
@@ -116,6 +125,7 @@ def _failed(field: Field, began: float, ended: float) -> list[dict[str, Any]]:
 def _figures(
     rig: Rig,
     case: str,
+    who: str,
     count: int,
     seen: Downstream,
     parameters: Mapping[str, float],
@@ -129,4 +139,4 @@ def _figures(
         ("dead letters", found.dead_letters, Bar("=", 0)),
         ("repeated calls", found.repeated, None),
     ):
-        yield Figure(NAME, case, "product", name, value, "", bar, parameters)
+        yield Figure(NAME, case, who, name, value, "", bar, parameters)

@@ -22,8 +22,10 @@ PAUSE_MAX_S = 15.0  # a probe costs little, and everybody waits for it
 PROVIDER_PAUSE_MAX_S = 600.0  # a provider that names a longer pause is probed all the same
 SETUP_FAULT_PAUSE_S = 15.0  # a broken set-up is probed this often
 SHORT_PAUSE_S = 1.0  # who asks for less paces us, and is not away
-RAMP_S = 0.5  # refusals are quick: a probe that lasts as long was let in
+RAMP_FACTOR = 1.5  # times what a refusal takes: a probe that lasts longer was let in
+RAMP_S_MIN, RAMP_S_MAX = 0.1, 0.5
 RAMP_STEPS_MAX = 10  # then a thousand probes are out, which is as good as on
+LATELY_S = 60.0
 
 
 @dataclass(slots=True)
@@ -39,7 +41,9 @@ class Breaker:
     _failures: int = 0
     _pause_until: float = 0.0
     _was_throttled: bool = False
+    _ramp_s: float = RAMP_S_MAX
     _open_since: float = 0.0
+    _closed_at: float = float("-inf")
     _last_failure: Reply | None = None
     _failed_at: float = 0.0
 
@@ -74,16 +78,20 @@ class Breaker:
         """How many may be out at once, once the pause is over, while it is off."""
         if not self._was_throttled:
             return 1
-        steps = int(max(now - self._pause_until, 0.0) / RAMP_S)
+        steps = int(max(now - self._pause_until, 0.0) / self._ramp_s)
         return 1 << min(steps, RAMP_STEPS_MAX)
 
     def more_probes_in_s(self, now: float) -> float:
         """Until `probes` grows by itself."""
         if not self._was_throttled:
             return float("inf")
-        return RAMP_S - max(now - self._pause_until, 0.0) % RAMP_S
+        return self._ramp_s - max(now - self._pause_until, 0.0) % self._ramp_s
 
-    def report(self, reply: Reply, now: float, *, is_probe: bool) -> None:
+    def was_open_lately(self, now: float) -> bool:
+        """Whether it has closed only lately: refused again, a provider needs more than a pause."""
+        return now - self._closed_at < LATELY_S
+
+    def report(self, reply: Reply, now: float, duration_s: float, *, is_probe: bool) -> None:
         """Learn from a reply.
 
         While it is off, what a call that began before comes to proves nothing: only a probe that is
@@ -94,23 +102,27 @@ class Breaker:
         match reply:
             case Answered() | Refused() | Truncated():
                 if proves:
-                    self._failures, self.is_open, self.setup_fault = 0, False, None
-            case Throttled(retry_after_s=pause_s) if pause_s is not None:
-                self._count_throttling(min(pause_s, PROVIDER_PAUSE_MAX_S), now)
-            case Throttled():
-                self._fail(now, limit=1, throttled=True)
+                    self._close(now)
+                    self.setup_fault = None
+            case Throttled(retry_after_s=pause_s):
+                self._ramp_s = min(max(RAMP_FACTOR * duration_s, RAMP_S_MIN), RAMP_S_MAX)
+                self._count_throttling(pause_s, now)
             case Rejected(scope="profile"):
                 self.setup_fault = f"rejected: status {reply.status}, code {reply.code}"
                 self._open(SETUP_FAULT_PAUSE_S, now, throttled=False)
             case Rejected():
                 if proves:
-                    self._failures, self.is_open = 0, False
+                    self._close(now)
             case Unavailable(ran=False):
                 self._fail(now, limit=1)
             case Unavailable() | TimedOut():
                 self._fail(now, limit=FAILURES_BEFORE_OPEN)
 
-    def _count_throttling(self, pause_s: float, now: float) -> None:
+    def _count_throttling(self, named_s: float | None, now: float) -> None:
+        if named_s is None:
+            self._fail(now, limit=1, throttled=True)
+            return
+        pause_s = min(named_s, PROVIDER_PAUSE_MAX_S)
         if pause_s >= SHORT_PAUSE_S or self.is_open:
             self._open(pause_s, now, throttled=True)
         else:
@@ -123,6 +135,11 @@ class Breaker:
         if self._failures >= limit or self.is_open:
             growth = PAUSE_FACTOR ** min(self._failures - 1, 16)
             self._open(min(PAUSE_FIRST_S * growth, PAUSE_MAX_S), now, throttled=throttled)
+
+    def _close(self, now: float) -> None:
+        if self.is_open:
+            self._closed_at = now
+        self._failures, self.is_open = 0, False
 
     def _open(self, pause_s: float, now: float, *, throttled: bool) -> None:
         self._was_throttled = throttled
