@@ -20,10 +20,10 @@ from answerbus.topics import PREFIX_DEFAULT
 from infra.demo import closing
 from infra.demo.board import Row, fold
 from infra.demo.cases import cases
+from infra.demo.closing import ANSWERS_LIMIT_S, broken_promises, late_text
 from infra.demo.recorder import Recorder
 from infra.demo.screen import Screen, screen_for
 from infra.demo.traffic import Traffic
-from infra.demo.verdict import ANSWERS_LIMIT_S, broken_promises, late_text
 from infra.local_model.report import TerminalReport
 from infra.server_process import last_lines
 from infra.setup_error import SetupError

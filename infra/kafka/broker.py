@@ -2,6 +2,8 @@
 
 import base64
 import json
+import socket
+import struct
 import subprocess
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +14,6 @@ from typing import Self
 
 from infra.cache import file_lock
 from infra.kafka.java import KAFKA_VERSION, java_command
-from infra.kafka.probe import answers
 from infra.ports import LOOPBACK, PortTakenError, free_ports, is_free
 from infra.server_process import ServerProcess, last_lines
 from infra.setup_error import SetupError
@@ -198,3 +199,23 @@ def server_properties(
     }
     text = "".join(f"{key}={value}\n" for key, value in properties.items())
     return text.encode("latin-1", "backslashreplace")  # as Java reads such a file
+
+
+_LIMIT_S = 5.0
+# Metadata v1 (api 3) without topics: size, api, version, correlation id, no client id, 0 topics.
+_METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 1, -1, 0)
+_HEAD = struct.Struct(">iii")  # of the answer: size, correlation id, number of running brokers
+
+
+def answers(port: int) -> bool:
+    """Whether a broker on this machine answers and counts itself among the running ones."""
+    try:
+        with (
+            socket.create_connection((LOOPBACK, port), _LIMIT_S) as connection,
+            connection.makefile("rb") as reply,
+        ):
+            connection.sendall(_METADATA_REQUEST)
+            head = reply.read(_HEAD.size)
+    except OSError:
+        return False
+    return len(head) == _HEAD.size and _HEAD.unpack(head)[2] > 0

@@ -2,6 +2,6 @@
 
 from infra.local_model.fetch import fetch
 from infra.local_model.models import MODELS
-from infra.local_model.running import LocalModel, start_model
+from infra.local_model.serving import LocalModel, start_model
 
 __all__ = ["MODELS", "LocalModel", "fetch", "start_model"]

@@ -1,12 +1,16 @@
 """The objects that all pages share, made once in main.py."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from jinja2 import Environment
 
 from answerbus.registry import Registry
+from services.console.access.sessions import Holder
 from services.console.guard import Guard
 from services.console.oidc.issuer import Issuer
 from services.console.static_files import StaticFiles
@@ -14,13 +18,27 @@ from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
-from services.console.tasks.long_pages import LongPages
 from services.console.tasks.polling import Poller
 from services.console.tasks.prompt_searching import PromptSearcher
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
 from services.settings.settings import Settings
+
+
+class LongPages:
+    """Who asks for many at once waits for each of these, and others for one of them at most."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._turns_of: WeakValueDictionary[Holder, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn_of(self, holder: Holder) -> AsyncIterator[None]:
+        """Within this, nothing else is made that waits for a turn."""
+        own = self._turns_of.setdefault(holder, asyncio.Lock())
+        async with own, self._turn:
+            yield
 
 
 @dataclass(frozen=True)

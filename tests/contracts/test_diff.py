@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from answerbus import limits
-from answerbus.answers.unified_diff.parse import UnifiedDiff, named_paths
+from answerbus.answers.unified_diff import UnifiedDiff, named_paths
 from answerbus.values import SANDBOXED_PATH, Rule
 from tests.cpu_time import cpu_time
 

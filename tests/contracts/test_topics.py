@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerbus import limits
-from answerbus.client.topic_names import topic_named
+from answerbus.client.bus import topic_named
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import key, request_of, workflow_of
 from answerbus.schema_export import event_models

@@ -18,8 +18,7 @@ from answerbus.step import Step
 from answerbus.topics import TOPIC_OF_KIND
 from infra.demo.board import Row, fold, outcome_text, retry_text, seconds
 from infra.demo.cases import Case, cases
-from infra.demo.closing import summary
-from infra.demo.verdict import broken_promises, late_text
+from infra.demo.closing import broken_promises, late_text, summary
 from services.operators.records.decoded import DecodedRecord
 from tests.unit.operators.runs.events import event as example
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.kafka import jars
-from infra.kafka.jars import difference, expected
-from infra.kafka.java import KAFKA_VERSION
+from infra.kafka import java
+from infra.kafka.java import KAFKA_VERSION, difference, expected
 
 
 @pytest.fixture
@@ -52,4 +51,4 @@ def test_the_table_is_that_of_the_version_that_is_run() -> None:
     assert f"kafka_2.13-{KAFKA_VERSION}.jar" in known
     assert f"kafka-clients-{KAFKA_VERSION}.jar" in known
     assert all(len(digest) == 64 for digest in known.values())
-    assert jars.TABLE.read_text().isascii()
+    assert java.TABLE.read_text().isascii()

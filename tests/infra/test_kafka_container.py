@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from testcontainers.core.config import testcontainers_config
 
-from infra.kafka import probe
+from infra.kafka.broker import answers
 from tests.integration import container
 from tests.integration.container import docker_answers, kafka_container, settings
 
@@ -119,4 +119,4 @@ def test_without_an_engine_there_is_no_container(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
 
     assert not docker_answers()
-    assert not probe.answers(port)
+    assert not answers(port)

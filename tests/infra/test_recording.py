@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Group
 from rich.text import Text
 
-from infra.recording.frames import GAP_S_MAX, LAST_S, recorded, svg
+from infra.demo.recorder import GAP_S_MAX, LAST_S, recorded, svg
 
 DEMO = Path(__file__).parents[2] / "docs/demo.svg"
 KIB_MAX = 200

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from infra.kafka.probe import answers
+from infra.kafka.broker import answers
 from infra.ports import LOOPBACK, free_ports
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from answerbus.answers.unified_diff.parse import UnifiedDiff, named_paths
+from answerbus.answers.unified_diff import UnifiedDiff, named_paths
 from answerbus.contract import Closed, Contract, Declined
 from answerbus.values import Argument, Detail, Rationale, Rule, SandboxedRelativePath
 

@@ -1,6 +1,7 @@
 """One Kafka as a client sees it: addresses, names, options, and its errors in words."""
 
 import getpass
+import re
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,12 +24,20 @@ from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, d
 from answerbus.client.errors import BusRefused, BusUnavailable, LanesDisagree
 from answerbus.client.layout import written_lanes
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.topic_names import topic_named
 from answerbus.control import UNPROVED
 from answerbus.masking import Mask
 from answerbus.partition import Layout
 from answerbus.private.lane_records import Agreement, agreed
-from answerbus.topics import LEDGER, TOPICS, Topic, card_owner
+from answerbus.topics import (
+    EVERY_TOPIC,
+    LEDGER,
+    PREFIX_DEFAULT,
+    TOPICS,
+    Topic,
+    card_owner,
+    tool_calls,
+    toolset_cards,
+)
 
 START_TIMEOUT_S = 20.0
 _FETCH_WAIT_MS = 50
@@ -236,3 +245,14 @@ async def _described(admin: AIOKafkaAdminClient) -> Sequence[Mapping[str, Any]]:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+def topic_named(full_name: str, prefix: str = PREFIX_DEFAULT) -> Topic | None:
+    """The topic of this name on the broker; None for topics that are not ours."""
+    found = next((topic for topic in EVERY_TOPIC if topic.full_name(prefix) == full_name), None)
+    own = re.fullmatch(
+        rf"{re.escape(prefix)}\.(tools|toolsets)\.([a-z0-9][a-z0-9_\-]*)\.v1", full_name
+    )
+    if own is None:
+        return found
+    return tool_calls(own[2]) if own[1] == "tools" else toolset_cards(own[2])

@@ -18,9 +18,8 @@ from answerbus.topics import REQUESTS, RETRIES, TOPICS, Topic
 from services.command_line import bus_of
 from services.commands.doctor import broker
 from services.commands.doctor.broker import tried
-from services.commands.doctor.findings.accounts import accounts_finding
 from services.commands.doctor.findings.facts import Finding
-from services.commands.doctor.findings.judge import findings, rights_findings
+from services.commands.doctor.findings.judge import accounts_finding, findings, rights_findings
 from services.commands.doctor.findings.prompt_caches import PromptCaches
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.planning.plan import needed

@@ -12,7 +12,7 @@ from aiokafka import ConsumerRecord
 from pydantic import JsonValue, ValidationError
 
 from answerbus import json_text
-from answerbus.answers.unified_diff.parse import named_paths
+from answerbus.answers.unified_diff import named_paths
 from answerbus.envelope import decode
 from answerbus.limits import (
     ANSWER_BYTES_MAX,

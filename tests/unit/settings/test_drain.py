@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.settings.settings import load
-from services.worker.processes.shares import share
+from services.worker.processes.supervisor import share
 
 PROFILE = '[profiles.{}]\nprovider = "scripted"\nscript = "s.json"\ntimeout_s = {}\n'
 

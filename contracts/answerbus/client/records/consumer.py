@@ -1,6 +1,7 @@
 """aiokafka's consumer, made robust: no record can stop it."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +15,33 @@ from aiokafka.protocol.offset import OffsetRequest
 from answerbus.client.records.batch import Record
 from answerbus.client.records.partition import PartitionRecords
 from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX, PollTimeBudget
-from answerbus.client.records.unreadable_log import UnreadableLog
+from answerbus.client.records.unreadable import Unreadable
+
+NOTICE_EVERY_S = 60.0  # for each partition
+
+_log = logging.getLogger(__name__)
+
+
+class UnreadableLog:
+    """Counts what was passed by; `counts` has the total of each topic."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self._due: dict[tuple[str, int], float] = {}
+        self._suppressed: dict[tuple[str, int], int] = {}
+
+    def report(self, found: Unreadable) -> None:
+        """Count it, and say so if the partition has not been spoken of for a while."""
+        self.counts[found.topic] = self.counts.get(found.topic, 0) + 1
+        place, now = (found.topic, found.partition), time.monotonic()
+        if now < self._due.get(place, now):
+            self._suppressed[place] = self._suppressed.get(place, 0) + 1
+            return
+        self._due[place] = now + NOTICE_EVERY_S
+        suppressed = self._suppressed.pop(place, 0)
+        more = f", and {suppressed:,} before it" if suppressed else ""
+        _log.warning("a record cannot be read%s: %s", more, found)
+
 
 RECORDS_PER_POLL_MAX: Final = 500  # where the caller does not say
 _WAIT_MS: Final = 60_000  # for one record, and then again

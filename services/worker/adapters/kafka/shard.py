@@ -3,12 +3,13 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from aiokafka import TopicPartition
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
 from answerbus.broker_time import moment
@@ -20,7 +21,6 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.client.turns import in_turns
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
-from services.worker.adapters.kafka.record_batches import send_batches
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.ports.clock import MeasuredClock
@@ -246,3 +246,47 @@ async def _stopped(client: RecordConsumer | TransactionalProducer, name: str) ->
         await bounded(client.stop(), STOP_TIMEOUT_S)
     except Exception as error:
         _log.warning("%s did not stop: %s", name, describe_error_for_log(error))
+
+
+Acknowledged = asyncio.Future[RecordMetadata]
+
+
+async def send_batches(
+    producer: TransactionalProducer,
+    records: Iterable[OutRecord],
+    name_of: Callable[[Topic], str],
+    timestamp_ms: int,
+) -> list[Acknowledged]:
+    """Acknowledgements, one for each batch; records of one partition keep their order.
+
+    The records name their partitions. Raises KafkaError.
+    """
+    sent: list[Acknowledged] = []
+    open_batches: dict[tuple[str, int | None], BatchBuilder] = {}
+    for record in records:
+        place = name_of(record.topic), record.partition
+        batch = open_batches.get(place)
+        if batch is not None and not _append(batch, record, timestamp_ms):
+            sent.append(await _send(producer, place, batch))
+            batch = None
+        if batch is None:
+            open_batches[place] = batch = producer.create_batch()
+            _append(batch, record, timestamp_ms)  # an empty batch takes a record of any size
+    for place, batch in open_batches.items():
+        sent.append(await _send(producer, place, batch))
+    return sent
+
+
+def _append(batch: BatchBuilder, record: OutRecord, timestamp_ms: int) -> bool:
+    found = batch.append(
+        timestamp=timestamp_ms, key=record.key, value=record.value, headers=record.headers
+    )
+    return found is not None
+
+
+async def _send(
+    producer: TransactionalProducer, place: tuple[str, int | None], batch: BatchBuilder
+) -> Acknowledged:
+    topic, partition = place
+    sent: Acknowledged = await producer.send_batch(batch, topic, partition=partition)
+    return sent

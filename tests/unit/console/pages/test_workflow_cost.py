@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from services.console.context import LongPages
 from services.console.pages import workflow
-from services.console.tasks.long_pages import LongPages
 from services.operators.adapters.picker import newest_within
 from services.operators.records.stored import Stored
 from tests.cpu_time import cpu_time

@@ -7,7 +7,7 @@ import pytest
 from services.settings.profiles import OpenAIProfile, ScriptedProfile
 from services.settings.settings import KafkaSettings, Settings, SetUpError
 from services.settings.worker import WorkerSettings
-from services.worker.processes.shares import share
+from services.worker.processes.supervisor import share
 
 SETTINGS = Settings(
     kafka=KafkaSettings(group_instance_id="host-a"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.commands.doctor.findings.accounts import accounts_finding
+from services.commands.doctor.findings.judge import accounts_finding
 
 DAY_S = 86_400
 

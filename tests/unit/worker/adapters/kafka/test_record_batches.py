@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.topics import LEDGER, RESULTS, Topic
-from services.worker.adapters.kafka.record_batches import send_batches
+from services.worker.adapters.kafka.shard import send_batches
 from services.worker.ports.kafka import OutRecord
 
 BATCH_BYTES = 1_000

@@ -1,1 +1,0 @@
-"""Unified diffs as text, read strictly."""
