@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from answerbus import limits
 from answerbus.failure import Problems
+from answerbus.tool_call import CallId
 from answerbus.wire import Count, Digest, Reason, Wire, at_most_bytes
 
 Code = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
@@ -16,10 +17,14 @@ def _is_none(value: object) -> bool:
 
 
 class CallOk(Wire):
-    """The tool gave a value."""
+    """The tool gave a value.
+
+    `same_as` is an equal call of the step before, whose result it is: this one was not made.
+    """
 
     kind: Literal["ok"] = "ok"
     value: JsonValue
+    same_as: Annotated[CallId | None, Field(exclude_if=_is_none)] = None
 
 
 class CallError(Wire):

@@ -21,8 +21,17 @@ def stricter(one: ApprovalRule, other: ApprovalRule) -> ApprovalRule:
     return max(one, other, key=_BY_STRICTNESS.index)
 
 
+def _is_false(value: object) -> bool:
+    """Then cards and their digests are as they were before there was such a member."""
+    return value is False
+
+
 class ToolCard(Wire):
-    """One tool: what it is for, which arguments it takes, and how it may be called."""
+    """One tool: what it is for, which arguments it takes, and how it may be called.
+
+    `repeatable`: an equal call in the next step is made again. Else the result of the one that
+    succeeded is its result, too.
+    """
 
     name: ToolName
     description: Annotated[str, at_most_bytes(limits.TOOL_DESCRIPTION_BYTES_MAX)] = ""
@@ -30,6 +39,7 @@ class ToolCard(Wire):
     delivery: Delivery = "at_least_once"
     approval: ApprovalRule = "never"
     timeout_s: TimeoutS = limits.TOOL_TIMEOUT_S_DEFAULT
+    repeatable: Annotated[bool, Field(exclude_if=_is_false)] = False
     digest: Digest | None = None
 
     def computed_digest(self) -> str:

@@ -42,7 +42,8 @@ TOOL_CALLS = Metric(
     "answerbus_tool_calls_total",
     "counter",
     ("tool", "end"),
-    "Tool calls that have ended, by how; a tool that the agent does not have is `unknown`.",
+    "Tool calls that have ended, by how; `repeated` were answered from the result of an equal one."
+    " A tool that the agent does not have is `unknown`.",
 )
 TOOL_CALL_DURATION = Metric(
     "answerbus_tool_call_duration_seconds",

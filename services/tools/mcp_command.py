@@ -21,6 +21,21 @@ Url = Annotated[
     typer.Option("--url", metavar="URL", help="The address of a server that runs."),
 ]
 
+BearerEnv = Annotated[
+    str | None,
+    typer.Option(
+        "--bearer-env", metavar="NAME", help="The variable that holds the token for --url."
+    ),
+]
+Repeatable = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--repeatable",
+        metavar="TOOL",
+        help="A tool that an equal call in the next step calls again; may be repeated.",
+    ),
+]
+
 
 def mcp(
     name: Annotated[
@@ -45,18 +60,14 @@ def mcp(
         float,
         typer.Option("--tool-timeout-s", min=0.001, help="How many seconds a tool may be silent."),
     ] = TOOL_TIMEOUT_S_DEFAULT,
+    repeatable: Repeatable = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
             "--env", metavar="NAME", help="A variable that the server is given; repeatable."
         ),
     ] = None,
-    bearer_env: Annotated[
-        str | None,
-        typer.Option(
-            "--bearer-env", metavar="NAME", help="The variable that holds the token for --url."
-        ),
-    ] = None,
+    bearer_env: BearerEnv = None,
     concurrency: Concurrency = CONCURRENCY_DEFAULT,
     drain_s: DrainS = DRAIN_S_DEFAULT,
     config: Config = None,
@@ -79,5 +90,6 @@ def mcp(
         approval,
         timeout_s,
         pin,
+        tuple(repeatable or ()),
     )
     serve_mcp_server(from_environment(config).kafka, options, concurrency, drain_s)

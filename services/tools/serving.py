@@ -69,6 +69,7 @@ class McpOptions:
     approval: ApprovalRule
     timeout_s: float
     pin: str | None
+    repeatable: tuple[str, ...] = ()
 
 
 def serve_mcp_server(
@@ -94,7 +95,13 @@ def serve_mcp_server(
     async def serving() -> None:
         work = ChildProcess()
         served = McpToolset(
-            options.name, place, work, options.approval, options.timeout_s, options.pin
+            options.name,
+            place,
+            work,
+            options.approval,
+            options.timeout_s,
+            options.pin,
+            options.repeatable,
         )
         await check_rights(settings, served.name)
         try:

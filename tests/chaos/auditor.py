@@ -19,6 +19,7 @@ from tests.chaos.audit import (
     calls,
     chunks,
     conservation,
+    equal_calls,
     order,
     run_figures,
     spends,
@@ -42,6 +43,7 @@ CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
     chunks.check,
     steps.check,
     tool_calls.check,
+    equal_calls.check,
     trees.check,
 )
 

@@ -22,6 +22,7 @@ def clean() -> RunHistoryBuilder:
     builder.spend("r", 2)
     builder.call("r", 2, "never")
     builder.settle("r", 2, "unknown", failure="unknown", worker="two")
+    builder.args = {"order_id": "4712"}
     builder.step("r", 3, GET)
     builder.deliver("r", "3.0")
     builder.close_call("r", "3.0", outcome={"kind": "timed_out", "after_s": 8.0, "ran": "unknown"})

@@ -10,7 +10,7 @@ from answerbus.registry import Registry
 from answerbus.topics import RUNS, toolset_of
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run import transitions
+from services.worker.core.run import repeats, transitions
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.transitions import Change
 from services.worker.dialects.schema_cache import SchemaCache
@@ -70,6 +70,10 @@ def _delivered_again() -> AbstractContextManager[object]:
     return mock.patch.object(transitions, "_overdue", mutated)
 
 
+def _answers_nothing() -> AbstractContextManager[object]:
+    return mock.patch.object(repeats, "_answers_equal_ones", return_value=False)
+
+
 def _cancels_are_not_kept() -> AbstractContextManager[object]:
     """Those of people; what its run ends is ended."""
     return mock.patch.object(LaneState, "cancel_if_asked")
@@ -118,6 +122,7 @@ RUN_MUTATIONS = (
         lambda: _without(lambda record: record.topic is RUNS and record.value is None),
     ),
     Mutation("a tool that runs at most once is called again", _delivered_again),
+    Mutation("a call that succeeded in the step before is made again", _answers_nothing),
     Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept),
     Mutation("a rejected answer is shown again with its thoughts", _thoughts_are_remembered),
     Mutation("a run goes on before all its calls have ended", _wakes_early),

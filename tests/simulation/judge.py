@@ -14,6 +14,7 @@ from tests.chaos.audit import (
     calls,
     chunks,
     conservation,
+    equal_calls,
     order,
     spends,
     terminals,
@@ -44,6 +45,7 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     order.check,
     chunks.check,
     trees.check,
+    equal_calls.check,
 )
 _BY_NAME = {topic.name: topic for topic in TOPICS}
 AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS))

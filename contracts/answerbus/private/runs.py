@@ -169,7 +169,8 @@ class RunChildRecord(Wire):
 class AskedCall(Wire):
     """A tool call as a step asks for it; `outcome` where it ended with the step itself.
 
-    `cap` is the part of the budget that its child has, where children have parts.
+    `cap` is the part of the budget that its child has, where children have parts. `same_as` is the
+    equal call of the step before whose result it has.
     """
 
     call_id: CallId
@@ -179,6 +180,7 @@ class AskedCall(Wire):
     needs_approval: bool = False
     outcome: CallOutcome | None = None
     cap: Annotated[Count | None, Field(exclude_if=_is_none)] = None
+    same_as: Annotated[CallId | None, Field(exclude_if=_is_none)] = None
 
 
 class RunStepRecord(Wire):

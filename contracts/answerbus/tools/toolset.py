@@ -51,6 +51,7 @@ class Toolset:
         delivery: Delivery = "at_least_once",
         approval: ApprovalRule = "never",
         timeout_s: float = TOOL_TIMEOUT_S_DEFAULT,
+        repeatable: bool = False,
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
@@ -59,6 +60,9 @@ class Toolset:
         `at_least_once`: it may run again after a crash, with the same `call.id`, and its effects
         must be idempotent. `at_most_once`: it never runs twice, and after a crash it is not known
         whether it ran.
+
+        `repeatable`: its result changes, or it is meant to run more than once. Else an equal call
+        in the next step is answered from the result of the one that succeeded.
         """
         if function is None:
             return lambda decorated: self._with(decorated, options)

@@ -91,6 +91,8 @@ def _was_asked(outcome: CallOutcome) -> bool:
 def may_have_run(outcome: CallOutcome) -> bool:
     """Whether a tool may have had its effect, as far as the end of its call tells."""
     match outcome:
+        case outcomes.CallOk(same_as=str()):
+            return False
         case outcomes.CallOk() | outcomes.CallError() | outcomes.ResultTooLarge():
             return True
         case outcomes.CallTimedOut(ran=ran):

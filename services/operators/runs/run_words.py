@@ -169,6 +169,8 @@ def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
 ) -> str:
     """How a call ended; what tools and models said of it only with `show_content`."""
     match outcome:
+        case outcomes.CallOk(same_as=str()):
+            return "ok, not called again: the result of the step before"
         case outcomes.CallOk():
             return "ok"
         case outcomes.CallError():

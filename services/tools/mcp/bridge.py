@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,24 +53,34 @@ async def toolset_of(
     *,
     approval: ApprovalRule,
     timeout_s: float,
+    repeatable: Collection[str] = (),
 ) -> Toolset:
     """What the server offers now, as far as it can be offered on the bus; the rest is logged.
 
-    `connected` gives the client of the connection that is open when a tool is called.
+    `connected` gives the client of the connection that is open when a tool is called. `repeatable`
+    names tools that say so on their cards.
     """
     toolset = Toolset(name, written_by="mcp")
     for listed in await _listed(client):
         if len(toolset.tools) == TOOLSET_TOOLS_MAX:
             _log.warning("tools beyond the first %d are left out", TOOLSET_TOOLS_MAX)
             break
-        match await work.run(name, checked, listed, approval=approval, timeout_s=timeout_s):
+        found = await work.run(
+            name,
+            checked,
+            listed,
+            approval=approval,
+            timeout_s=timeout_s,
+            repeatable=listed.name in repeatable,
+        )
+        match found:
             case EndedAtLimit():
                 _log.warning("the tool %.100r is left out: its schema is too costly", listed.name)
             case Unfit(name=unfit, reason=reason):
                 _log.warning("the tool %r is left out: %s", unfit, reason)
-            case CheckedTool() as found if found.card.name in toolset.tools:
-                _log.warning("a second tool %r is left out", found.card.name)
-            case CheckedTool() as found:
+            case CheckedTool(card=card) if card.name in toolset.tools:
+                _log.warning("a second tool %r is left out", card.name)
+            case CheckedTool():
                 toolset.add(tool_of(connected, found, work))
     return toolset
 

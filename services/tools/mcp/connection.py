@@ -37,6 +37,7 @@ class McpToolset:
     approval: ApprovalRule = "never"
     timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
     pin: str | None = None
+    repeatable: tuple[str, ...] = ()
 
     async def read_toolset(self, client: Client, connected: Connected) -> Toolset:
         """The tools that the server offers now."""
@@ -47,6 +48,7 @@ class McpToolset:
             self.costly_work,
             approval=self.approval,
             timeout_s=self.timeout_s,
+            repeatable=self.repeatable,
         )
 
     def refused(self, toolset: Toolset) -> str | None:
@@ -54,6 +56,8 @@ class McpToolset:
         digest = toolset.card().computed_digest()
         if not toolset.tools:
             return f"The MCP server of {self.name} offers no tool that can be served."
+        if unknown := [name for name in self.repeatable if name not in toolset.tools]:
+            return f"The MCP server of {self.name} has no tool {unknown[0]}, named by --repeatable."
         if self.pin in (None, digest):
             return None
         return (

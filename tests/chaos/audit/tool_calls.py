@@ -126,6 +126,8 @@ def _answered(runs: RunRecords, call_id: str, end: Event) -> Iterator[Violation]
     outcome, asked = end.body["outcome"], runs.asked.get(call_id)
     if outcome["kind"] not in ENDED_BY_TOOLS or (asked and asked[0][1]["tool"] in CHILD_TOOLS):
         return
+    if outcome.get("same_as"):
+        return  # see equal_calls.py
     tokens = {event.body["reply"]["token"] for event in runs.delivered.get(call_id, [])}
     answers = [event.body for event in runs.results.get(call_id, [])]
     texts = [answer["outcome"] for answer in answers if answer["token"] in tokens]

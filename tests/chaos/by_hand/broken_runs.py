@@ -6,6 +6,7 @@ from tests.chaos.by_hand.broken import breaks_run
 from tests.chaos.by_hand.run_history_builder import GET, PAY, USED, RunHistoryBuilder
 
 WRONG = {"order_id": "x"}
+OTHER = {"order_id": "4712"}
 
 
 def begun(builder: RunHistoryBuilder, tool: str = GET) -> None:
@@ -41,6 +42,7 @@ def private_record_left_behind(builder: RunHistoryBuilder) -> None:
 def step_repeated(builder: RunHistoryBuilder) -> None:
     begun(builder)
     builder.carry_out("r", "1.0")
+    builder.args = OTHER
     builder.step("r", 2, GET, n=1)
     builder.carry_out("r", "2.0")
     builder.finish("r", 3)
@@ -143,6 +145,26 @@ def result_of_nothing(builder: RunHistoryBuilder) -> None:
     builder.finish("r", 2)
 
 
+@breaks_run("A4", "r.call.2.0", "r.call.1.0 has its result")
+def call_that_succeeded_made_again(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.carry_out("r", "1.0")
+    builder.step("r", 2, GET)
+    builder.carry_out("r", "2.0")
+    builder.finish("r", 3)
+
+
+@breaks_run("A4", "r.call.2.0", "r.call.1.0 is the equal call")
+def call_with_the_result_of_another(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.carry_out("r", "1.0")
+    builder.state = "ended"
+    builder.step("r", 2, GET)
+    outcome = {"kind": "ok", "value": "done", "same_as": "r.call.0.0"}
+    builder.close_call("r", "2.0", outcome=outcome)
+    builder.finish("r", 3)
+
+
 @breaks_run("A5", "r.call.1.0", "ended 0 times")
 def call_without_an_end(builder: RunHistoryBuilder) -> None:
     begun(builder)
@@ -194,6 +216,7 @@ def more_steps_than_the_agent_may_take(builder: RunHistoryBuilder) -> None:
     builder.steps_max = 1
     begun(builder)
     builder.carry_out("r", "1.0")
+    builder.args = OTHER
     builder.step("r", 2, GET)
     builder.carry_out("r", "2.0")
     builder.finish("r", 3)
@@ -232,6 +255,7 @@ def thought_in_a_prompt(builder: RunHistoryBuilder) -> None:
 def step_cut_from_its_chain(builder: RunHistoryBuilder) -> None:
     begun(builder)
     builder.carry_out("r", "1.0")
+    builder.args = OTHER
     builder.step("r", 2, GET, previous=None)
     builder.carry_out("r", "2.0")
     builder.finish("r", 3)

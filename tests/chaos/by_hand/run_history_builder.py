@@ -34,6 +34,7 @@ class RunHistoryBuilder(HistoryBuilder):
     did: "Counter[str]" = field(default_factory=Counter)  # steps and calls, by request
     tokens: dict[str, str] = field(default_factory=dict)
     args: Json = field(default_factory=lambda: dict(ARGS))
+    state: str = ""  # of calls once their step is taken; as their tools have it by default
     steps_max: int = 12
     allowed: Json = field(default_factory=dict)  # what its agent may beside its tools
 
@@ -60,7 +61,7 @@ class RunHistoryBuilder(HistoryBuilder):
                 "tool": tool,
                 "args": self.args,
                 "args_digest": digest(self.args),
-                "state": "awaits_approval" if tool == PAY else "called",
+                "state": self.state or ("awaits_approval" if tool == PAY else "called"),
             }
             for place, tool in enumerate(tools)
         ]

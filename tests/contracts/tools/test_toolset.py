@@ -53,7 +53,7 @@ def refund(order_id: str, cents: int = 100, *, call: ToolCall) -> str:
     return f"{order_id} {cents} {call}"
 
 
-@orders.tool
+@orders.tool(repeatable=True)
 def keeps(args: Open) -> str:
     return str(args.model_extra)
 
@@ -72,6 +72,7 @@ def test_the_card_says_what_the_functions_say() -> None:
     assert by_name["refund"].description == "Pay an order back.\n\nAll of it."
     assert (by_name["refund"].delivery, by_name["refund"].approval) == ("at_most_once", "always")
     assert by_name["refund"].timeout_s == 60
+    assert [name for name, tool in by_name.items() if tool.repeatable] == ["keeps"]
     assert by_name["refund"].args_schema["required"] == ["order_id"]
     assert set(by_name["refund"].args_schema["properties"]) == {"order_id", "cents"}  # type: ignore[arg-type]
     for tool in card.tools:

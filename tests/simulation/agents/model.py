@@ -19,6 +19,7 @@ CANARY = "a thought"  # that belongs in Attempts alone
 PART = "part"  # what a child is asked for
 PART_SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 HOSTILE_SCHEMA = {"$ref": "http://example.com/x"}
+AGAIN = ("orders.get", "orders.pay", "orders.state")  # answered once, once at most, each time
 WAITS_S = (0.0, 0.01, 0.2, 1.0, 3.0)
 
 
@@ -26,7 +27,7 @@ WAITS_S = (0.0, 0.01, 0.2, 1.0, 3.0)
 class RunModel(SimProvider):
     """Plain requests are answered as in other histories. `asked` are prompts of runs, as told.
 
-    Of runs, `endless-…` calls tools in each step, `again-…` the same ones, the rest as it comes.
+    Of runs, `endless-…` calls tools in each step, `again-…` the same one, the rest as it comes.
     Those that may delegate mostly do, and children end sooner. Of `best-…` one proposal is chosen.
     """
 
@@ -70,7 +71,8 @@ def _answer(chance: random.Random, prompt: Prompt) -> dict[str, Any]:
     if not may_call or chance.random() < ends.get(kind, 0.0):
         return actions(thinks(CANARY), _end(prompt))
     if kind == "again":
-        return actions(thinks(CANARY), call("orders.get", order_id="1"))
+        own = random.Random(f"again {prompt.request_id}")
+        return actions(thinks(CANARY), call(own.choice(AGAIN), order_id="1"))
     leads = HOW_TO_DELEGATE in prompt.system
     number = chance.choice((1, 2, 3, 4) if leads else (1, 1, 2, 4))
     calls = [

@@ -30,6 +30,7 @@ TOOLS: Mapping[str, ToolDefinition] = {
         tool("orders.get", description=TOOL_CANARY),
         tool("orders.ship", approval="after_untrusted", timeout_s=10.0),
         tool("orders.pay", delivery="at_most_once", approval="always"),
+        tool("orders.state", repeatable=True),
     )
 }
 BEST_OF = "best-of"

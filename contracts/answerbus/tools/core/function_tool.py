@@ -40,6 +40,7 @@ class ToolOptions:
     delivery: Delivery = "at_least_once"
     approval: ApprovalRule = "never"
     timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
+    repeatable: bool = False
 
 
 def function_tool(function: Function, options: ToolOptions, call_type: type) -> Tool:
@@ -151,6 +152,7 @@ def _card(
             delivery=options.delivery,
             approval=options.approval,
             timeout_s=options.timeout_s,
+            repeatable=options.repeatable,
         )
     except ValidationError as error:
         raise ToolSignatureError(f"The tool {name} cannot be announced: {error}") from error

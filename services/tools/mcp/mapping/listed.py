@@ -47,7 +47,9 @@ class Unfit:
     reason: str
 
 
-def checked(listed: ListedTool, *, approval: ApprovalRule, timeout_s: float) -> CheckedTool | Unfit:
+def checked(
+    listed: ListedTool, *, approval: ApprovalRule, timeout_s: float, repeatable: bool = False
+) -> CheckedTool | Unfit:
     """A stranger wrote all of it: the guard of schemas comes before anything is compiled."""
     try:
         _NAME.validate_python(listed.name)
@@ -66,6 +68,7 @@ def checked(listed: ListedTool, *, approval: ApprovalRule, timeout_s: float) -> 
         delivery=delivery_of(listed),
         approval=approval,
         timeout_s=timeout_s,
+        repeatable=repeatable,
     )
     sealed = card.model_copy(update={"digest": card.computed_digest()})
     return CheckedTool(sealed, compiled)

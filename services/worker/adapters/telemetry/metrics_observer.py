@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.attempt import Attempt
+from answerbus.call_outcome import CallOk
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import AnyOutcome
 from answerbus.limits import REPEATS_COUNTED
@@ -84,7 +85,8 @@ class MetricsObserver:
         self._count_dead_letter(letter, profile)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
-        self.counts.add(metrics.TOOL_CALLS, tool, end.outcome.kind)
+        is_repeat = isinstance(end.outcome, CallOk) and end.outcome.same_as is not None
+        self.counts.add(metrics.TOOL_CALLS, tool, "repeated" if is_repeat else end.outcome.kind)
         if end.took_ms is not None:
             self.counts.observe(metrics.TOOL_CALL_DURATION, tool, value=end.took_ms / 1000)
 

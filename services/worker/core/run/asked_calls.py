@@ -1,7 +1,7 @@
 """The tool calls of a step: which of them may be made, and the first state of each; pure."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from answerbus.call_id import call_id
@@ -18,7 +18,7 @@ from services.worker.core.run.delegation import calls_so_far, depth_of, read_arg
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import may_call_tool
 from services.worker.core.run.proposing import proposal_of
-from services.worker.core.run.repeats import CallKey, closed_calls
+from services.worker.core.run.repeats import EarlierCalls, earlier_calls
 from services.worker.core.run.run import CHILD_TOOLS, DELEGATE, PROPOSE, Run
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 
@@ -30,11 +30,10 @@ def asked_call(
     place: int,
     inputs: RunInputs,
     number: int = 0,
-    closed: Collection[CallKey] = (),
+    earlier: EarlierCalls = EarlierCalls(),  # noqa: B008 - frozen
 ) -> AskedCall:
     """One that may not be made has its outcome at once. `number` children the step asks before it.
 
-    Those that are `closed` have failed too often.
     Of those beyond the limit no more is said than that, not what else is wrong: a record holds
     what is wrong with so many calls, and not with five hundred.
     """
@@ -46,9 +45,11 @@ def asked_call(
         outcome = outcome if isinstance(outcome, NotRun) else too_large
         args = {}
     args_digest = canonical_digest(args)
-    if outcome is None and (wanted.tool, args_digest) in closed:
+    key = wanted.tool, args_digest
+    if outcome is None and key in earlier.closed:
         outcome = NotRun(which="repeats")
-    if outcome is None and wanted.tool == DELEGATE:
+    same_as = earlier.answered.get(key) if outcome is None else None
+    if outcome is None and same_as is None and wanted.tool == DELEGATE:
         outcome = _not_asked(run, args, number, inputs)
     if outcome is None and wanted.tool == PROPOSE:
         outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
@@ -57,8 +58,11 @@ def asked_call(
         tool=wanted.tool,
         args=args,
         args_digest=args_digest,
-        needs_approval=outcome is None and _needs_approval(run, wanted.tool, inputs),
+        needs_approval=outcome is None
+        and same_as is None
+        and _needs_approval(run, wanted.tool, inputs),
         outcome=outcome,
+        same_as=same_as,
     )
 
 
@@ -66,9 +70,9 @@ def asked_calls(
     run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs
 ) -> tuple[AskedCall, ...]:
     """The calls of one step, and what each child of it may use."""
-    calls, closed, children = list[AskedCall](), closed_calls(run), 0
+    calls, earlier, children = list[AskedCall](), earlier_calls(run), 0
     for place, one in enumerate(wanted_calls):
-        calls.append(asked_call(run, one, attempt, place, inputs, children, closed))
+        calls.append(asked_call(run, one, attempt, place, inputs, children, earlier))
         children += _asks_child(calls[-1])
     allowed = run.definition.delegate
     if allowed is None or allowed.split == "pool":
@@ -89,7 +93,7 @@ def wanted_children(request: Request, run: Run, step: AcceptedStep) -> Iterator[
 
 
 def _asks_child(call: AskedCall) -> bool:
-    return call.tool == DELEGATE and call.outcome is None
+    return call.tool == DELEGATE and call.outcome is None and call.same_as is None
 
 
 def _equal_parts(attempts: int, children: int) -> Iterator[int]:
@@ -136,7 +140,7 @@ def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tupl
     """How each call stands once the step is taken."""
     room, states = run.definition.parallel_max, list[CallState]()
     for call in calls:
-        if call.outcome is not None:
+        if call.outcome is not None or call.same_as is not None:
             states.append("ended")
         elif call.needs_approval:
             states.append("awaits_approval")

@@ -60,7 +60,9 @@ def within(run: Run, above: Run, depth: int) -> Run:
 def calls_so_far(run: Run) -> int:
     """How many children the run has asked itself, or will once their turn has come."""
     calls = (call for step in run.steps for call in run.calls_of(step) if call.asks_child)
-    return sum(not isinstance(call.outcome, _NEVER_ASKED) for call in calls)
+    return sum(
+        call.asked.same_as is None and not isinstance(call.outcome, _NEVER_ASKED) for call in calls
+    )
 
 
 def args_schema(allowed: Delegation) -> JsonObject:

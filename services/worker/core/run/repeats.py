@@ -1,7 +1,8 @@
-"""Whether a run makes the same tool calls again and again, or one that has failed before."""
+"""Whether a run makes a tool call again: one that succeeded, or has failed before."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from answerbus.call_outcome import (
@@ -62,6 +63,37 @@ def closed_calls(run: Run) -> frozenset[CallKey]:
     return frozenset(key for key, count in known.items() if count >= CALL_FAILURES_MAX)
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierCalls:
+    """What is known of calls with the same arguments when a step asks for them.
+
+    `closed` have failed too often; `answered` have a result in the step before, by their ids.
+    """
+
+    closed: frozenset[CallKey] = frozenset()
+    answered: Mapping[CallKey, str] = field(default_factory=dict)
+
+
+def earlier_calls(run: Run) -> EarlierCalls:
+    """They are known from the run's steps alone, and so the same after a restart."""
+    before = run.calls_of(run.steps[-1]) if run.steps else ()
+    answered = {
+        key_of(call): call.asked.call_id for call in before if _answers_equal_ones(run, call)
+    }
+    return EarlierCalls(closed_calls(run), answered)
+
+
+def _answers_equal_ones(run: Run, call: ToolCall) -> bool:
+    """Whether it succeeded, and its tool does not say that repeats are meant."""
+    if not isinstance(call.outcome, CallOk):
+        return False
+    if call.asks_child:  # which answers also where it could not do its part
+        value = call.outcome.value
+        return not isinstance(value, dict) or value.get("success") is not False
+    tool = run.tools.get(call.asked.tool)
+    return tool is not None and not tool.card.repeatable
+
+
 def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:
     """How many steps running, up to the last, made the same calls."""
     if not steps:
@@ -107,7 +139,14 @@ def _calls_closed_ones(run: Run) -> bool:
 
 def _ends(run: Run, step: RunStepRecord) -> list[CallOutcome | None]:
     ordered = sorted(run.calls_of(step), key=lambda call: (call.asked.tool, call.asked.args_digest))
-    return [call.outcome for call in ordered]
+    return [_end(call.outcome) for call in ordered]
+
+
+def _end(outcome: CallOutcome | None) -> CallOutcome | None:
+    """Without whose result it is."""
+    if isinstance(outcome, CallOk) and outcome.same_as is not None:
+        return outcome.model_copy(update={"same_as": None})
+    return outcome
 
 
 def _made(step: RunStepRecord) -> list[tuple[str, str]]:

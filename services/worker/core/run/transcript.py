@@ -22,6 +22,7 @@ RESULTS_ARE_IN = (
 )
 TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
 FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
+NOT_CALLED_AGAIN = "not called again: this is the result of the same call in the step before"
 REMARKS_MAX = 64  # of different texts
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that not each step reaches it again
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
@@ -189,6 +190,8 @@ def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
 
     def write() -> Told:
         ended = {"kind": outcome.kind, "value": outcome.value}
+        if outcome.same_as is not None:
+            ended["note"] = NOT_CALLED_AGAIN
         return Told(outcome, result_message(head, json.dumps(ended, ensure_ascii=False)), head)
 
     return _written(run, (head, call.asked.call_id), outcome, write)

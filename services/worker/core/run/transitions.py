@@ -11,6 +11,7 @@ from answerbus.budget import AccountState, Spent, Usage
 from answerbus.call_outcome import (
     ApprovalExpired,
     CallCancelled,
+    CallOk,
     CallOutcome,
     CallTimedOut,
     Denied,
@@ -95,6 +96,9 @@ def take_step(
             ended, link = events.call_ended(change.run, call, call.asked.outcome, inputs)
             change = Change(change.run.with_link(link), (*change.written, ended))
             change = change.then(_linked(change.run, call, link, inputs))
+        elif call.asked.same_as is not None:
+            outcome = _result_of(run, call.asked.same_as)
+            change = change.then(_end(change.run, call, outcome, inputs))
     return change.then(fill_window(change.run, inputs))
 
 
@@ -211,6 +215,14 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
 def _asked_for(run: Run, inputs: RunInputs) -> Change:
     waiting = (call for call in run.open if call.awaits_approval)
     return Change(run, tuple(events.approval_requested(call, inputs) for call in waiting))
+
+
+def _result_of(run: Run, call_id: str) -> CallOk:
+    """The result of a call of the step before, as that of an equal one."""
+    record = run.calls[call_id]
+    if not isinstance(record.outcome, CallOk):
+        raise TypeError("a call that answers others has a result")
+    return record.outcome.model_copy(update={"same_as": call_id})  # a large value is checked once
 
 
 def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:

@@ -271,6 +271,16 @@ async def test_tools_that_change_under_their_name_are_seen() -> None:
         assert "pinned" in (served.refused(again) or "")
 
 
+async def test_a_tool_is_repeatable_if_who_serves_it_says_so() -> None:
+    async with offered() as (_, client, _):
+        for name, repeatable in (("act", True), ("look", False)):
+            served = McpToolset("mcp", ServerPlace(), InPlace(), repeatable=(name,))
+            toolset = await served.read_toolset(client, lambda: client)
+
+            assert toolset.tools["act"].card.repeatable is repeatable
+            assert (served.refused(toolset) is None) is repeatable
+
+
 async def no_list() -> types.ListToolsResult:
     return types.ListToolsResult.model_validate({"tools": "none of your business"})
 

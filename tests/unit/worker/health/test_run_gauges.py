@@ -99,7 +99,8 @@ def test_steps_repeats_ends_of_calls_and_of_runs_are_counted() -> None:
         await until(lambda: done(stage.broker, stage.names))
         await asyncio.sleep(1)
         counted = {(metric, labels): n for metric, labels, n in measures.samples()}
-        assert counted[metrics.TOOL_CALLS, ("orders.get", "ok")] == 3
+        assert counted[metrics.TOOL_CALLS, ("orders.get", "ok")] == 1
+        assert counted[metrics.TOOL_CALLS, ("orders.get", "repeated")] == 2
         assert counted[metrics.RUN_STEPS, ("support",)] == 3
         assert counted[metrics.RUN_REPEATS, ("support",)] == 1
         assert counted[metrics.RUNS_ENDED, ("support", "result", "none")] == 1
