@@ -16,10 +16,11 @@ class Selection:
     """What must hold of a letter, all of it; times are in ms since 1970, `until_ms` is excluded.
 
     Each entry of `where` is a key with the value that is wanted, None for letters without one. A
-    contract may be given without its version. `ids` empty is any, and so is `text`, which stands
-    in an id, a label or a problem's code, in upper or lower case. Ids may be `<id>@<workflow>`;
-    those of several workflows mean all of these. `seen` are offsets by partition,
-    if any: what stands there or later is not meant, nor is another partition.
+    contract may be given without its version, an inline schema as `inline` or by its name alone.
+    `ids` empty is any, and so is `text`, which stands in an id, a label or a problem's code, in
+    upper or lower case. Ids may be `<id>@<workflow>`; those of several workflows mean all of these.
+    `seen` are offsets by partition, if any: what stands there or later is not meant, nor is another
+    partition.
     """
 
     where: tuple[tuple[Key, str | None], ...] = ()
@@ -90,6 +91,7 @@ def _in_labels(text: str, pairs: tuple[tuple[str, str], ...]) -> bool:
 
 
 def _fits(key: Key, found: str | None, wanted: str | None) -> bool:
-    if key.kind == "contract" and found is not None and wanted is not None:
-        return wanted in (found, found.rpartition(".v")[0])
+    if key.kind == "contract" and found and wanted:
+        kind, _, name = found.partition(" ")  # such as `inline search`, which metrics call `inline`
+        return wanted in (found, found.rpartition(".v")[0], kind, name)
     return found == wanted

@@ -158,6 +158,33 @@ def test_a_selection_takes_what_meets_all_of_it_oldest_first(
 
 
 @pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("inline", ["r-1", "r-2"]),  # as metrics have it, and links from their panels
+        ("search", ["r-1"]),
+        ("inline search", ["r-1"]),
+        ("text", ["r-4"]),
+        ("plan_proposal", ["r-3"]),
+        ("plan_proposal.v2", ["r-3"]),
+        ("inline nothing", []),
+        ("", []),
+    ],
+)
+def test_a_contract_is_found_by_its_kind_its_name_and_both(wanted: str, found: list[str]) -> None:
+    inline = {"kind": "inline", "json_schema": {}}
+    letters = folded(
+        letter_body("r-1", request={"answer_schema": {**inline, "name": "search"}}),
+        letter_body("r-2", request={"answer_schema": {**inline, "name": "other"}}),
+        letter_body("r-3", request={"answer_schema": CONTRACT}),
+        letter_body("r-4"),
+    )
+
+    chosen = select(letters, Selection(where=((Key("contract"), wanted),)))
+
+    assert sorted(letter.request_id or "" for letter in chosen) == found
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("W-1", ["r-1", "r-2"]),
