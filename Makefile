@@ -90,7 +90,7 @@ test-floors: install  ## The tests of contracts and client with the oldest libra
 test-e2e: install  ## The tests that ask the real local model
 	@$(RUN) -m infra.checks e2e
 
-schemas: install  ## Write contracts/schemas and contracts/asyncapi.json anew from the types
+schemas: install  ## Write contracts/schemas and contracts/asyncapi.json from the types
 	@$(VENV)/bin/answerbus contracts export contracts/schemas
 	@$(VENV)/bin/answerbus contracts asyncapi contracts/asyncapi.json
 
@@ -98,7 +98,7 @@ chart: install  ## Write what the Helm chart and docker-compose.yml repeat: topi
 	@$(RUN) -m infra.chart_files
 	@$(RUN) -m infra.docker_rights
 
-lock:  ## Write requirements.lock and its parts anew from constraints.txt: the SHA-256 of each file
+lock:  ## Write requirements.lock and its parts from constraints.txt: the SHA-256 of each file
 	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail
 	@$(VENV)/bin/uv pip compile constraints.txt --quiet --no-config --system-certs --universal \
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
@@ -118,7 +118,7 @@ console: $(RUNTIME)  ## Operators' pages of what `make up` has started, until Ct
 demo: $(RUNTIME)  ## Real requests through a real Kafka to a real model, live; nothing stays running
 	@$(RUN) -m infra.demo
 
-recording: $(RUNTIME)  ## Write docs/demo.svg anew: the board of `make demo` as it was over time
+recording: $(RUNTIME)  ## Write docs/demo.svg: the board of `make demo` as it was over time
 	@$(RUN) -m infra.demo docs/demo.svg
 
 chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUESTS=10000 BROKERS=3 HOSTILE=1 RUNS=1

@@ -48,7 +48,7 @@ def _of_subject(subject: str) -> list[str]:
 
 
 def _is_imperative(word: str) -> bool:
-    """Whether the word can be a verb's imperative, as far as its form tells."""
+    """Whether the word can be a verb's imperative, as far as its form shows."""
     if word in _SAME_IN_THE_IMPERATIVE:
         return True
     return word not in _NO_VERB and not word.endswith(("ed", "ing", "s"))

@@ -182,7 +182,6 @@ def _show_flags_without_a_value(command: Any) -> None:
 
 
 def application() -> typer.Typer:
-    """All commands."""
     app = typer.Typer(
         name="answerbus",
         cls=_Commands,

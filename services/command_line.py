@@ -39,7 +39,6 @@ class PlainConsole(Console):
 
 
 def stdout() -> Console:
-    """Where data go."""
     return PlainConsole(highlight=False, soft_wrap=True)
 
 

@@ -29,5 +29,5 @@ def belongs(account_id: str, workflow_id: str) -> bool:
 
 
 def short_digest(text: str) -> str:
-    """Enough of a text's SHA-256 to tell it from others of the same workflow."""
+    """Enough of a text's SHA-256 to be unique within a workflow."""
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARS]

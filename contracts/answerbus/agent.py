@@ -23,7 +23,6 @@ QualifiedTool = Annotated[
 Malformed = Literal["retry", "text"]
 """How an answer that is no JSON is treated: it is asked for again, or it is the final text."""
 
-AllowedTools = Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)]
 Version = Annotated[int, Field(ge=1)]
 
 

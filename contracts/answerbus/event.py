@@ -44,7 +44,7 @@ Event = (
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
 
 
-# Each request is told of by three events, and an arm that does not fit takes a tenth of a
+# Each request has three events, and an arm that does not fit takes a tenth of a
 # microsecond for each class in it: so the events of plain requests stand first.
 
 

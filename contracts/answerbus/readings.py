@@ -20,7 +20,7 @@ ESCAPED_TIMES_MAX = 5
 CODED_TIMES_MAX = 2
 # What a character costs that is unescaped and looked for codes, or decoded, and not only compared.
 _UNESCAPED_WORK, _DECODED_WORK = 4, 4
-# What was no code is decoded to bytes of which few, one after the other, are signs of a text:
+# What was no code is decoded to bytes with few characters of text in a row:
 # these alone are read further, with some that are around them.
 _TEXT = b"\0\t\n\r" + bytes(range(0x20, 0x7F))
 _TEXT_RUN = 8 * b"\1"

@@ -33,7 +33,7 @@ class OfCall(Protocol):
 
 
 class RequestKey(NamedTuple):
-    """The workflow and the request; the type of every key by which requests are told apart."""
+    """The workflow and the request; the type of every key that identifies a request."""
 
     workflow_id: str
     request_id: str
@@ -51,7 +51,7 @@ class RequestKey(NamedTuple):
         return base64.b32encode(hashlib.sha256(content).digest()[:MARK_BYTES]).decode().lower()
 
     def record_key(self, part: str = "") -> str:
-        """The key of a record of a compacted topic; `part` tells apart those of one request."""
+        """The key of a record of a compacted topic; `part` distinguishes those of one request."""
         return f"{self.request_id}{part}{SEPARATOR}{self.workflow_id}"
 
 

@@ -37,7 +37,7 @@ class _OnTheWire(GenerateJsonSchema):
         field: core_schema.ModelField | core_schema.DataclassField | core_schema.TypedDictField,
         total: bool,  # noqa: FBT001 - pydantic's signature
     ) -> bool:
-        """So is the tag of a union, which readers tell its cases by, although it has a default."""
+        """So is the tag of a union, by which readers match its cases, although it has a default."""
         written = self.mode == "serialization" and "serialization_exclude_if" not in field
         return written or _is_tag(field["schema"]) or super().field_is_required(field, total)
 

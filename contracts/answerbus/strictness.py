@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 
 _LENIENT_ALONE = {"enum", "frozenset", "list", "set", "tuple"}
 _WRITTEN_AS_TEXT = {"date", "datetime", "decimal", "time", "timedelta", "url", "uuid"}
-# A nested type says itself how strict it is. What tells JSON and Python apart was done before: the
+# A nested type says itself how strict it is. JSON and Python were distinguished before: the
 # schema of a class is handed out again and again.
 _OWN_RULES = {"dataclass", "definitions", "json-or-python", "model"}
 _NO_SCHEMAS = {"config", "cls", "default", "metadata", "serialization"}

@@ -55,7 +55,7 @@ class ToolResult(Wire):
 
 
 class ToolProgress(Wire):
-    """The call is still worked on: its time-out starts anew. `n` counts the progress of a call."""
+    """The call is still worked on: its time-out starts again. `n` counts the progress of a call."""
 
     kind: Literal["tool_progress"] = "tool_progress"
     call_id: CallId

@@ -224,7 +224,6 @@ def card_owner(topic: Topic) -> str | None:
 TOOLSET_CARDS = toolset_cards("{toolset}")
 SHARED_CARDS = replace(TOOLSET_CARDS, name="toolsets")
 """Where tool servers of earlier versions announce cards; read only where settings say so."""
-TOOL_TOPICS = (TOOL_CALLS, TOOL_RESULTS, TOOLSET_CARDS)
 
 APPROVALS = Topic(
     "approvals",

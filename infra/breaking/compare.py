@@ -37,7 +37,7 @@ def resolved(root: JsonObject, found: Found) -> Found:
 
 
 def alternatives(root: JsonObject, found: Found) -> list[Found]:
-    """The schemas of which a value has one; a schema that is no union is the only one."""
+    """The alternatives of a union; any other schema is its own only one."""
     found = resolved(root, found)
     for keyword in _KEYWORDS:
         branches = found.schema.get(keyword)
@@ -52,7 +52,7 @@ def alternatives(root: JsonObject, found: Found) -> list[Found]:
 
 
 def by_name(root: JsonObject, found: Found) -> dict[str, Found]:
-    """The alternatives by what tells them apart: a tag, a constant, a title, a type."""
+    """The alternatives by what distinguishes them: a tag, a constant, a title, a type."""
     named: dict[str, Found] = {}
     for alternative in alternatives(root, found):
         names = (name for name in _names(root, alternative) if name not in named)

@@ -62,5 +62,5 @@ LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def report_of(step: str) -> Path:
-    """Where pytest tells the counts of a step; only steps that are tests have such a file."""
+    """Where pytest reports the counts of a step; only steps of tests have such a file."""
     return REPORTS / f"{step}.xml"

@@ -27,7 +27,7 @@ def _make(file: Path) -> None:
     fresh = file.with_suffix(".new")
     with tempfile.TemporaryDirectory(prefix="kafka-classes-") as place:
         folder = Path(place)
-        start_broker(folder).stop()  # formats the folder, of which nothing is to be written down
+        start_broker(folder).stop()  # formats the folder, which is not to be recorded
         process = start_broker(
             folder, java=[*java_command(), f"-XX:AOTCacheOutput={fresh}"]
         ).process

@@ -120,13 +120,13 @@ def _start_tools(place: Place, say: Say, undo: ExitStack) -> Kept:
 
 
 def _start_workers(place: Place, say: Say, undo: ExitStack) -> Sequence[Kept]:
-    """Workers that have read other settings are started anew."""
+    """Workers that run with other settings are restarted."""
     workers, settings = [], settings_file.digest(place.config)
     say(f"Starting {place.workers} workers")
     for name in _names(place):
         worker = find(place.folder, name)
         if worker is not None and worker.settings != settings:
-            say(f"Starting {name} anew: the settings have changed")
+            say(f"Restarting {name}: the settings have changed")
             worker.stop(WORKER_STOP_LIMIT_S)
             worker = None
         if worker is None:

@@ -95,7 +95,7 @@ def _command(name: str, decision: Decision, summary: str) -> None:
 
 
 _command("approve", "approved", "Let the call run, once, with the arguments it has now.")
-_command("deny", "denied", "Refuse the call; its run is told, and goes on.")
+_command("deny", "denied", "Refuse the call; its run sees that, and goes on.")
 
 
 def _the_one(call_id: str, found: Sequence[ApprovalRequested]) -> ApprovalRequested:

@@ -68,7 +68,6 @@ async def _verified(
 
 
 def lines(found: Verified, prefix: str) -> list[Text]:
-    """The verdict for people."""
     counts = [f"{found.attempts:,} attempts of {found.accounts:,} accounts"]
     if found.runs:
         counts.append(f"{found.steps:,} steps of {found.runs:,} runs")
@@ -97,7 +96,6 @@ def lines(found: Verified, prefix: str) -> list[Text]:
 
 
 def as_data(found: Verified, prefix: str) -> Mapping[str, object]:
-    """The verdict for programs."""
     return {
         "whole": not found.breaks,
         "attempts": found.attempts,

@@ -130,5 +130,4 @@ def _typed() -> str | None:
 
 
 def new_id() -> str:
-    """For a request."""
     return str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))

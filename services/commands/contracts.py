@@ -119,7 +119,6 @@ def parts_of(contract: Contract[Any]) -> Sequence[str]:
 
 
 def as_data(contract: Contract[Any], source: str) -> Mapping[str, object]:
-    """The same for programs."""
     return {
         "name": contract.name,
         "version": contract.version,

@@ -56,7 +56,7 @@ def show_json(followed: Followed) -> None:
 
 
 class RunView:
-    """The tree of a run on a terminal, drawn anew with each event; elsewhere lines for each."""
+    """The tree of a run on a terminal, drawn again with each event; elsewhere lines for each."""
 
     def __init__(self, console: Console, request: Request) -> None:
         self._console, self._fold = console, RunFold()

@@ -15,7 +15,6 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def operator(by: str | None) -> str:
-    """Who gives the order."""
     if by:
         return by
     try:

@@ -179,7 +179,7 @@ def meaning(stored: Stored) -> str:
         return _of_run(key)
     match kind:
         case "account":
-            return f"what the account {name!a} had spent: its budget may begin anew"
+            return f"what the account {name!a} had spent: its budget may start again"
         case "closed":
             return f"that {name!a} has had its outcome: {_CLOSED}"
         case "closed_ids":
@@ -207,4 +207,4 @@ def _of_run(key: str) -> str:
                 "again, and their tools may be called again"
             )
         case _:
-            return f"how the tool call {key!a} stands: it may be made again, and be approved anew"
+            return f"the state of the tool call {key!a}: it may be made and approved again"

@@ -70,7 +70,6 @@ async def _board(bus: Bus) -> Board:
 
 
 def tables(found: SpendReport) -> Sequence[Table]:
-    """For people."""
     lists = {
         "contract": found.contracts,
         "model": found.models,

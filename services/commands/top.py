@@ -73,7 +73,6 @@ async def _read(feed: Feed, poller: Poller) -> None:
 
 
 def facts_of(feed: Feed, poller: Poller, now_ms: int) -> TopFacts:
-    """As they are now."""
     state, polled = feed.state, poller.results
     inferred = dict.fromkeys(state.board.unhealthy(now_ms), "no recent call was answered")
     reported = {profile.name: profile.text for profile in polled.profiles if profile.problem}

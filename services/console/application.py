@@ -92,7 +92,7 @@ def routes() -> list[web.RouteDef]:
 
 @web.middleware
 async def _hardened(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Only for those who meant us, and with what tells browsers to be strict."""
+    """Only for requests to our hosts, with headers that make browsers strict."""
     context = request.app[CONTEXT]
     if context.guard.origins.is_host(request.headers.get("Host")):
         response = await handler(request)

@@ -42,7 +42,7 @@ from services.settings.settings import Settings, SetUpError, secret
 
 
 async def run(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `say` is told the address to open, and what is to be set.
+    """Serve until SIGTERM or SIGINT; `say` gets the address to open, and what is to be set.
 
     Raises SetUpError and BusUnavailable before anything is served.
     """

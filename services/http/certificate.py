@@ -36,7 +36,7 @@ class ServerCertificate:
             self._seen = state  # before: what is written meanwhile is another state
             try:
                 self._current = self._read()
-                _log.info("read the certificate %s anew", self._certificate)
+                _log.info("read the certificate %s again", self._certificate)
             except UnusableCertificate as error:
                 _log.warning("the certificate stays as it was: %s", error)
         connection.context = self._current

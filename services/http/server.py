@@ -94,5 +94,5 @@ class _Nameless(web.Response):
 
 
 async def without_name(_: Any, response: web.StreamResponse) -> None:
-    """Take off the header that tells software and versions."""
+    """Remove the header that names software and versions."""
     response.headers.popall(hdrs.SERVER, None)

@@ -81,7 +81,7 @@ class _DescribeQuorum(Request[_Question]):  # type: ignore[misc]
 
 
 async def controller_time_ms(client: AIOKafkaClient) -> int | None:
-    """Milliseconds since 1970 by the active controller; None if the cluster does not tell.
+    """Milliseconds since 1970 by the active controller; None if the cluster does not report it.
 
     It does not where the call is not known, or where we may not describe the cluster.
     """

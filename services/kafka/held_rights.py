@@ -121,9 +121,9 @@ class _Metadata(Request[_Question]):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _Authorized:
-    """Operations by topic, and on the cluster; None where Kafka does not tell.
+    """Operations by topic, and on the cluster; None where Kafka does not say.
 
-    It tells nothing of topics that are not there, and of those that we may not describe no more
+    It says nothing of topics that do not exist, and of those that we may not describe no more
     than that.
     """
 
@@ -132,7 +132,7 @@ class _Authorized:
     cluster: frozenset[Operation] | None
 
     def on_topic(self, topic: str, operation: Operation) -> bool | None:
-        """Whether an operation is allowed; None where Kafka does not tell."""
+        """Whether an operation is allowed; None where Kafka does not say."""
         if topic in self.hidden:
             return False if operation in _INCLUDE_DESCRIBE else None
         granted = self.topics.get(topic)

@@ -51,7 +51,7 @@ class ConnectionOptions(Mapping[str, Any]):
         self._fixed, self._password = fixed, password
 
     def __getitem__(self, name: str) -> Any:
-        """An option; the password anew from its file."""
+        """An option; the password is read again from its file."""
         if name == _PASSWORD and self._password is not None:
             return self._password.value
         return self._fixed[name]
@@ -236,6 +236,6 @@ def _of_plugin(name: str) -> Source:
     except Exception as error:
         raise SetUpError(
             f"The entry point {name} of the group {ENTRY_POINTS} cannot be loaded "
-            f"({type(error).__name__}: {error}): install its package anew."
+            f"({type(error).__name__}: {error}): install its package again."
         ) from None
     return loaded

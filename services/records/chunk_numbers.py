@@ -27,7 +27,6 @@ class ChunkNumbers:
             self._found[number] = None, offset
 
     def end(self, key: bytes | None) -> None:
-        """A null value."""
         if (number := _number(key)) is not None:
             self._found.pop(number, None)
 

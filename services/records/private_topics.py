@@ -85,7 +85,7 @@ def _of_ledger(value: bytes) -> LedgerRecord | Fault:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
         return Fault(reason, _is_newer(value))
     if isinstance(event, ClosedIdsRecord) and not _has_usual_times(event):
-        return Fault("closed ids of a time that no clock tells")
+        return Fault("closed ids with an impossible time")
     return event
 
 

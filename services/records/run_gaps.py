@@ -57,7 +57,6 @@ class RunGaps:
         self._unreadable.add(_name(key))
 
     def end(self, key: bytes | None) -> None:
-        """A null value."""
         name = _name(key)
         self._taken_over.pop(name, None)
         self._parts.pop(name, None)

@@ -22,17 +22,17 @@ class SecretFile:
         self.path = path
         self.values: tuple[str, ...] = ()
         self._seen: tuple[int, ...] = ()
-        self.read_anew()
+        self.reload()
         if not self.values:
             raise UnreadableSecret(_read_error(path))
 
     @property
     def value(self) -> str:
         if self._seen != file_state(self.path):
-            self.read_anew()
+            self.reload()
         return self.values[-1]
 
-    def read_anew(self) -> None:
+    def reload(self) -> None:
         """Read it, also where it seems to be the same."""
         self._seen = file_state(self.path)  # before: what is written meanwhile is another state
         found = _content(self.path)

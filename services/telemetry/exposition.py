@@ -23,7 +23,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def exposition(samples: Iterable[Sample], spreads: Mapping[tuple[Metric, Labels], Spread]) -> bytes:
-    """The text of `/metrics`: every declared metric, also those that have nothing to tell yet."""
+    """The text of `/metrics`: every declared metric, also those without a value yet."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Moment(list(samples), spreads))
     return generate_latest(registry)

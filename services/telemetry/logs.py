@@ -43,7 +43,7 @@ class RepeatLimit:
         self._recent: dict[_Key, _Repeated] = {}  # in the order in which the windows began
 
     def admit(self, record: logging.LogRecord, now: float) -> list[logging.LogRecord]:
-        """The records to tell now: what windows that have ended kept back, and maybe this one."""
+        """The records to write now: those that ended windows held back, and maybe this one."""
         if record.levelno < logging.WARNING:
             return [*self.ended(now), record]
         key = self._key(record)

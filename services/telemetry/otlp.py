@@ -115,7 +115,7 @@ def _apart() -> Iterator[None]:
 
 
 class _Named(IdGenerator):
-    """Ids are given, not drawn: the same span has the same id on every worker that tells of it."""
+    """Ids are derived, not drawn: a span has the same id on every worker that reports it."""
 
     trace_id = span_id = ""
 

@@ -167,8 +167,8 @@ async def _serve(
     watched = replace(watched, transactions=transactions, tools=tools)
     health = _health(watched, live, counts, clock)
     rebalance_s = kafka.rebalance_timeout_ms / 1000
-    anew = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
-    renewal = Renewal(read_monitor, anew, bounds.session_s, rebalance_s, bounds.stuck_after_s)
+    on_stall = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
+    renewal = Renewal(read_monitor, on_stall, bounds.session_s, rebalance_s, bounds.stuck_after_s)
 
     async def watch() -> None:
         renewal.start()

@@ -26,12 +26,8 @@ AGAIN_S = 15.0  # what was refused may be right by now: a key that is there, a s
 
 
 class ReadSettings(Protocol):
-    """Where settings come from."""
-
     @property
-    def state(self) -> tuple[int, ...]:
-        """What changes with them."""
-        ...
+    def state(self) -> tuple[int, ...]: ...
 
     def load(self) -> Settings:
         """What they are now. Raises SetUpError."""
@@ -74,7 +70,6 @@ class SettingsMonitor:
         self._wanted = look_now
 
     async def run(self) -> None:
-        """Look for ever."""
         loop = asyncio.get_running_loop()
         while True:
             found, is_wanted = self._file.state, self._wanted.is_set()

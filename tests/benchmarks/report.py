@@ -106,7 +106,7 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main(added: Sequence[str]) -> None:
-    """Add lines, and write everything anew."""
+    """Add lines, and write everything again."""
     kept = DOCS / LINES
     kept.parent.mkdir(exist_ok=True)
     lines = kept.read_text().splitlines() if kept.exists() else []

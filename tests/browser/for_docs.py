@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/console anew: `python -m tests.browser.for_docs`. Look at them."""
+"""Takes the pictures of docs/console again: `python -m tests.browser.for_docs`. Look at them."""
 
 import asyncio
 import math

@@ -41,7 +41,7 @@ def validator(schema: Any) -> Any:
     return jsonschema_rs.Draft7Validator(whole, validate_formats=True)
 
 
-def test_the_committed_document_is_made_anew_byte_for_byte() -> None:
+def test_the_committed_document_is_made_again_byte_for_byte() -> None:
     """If this fails, run `make schemas`, look at the difference and commit it."""
     assert (ROOT / "contracts/asyncapi.json").read_text(encoding="utf-8") == text()
 

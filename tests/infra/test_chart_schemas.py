@@ -124,7 +124,7 @@ def test_the_linter_has_nothing_to_say() -> None:
 
 
 def test_what_the_chart_repeats_is_what_stands_elsewhere() -> None:
-    """`make chart` writes it anew."""
+    """`make chart` writes it again."""
     for path, text in chart_files().items():
         assert (ROOT / path).read_text(encoding="utf-8") == text, path
     assert {path.name for path in (CHART / "files").iterdir()} == {

@@ -11,6 +11,6 @@ ROOT = Path(__file__).parents[2]
 def test_the_page_shows_the_table_as_it_is() -> None:
     text = (ROOT / PAGE).read_text(encoding="utf-8")
 
-    assert text == page(text), "python -m infra.lane_page writes it anew"
+    assert text == page(text), "python -m infra.lane_page writes it again"
     assert all(f"| `{state.name}` |" in text for state in State)
     assert "    OPEN --> SUSPENDED: revoked\n" in text

@@ -11,5 +11,5 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
     text = (ROOT / PAGE).read_text(encoding="utf-8")
     rules = (ROOT / RULES).read_text(encoding="utf-8")
 
-    assert text == page(text, rules), "python -m infra.metrics_page writes them anew"
+    assert text == page(text, rules), "python -m infra.metrics_page writes them again"
     assert text.count("| `answerbus_") == text.count("\n| `answerbus_") > 20

@@ -37,7 +37,7 @@ def locked() -> Iterator[Requirement]:
 
 
 def test_each_pin_has_hashes_and_nothing_else_has() -> None:
-    """`make lock` writes them anew."""
+    """`make lock` writes them again."""
     found = {one.name: one for one in locked()}
 
     assert found.keys() == pins().keys()
@@ -104,7 +104,7 @@ def test_the_environment_is_made_of_files_with_these_hashes() -> None:
 
 @pytest.mark.parametrize("part", run_lock.EXTRAS)
 def test_what_runs_is_a_part_of_the_lock_and_all_that_it_needs(part: Path) -> None:
-    """`make lock` writes it anew."""
+    """`make lock` writes it again."""
     text = (ROOT / part).read_text(encoding="utf-8")
 
     assert text == run_lock.part_of(LOCK, part)

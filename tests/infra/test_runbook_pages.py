@@ -7,7 +7,7 @@ from tests.infra.chart import ROOT
 
 
 def test_the_pages_are_those_of_docs() -> None:
-    """`make chart` writes them anew."""
+    """`make chart` writes them again."""
     pages = runbook_pages()
 
     assert {PAGES / path.name for path in (ROOT / PAGES).iterdir()} == set(pages)

@@ -73,7 +73,7 @@ def test_an_edited_address_stays(tmp_path: Path) -> None:
     assert profile["base_url"] == "http://models:80/v1"
 
 
-def test_an_unchanged_file_is_written_anew(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_written_again(tmp_path: Path) -> None:
     write(Place(tmp_path).config, Place(tmp_path, output_tokens=1).settings(*FIRST))
     write(Place(tmp_path).config, Place(tmp_path, output_tokens=2).settings(*FIRST))
 

@@ -153,7 +153,7 @@ async def delete(bus: Bus, topic: Topic) -> None:
 
 
 @pytest.mark.long
-async def test_a_requests_topic_that_is_deleted_and_made_anew(secured: Secured, bus: Bus) -> None:
+async def test_a_requests_topic_that_is_deleted_and_made_again(secured: Secured, bus: Bus) -> None:
     worker = await at_work(bus)
     await publish(bus, 0)
     await answered(bus, 6)
@@ -170,7 +170,7 @@ async def test_a_requests_topic_that_is_deleted_and_made_anew(secured: Secured, 
     assert red["reasons"]
 
 
-async def test_a_requests_topic_that_is_made_anew_at_once(secured: Secured, bus: Bus) -> None:
+async def test_a_requests_topic_that_is_made_again_at_once(secured: Secured, bus: Bus) -> None:
     """Nobody sees it missing; what is new in it stands before what was read of the old one."""
     worker = await at_work(bus)
     for first in (0, 6, 12):

@@ -180,7 +180,7 @@ def questions() -> Iterator[Question]:
 
 
 def again() -> Iterator[Question]:
-    """The same as often as `questions` may try, but anew each time: nobody says what was wrong."""
+    """The same as often as `questions` may try, but again each time: nobody says what was wrong."""
     for name, schema, *ways in _RULES:
         for number, instructions in enumerate(ways):
             for turn in range(ATTEMPTS):

@@ -53,7 +53,7 @@ def test_a_question_is_valid_from_the_attempt_on_that_was_accepted() -> None:
     assert valid_after(ROWS) == [1, 2, 3]
 
 
-def test_asked_anew_a_question_is_valid_from_the_first_time_on_that_was() -> None:
+def test_asked_again_a_question_is_valid_from_the_first_time_on_that_was() -> None:
     first = [row(made, id=f"again-x-{i}") for i, made in enumerate([WRONG, RIGHT, WRONG])]
     second = [row(made, id=f"again-y-{i}") for i, made in enumerate([RIGHT, WRONG, WRONG])]
 

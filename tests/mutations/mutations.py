@@ -240,7 +240,7 @@ def _ids_not_read() -> AbstractContextManager[object]:
     return mock.patch.object(RecoveredState, "take", mutated)
 
 
-def _read_anew_at_half() -> AbstractContextManager[object]:
+def _read_again_at_half() -> AbstractContextManager[object]:
     """An opening that goes on with one that failed begins behind what that one had read."""
     start = KafkaShard._start_reader
 
@@ -271,7 +271,7 @@ MUTATIONS = (
     Mutation("a packed account forgets what it spent", lambda: _packed_without(charged=(0, 0, 0))),
     Mutation("a packed account forgets its chain", lambda: _packed_without(packed_hash=None)),
     Mutation("an opening serves before the ids are read", _ids_not_read),
-    Mutation("a record of the past is passed over when its reading begins", _read_anew_at_half),
+    Mutation("a record of the past is passed over when its reading begins", _read_again_at_half),
     Mutation("a spend goes through a plain idempotent producer", _spends_without_fence),
     Mutation("the committed offset is read before fencing", _offset_before_fence),
     Mutation(

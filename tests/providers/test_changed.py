@@ -35,13 +35,13 @@ def asked(**more: object) -> Profile:
 async def change(
     known: Mapping[str, Profile], wanted: Mapping[str, Profile], context: BackendContext
 ) -> tuple[set[str], set[str], set[str], list[str]]:
-    """What is made anew, of that what asks as before, and what goes."""
+    """What is made again, of that what asks as before, and what goes."""
     found, reported = await backends.changed(known, wanted, context)
     await backends.close(found.backends)
     return set(found.backends), set(found.alike), set(found.gone), reported
 
 
-async def test_only_what_has_changed_is_made_anew(script: Path) -> None:
+async def test_only_what_has_changed_is_made_again(script: Path) -> None:
     known = {"same": scripted(script), "limited": asked(), "other": asked(), "gone": asked()}
     wanted = {
         "same": scripted(script),

@@ -130,7 +130,7 @@ class Faults:
         await self._after(self._chance.choice((1.0, 10.0, 20.0)), back)
 
     async def tool_topic_is_away(self) -> None:
-        """The topic of a toolset was deleted; later a tool server makes it anew."""
+        """The topic of a toolset was deleted; later a tool server makes it again."""
         missing, seconds = self._history.cluster.missing, self._chance.choice((1.0, 15.0, 60.0))
         self._tell(f"the topic of a toolset is AWAY for {seconds} s")
         missing.add(CALLS)

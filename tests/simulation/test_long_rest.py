@@ -1,4 +1,4 @@
-"""What was read of a lane's past is read anew where it may have been taken back unseen."""
+"""What was read of a lane's past is read again where it may have been taken back unseen."""
 
 import asyncio
 

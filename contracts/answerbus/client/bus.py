@@ -45,7 +45,7 @@ _SILENCE = (
     KafkaConnectionError,
     KafkaTimeoutError,
     NodeNotReadyError,
-    OSError,  # of which TimeoutError is one
+    OSError,  # TimeoutError is one
     RequestTimedOutError,
 )
 

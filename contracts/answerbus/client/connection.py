@@ -217,6 +217,6 @@ async def _in_time(
         async with limit:
             return await terminal
     except TimeoutError:
-        if not limit.expired():  # a callback that tells of progress raised it
+        if not limit.expired():  # a progress callback raised it
             raise
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None

@@ -18,13 +18,6 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-RIGHTS_ERRORS = (
-    ClusterAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailed,
-)
-
 
 @dataclass(frozen=True, slots=True)
 class OptionNames:

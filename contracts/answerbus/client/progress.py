@@ -69,7 +69,7 @@ async def with_retries(
     retries: "asyncio.Queue[RetryRequest]",
     tell: Tell,
 ) -> AnyOutcome:
-    """Wait for the outcome, and tell of each retry, and every second that there is none yet."""
+    """Wait for the outcome; report each retry, and each second without an outcome."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:

@@ -1,4 +1,4 @@
-"""How long a client waits for the outcome of a request, unless it is told."""
+"""How long a client waits for the outcome of a request, unless the caller says."""
 
 from collections.abc import Callable
 from typing import Literal, TypeAlias

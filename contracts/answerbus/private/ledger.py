@@ -22,7 +22,6 @@ from answerbus.request_key import SEPARATOR, RequestKey
 from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 LEDGER_VERSION = 1
-LANE_VERSION = 2  # since the keys of retries, runs and closed ids have the workflow
 CLOSED_KEY = "closed:"
 OFFSET_MAX = 2**63 - 1  # as Kafka counts
 
@@ -97,7 +96,7 @@ class AccountRecord(Wire):
 class ClosedRecord(Wire):
     """A request id, or the place of a record that was no request, that has had its one event.
 
-    A place has no `workflow_id`, which tells the two apart: a request may be called like a place.
+    A place has no `workflow_id`, which distinguishes the two: a request may be named like a place.
     Its record key is `closed:` and its name. In records of versions before, that of a request was
     its id alone.
     """
@@ -215,7 +214,7 @@ class SuspectRecord(Wire):
 
 
 class Watched(Wire):
-    """What a worker does by itself just now, so that its end tells what it was at."""
+    """The work in progress of a worker, recorded so that a crash can be attributed."""
 
     what: Literal["record", "preparation", "call"]
     request_id: RequestId | None = None
@@ -238,7 +237,7 @@ class LaneRecord(Wire):
     """
 
     kind: Literal["lane"] = "lane"
-    v: Literal[1, 2] = 2
+    v: Literal[1, 2] = 2  # 2 since the keys of retries, runs and closed ids have the workflow
     partitions: Partitions
     openings_without_progress: Count
     worker: str
@@ -259,7 +258,7 @@ class Skipped(Wire):
 
     It stands in the partition of that record, in the ledger or among the retries, and is kept as
     long. `digest` is of the record's value, so that no other record at this offset is meant; where
-    Kafka's clients cannot tell what the value is, it is that of no bytes.
+    Kafka's clients cannot read the value, it is that of no bytes.
     """
 
     kind: Literal["skipped"] = "skipped"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
 from answerbus import limits
 from answerbus.agent import Malformed, Version
@@ -253,9 +253,6 @@ class RunCancelRecord(Wire):
 
 
 RunsRecord = RunRecord | RunChildRecord | RunStepRecord | RunCallRecord | RunCancelRecord
-RUNS_RECORD: TypeAdapter[RunsRecord] = TypeAdapter(
-    Annotated[RunsRecord, Field(discriminator="kind")]
-)
 
 
 def runs_key(record: RunsRecord) -> str:

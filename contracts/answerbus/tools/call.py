@@ -54,7 +54,7 @@ class ToolCall:
         return tuple(self._notes)
 
     def progress(self, text: str = "") -> None:
-        """Say that the call goes on: its time-out starts anew. From any thread."""
+        """Say that the call goes on: its time-out starts again. From any thread."""
         message = clip(str(text), NOTE_BYTES_MAX)
         self._loop.call_soon_threadsafe(self._tell, message)
 

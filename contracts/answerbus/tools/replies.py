@@ -71,7 +71,7 @@ class Replies:
         try:
             await self._channel.answer(_answer(record, encode(progress, source=TOOLS_SOURCE)))
         except (ChannelUnavailable, Unanswerable) as error:
-            _log.warning("progress of the call %s is not told: %s", record.call_id, error)
+            _log.warning("cannot report progress of the call %s: %s", record.call_id, error)
 
 
 class ProgressWriter:

@@ -67,7 +67,6 @@ async def _shown(checks: AsyncIterator[Finding], *, as_json: bool) -> Sequence[F
 
 
 def line_of(finding: Finding) -> Text:
-    """One line for people."""
     return Text.assemble(
         (finding.verdict.ljust(_VERDICT_WIDTH), STYLES[finding.verdict]),
         (f" {finding.about.ljust(_ABOUT_WIDTH)} ", "bold"),

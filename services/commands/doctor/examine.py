@@ -50,7 +50,7 @@ RECENT = timedelta(hours=1)  # whose requests say what repeats
 FILES_BESIDE_CALLS = 200  # connections to brokers, logs, libraries
 _ASKED_S = 3.0
 _MISSING = "unknown"
-_DIGEST_SHOWN = 19  # characters: enough to tell one from another
+_DIGEST_SHOWN = 19  # characters: enough to be unique
 
 
 async def examined(config: Path | None) -> AsyncIterator[Finding]:
@@ -192,7 +192,7 @@ def libraries() -> Finding:
     """Whether what is installed is what we were built against."""
     faults = [fault for name in DISTRIBUTIONS for fault in _missing_dependencies(name)]
     if faults:
-        return Finding("libraries", "wrong", f"{'; '.join(faults)}: install answerbus anew")
+        return Finding("libraries", "wrong", f"{'; '.join(faults)}: install answerbus again")
     message = ", ".join(f"{name} {version(name)}" for name in SHOWN)
     return Finding("libraries", "ok", f"as required ({message})")
 

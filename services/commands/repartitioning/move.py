@@ -163,7 +163,7 @@ class _Move:
     ) -> None:
         """Forward what is unread, in its order.
 
-        Where the lane has a ledger, that tells it what was forwarded; elsewhere the offset does.
+        The lane knows what was forwarded by its ledger, or without one by the offset.
         """
         places, is_used, schemas = held.places(), number < self.partitions, KnownSchemas()
         chunk: list[OutRecord] = []

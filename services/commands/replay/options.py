@@ -72,7 +72,7 @@ Budget = Annotated[
 ]
 Profile = Annotated[str | None, typer.Option("--profile", help="Ask this profile instead.")]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Do not tell the model what earlier attempts came to.")
+    bool, typer.Option("--fresh", help="Do not show the model the results of earlier attempts.")
 ]
 Restart = Annotated[
     bool,

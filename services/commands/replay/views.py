@@ -26,7 +26,6 @@ RUNS_SHOWN = 20  # of a forecast; --json has all
 
 
 def print_json(data: object) -> None:
-    """Data for programs."""
     typer.echo(json_lines(data))
 
 
@@ -152,7 +151,7 @@ def status_table(data: StatusData) -> Table:
     for count, name in (
         (data["open"], "open"),
         (data["dismissed"], "dismissed"),
-        (data["replayed"], "replayed, of which"),
+        (data["replayed"], "replayed, among them"),
         *((data["fates"][ending], f"  {ending}") for ending in _ENDINGS),
     ):
         table.add_row(f"{count:,}", name)

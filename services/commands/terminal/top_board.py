@@ -58,7 +58,6 @@ class TopFacts:
 
 
 def as_data(facts: TopFacts) -> Mapping[str, object]:
-    """For programs."""
     total = facts.window.total
     return {
         "status": facts.status.level,
@@ -98,7 +97,6 @@ def as_data(facts: TopFacts) -> Mapping[str, object]:
 
 
 def board_of(facts: TopFacts) -> RenderableType:
-    """For people."""
     parts: list[RenderableType] = [*_status(facts), _numbers(facts)]
     rows = contract_rows(facts.window.total, facts.labels, ())
     if rows:

@@ -43,7 +43,7 @@ class ActionRow:
 def action_rows(
     letters: Iterable[OperatorAction], controls: Iterable[ControlAction]
 ) -> Sequence[ActionRow]:
-    """The newest first."""
+    """Newest first."""
     rows = [*map(_of_letters, letters), *map(_of_control, controls)]
     return sorted(rows, key=lambda row: -row.at_ms)
 

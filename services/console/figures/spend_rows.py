@@ -45,12 +45,12 @@ class LabelTable:
 
 
 def by_contract(total: Minute, labels: SchemaLabels) -> list[SpendRow]:
-    """The dearest first."""
+    """Most expensive first."""
     return _rows(spend_by_contract(total, labels)[0])
 
 
 def by_model(total: Minute) -> list[SpendRow]:
-    """The dearest first."""
+    """Most expensive first."""
     spent: defaultdict[str, SpendCounts] = defaultdict(SpendCounts)
     for (_, model), counts in total.spend.items():
         spent[model].add(counts)

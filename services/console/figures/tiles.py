@@ -35,7 +35,6 @@ class Tile:
 
 
 def level_of(value: float, warn: float, bad: float) -> Level:
-    """By two thresholds."""
     if value >= bad:
         return "bad"
     return "warn" if value >= warn else "good"

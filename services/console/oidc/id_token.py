@@ -142,6 +142,5 @@ def _refused(what: str) -> SignInRefused:
 
 
 def _named(algorithm: object) -> str:
-    """It comes from outside."""
     is_name = isinstance(algorithm, str) and _NAME.fullmatch(algorithm)
     return f"`{algorithm}`" if is_name else "nothing that has a name"

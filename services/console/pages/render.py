@@ -118,7 +118,7 @@ def ago(at_ms: int, now_ms: int) -> str:
 
 
 def moment(at_ms: int) -> str:
-    """Date and time, UTC."""
+    """Date and time in UTC."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 

@@ -26,7 +26,7 @@ APPROVALS_OPEN = 2  # of them; the arguments of the others are folded away
 
 _NOTICES = {
     "approved": "The approval is written; the run goes on once its worker has read it.",
-    "denied": "The refusal is written; the run is told once its worker has read it.",
+    "denied": "The refusal is written; the run sees it once its worker has read it.",
     "cancelled": "The cancellation is written; the run ends once its worker has read it.",
 }
 

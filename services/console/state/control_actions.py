@@ -62,7 +62,7 @@ class ControlActions:
             self._actions.popitem(last=False)
 
     def newest(self) -> Sequence[ControlAction]:
-        """The newest first."""
+        """Newest first."""
         return sorted(self._actions.values(), key=lambda action: -action.at_ms)
 
     def _noted(self, workflow_id: str, control: ControlPart, at_ms: int) -> ControlAction | None:

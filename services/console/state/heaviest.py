@@ -57,7 +57,6 @@ class Heaviest(Generic[NameT]):
         return self.shrink() if len(self._held) > 2 * self._kept else ()
 
     def shrink(self) -> Dropped[NameT]:
-        """Drop the lighter half."""
         ranked = sorted(self._held.items(), key=lambda pair: pair[1].weight, reverse=True)
         lighter = ranked[len(ranked) // 2 :]
         self._floor = max((held.weight for _, held in lighter), default=0)

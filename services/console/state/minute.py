@@ -102,7 +102,6 @@ class Minute:
 
     @property
     def spent(self) -> SpendCounts:
-        """All calls together."""
         total = SpendCounts()
         for counts in self.spend.values():
             total.add(counts)

@@ -38,7 +38,6 @@ class Amounts(NamedTuple):
 
 
 def sum_of(amounts: Iterable[Amounts]) -> Amounts:
-    """All of them together."""
     total = Amounts()
     for one in amounts:
         total = total.plus(one)

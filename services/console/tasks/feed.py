@@ -44,7 +44,6 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """Of the first reading."""
         if self.caught_up:
             return 100
         return min(99, 100 * (self.total - self.left) // self.total) if self.total else 0
@@ -61,7 +60,7 @@ def _settle() -> None:
 
 
 class Feed:
-    """`state` is replaced by a new one when the connection had to be made anew."""
+    """`state` is replaced by a new one when the connection was made again."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -85,7 +84,7 @@ class Feed:
         """Wait until all letters that there are by now are in the state. Raises TimeoutError."""
         async with asyncio.timeout(REACH_LETTERS_S):
             while not await self._have_reached():
-                pass  # the connection was made anew meanwhile, and the state is another one
+                pass  # the connection was made again meanwhile, with another state
 
     async def _have_reached(self) -> bool:
         while (reader := self._reader) is None:

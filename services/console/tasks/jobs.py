@@ -62,7 +62,7 @@ class Jobs:
         order: ReplayOrder,
         replay_form: ReplayForm,
     ) -> Job:
-        """Begin; the job tells how it goes."""
+        """Begin; the job reports its progress."""
         number = max(self._jobs, default=0) + 1
         keys, forecast = [letter.key for letter in letters], Forecast(self._known)
         job = Job(number, action, keys, order, replay_form, forecast)

@@ -163,7 +163,6 @@ class Poller:
         self._failed = False
 
     async def run(self) -> None:
-        """Poll until cancelled."""
         await asyncio.gather(self._poll_broker(), self._poll_workers())
 
     async def _poll_broker(self) -> None:

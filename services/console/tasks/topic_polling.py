@@ -51,7 +51,6 @@ class TopicPoller:
         self.results = TopicResults()
 
     async def run(self) -> None:
-        """Poll until cancelled."""
         while True:
             try:
                 await self._poll()

@@ -78,7 +78,7 @@ class DeadLetterFilters:
 
     @property
     def address(self) -> list[tuple[str, str]]:
-        """As the parameters of an address, which moves with the clock where it was told so."""
+        """As the parameters of an address, which moves with the clock if it is relative."""
         words = dict(self.words)
         times = zip(TIMES, (self.since_ms, self.until_ms), strict=True)
         times_shown = [

@@ -62,7 +62,6 @@ class LaneCell:
 
     @property
     def short(self) -> str:
-        """For its square."""
         match self.halt:
             case "stuck":
                 return "stuck"

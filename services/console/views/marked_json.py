@@ -162,7 +162,7 @@ def _changes(
 
 
 def _equal(texts: Sequence[str]) -> list[CodeLine]:
-    """Equal lines, of which only the first and last say where one is."""
+    """Equal lines; only the first and last say where one is."""
     if len(texts) <= 2 * AROUND:
         return [CodeLine(f"  {text}") for text in texts]
     ends = [*texts[: AROUND // 2], "…", *texts[-AROUND // 2 :]]

@@ -23,7 +23,7 @@ from services.operators.runs.tree import CallNode, RunNode, StepNode
 LINES_SHOWN = 16  # of one tree, beside its first line; those before them are folded away
 LONG_SHARE = 0.05  # of the whole time: who takes longer is not folded away
 LONG_SHOWN = 8  # of those
-LINES_DRAWN = 300  # of one tree, the newest; those before them are told in words alone
+LINES_DRAWN = 300  # of one tree, the newest; those before them are in words alone
 _MS = timedelta(milliseconds=1)
 _OPEN = MappingProxyType(
     {"called": "runs", "waiting": "queued", "awaits_approval": "awaits approval"}

@@ -116,7 +116,7 @@ class StatusFacts:
     kafka_error: str | None = None  # why Kafka cannot be read
     percent: int | None = None  # of the first reading, until it is over
     profiles: Sequence[ProfileStatus] = ()
-    unanswered: Sequence[str] = ()  # profiles of which no recent call was answered, as attempts say
+    unanswered: Sequence[str] = ()  # profiles without a recent answer, by their attempts
     stuck: Sequence[StuckLane] = ()
     worker_reasons: Sequence[str] = ()  # what concerns all lanes of a worker
     toolsets: Mapping[str, str] = field(default_factory=dict)  # why a card is not taken
@@ -171,7 +171,6 @@ class BusStatus:
 
     @property
     def level(self) -> Level:
-        """That of the worst."""
         return self.findings[0].level
 
     @property
@@ -182,7 +181,6 @@ class BusStatus:
 
     @property
     def folded(self) -> Sequence[StatusFinding]:
-        """The others."""
         return [finding for finding in self.findings if finding not in self.shown]
 
     @property

@@ -99,12 +99,10 @@ class Waterfall:
 
     @property
     def folded(self) -> tuple[WaterfallRow, ...]:
-        """Those before the newest."""
         return self.rows[:-ROWS_SHOWN]
 
     @property
     def shown(self) -> tuple[WaterfallRow, ...]:
-        """The newest."""
         return self.rows[-ROWS_SHOWN:]
 
     @property

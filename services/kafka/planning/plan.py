@@ -87,7 +87,7 @@ def plan(
 
     `in_use` is how many partitions the lanes have used so far, where that is known: it decides
     where a workflow lives, and only a move changes it. More than that in a topic do no harm. Topics
-    of tools have numbers of their own, which tell nothing of lanes.
+    of tools have numbers of their own, which say nothing about lanes.
     """
     lanes = {topic: there for topic, there in found.items() if topic.partitions is None}
     counts = {topic.name: there.partitions for topic, there in lanes.items()}

@@ -108,7 +108,7 @@ def _app(names: ResourceNames) -> Iterator[Right]:
     for topic in (RESULTS, REFUSALS, DEAD_LETTERS):
         yield _topic(topic, "Read", names, "reads outcomes")
     yield Right("group", names.app_group, "Read", "subscribes to outcomes")
-    yield _topic(RETRIES, "Read", names, "tells of retries while it waits", needed=False)
+    yield _topic(RETRIES, "Read", names, "reports retries while it waits", needed=False)
     yield _topic(STEPS, "Read", names, "follows runs", needed=False)
     yield _topic(CONTROLS, "Write", names, "cancels what it has asked", needed=False)
 

@@ -34,7 +34,6 @@ class PromptSearch:
 
 
 def as_data(found: PromptSearch) -> Mapping[str, object]:
-    """For programs."""
     return {
         "matches": [
             {

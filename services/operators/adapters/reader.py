@@ -70,7 +70,7 @@ class Reader:
             )
 
     async def cut(self, partition: int) -> frozenset[Topic]:
-        """The topics of which retention has deleted the beginning of a partition."""
+        """The topics with a partition whose beginning retention has deleted."""
         with self._bus.explained():
             starts = await self._consumer.beginning_offsets(self._places(None, partition))
         return frozenset(self._topics[at.topic] for at, start in starts.items() if start > 0)

@@ -51,8 +51,6 @@ class Change:
 
 
 class Writer:
-    """Made by `writing` alone."""
-
     def __init__(self, bus: Bus, producer: TransactionalProducer, layout: Layout) -> None:
         self._bus, self._producer, self._layout = bus, producer, layout
 
@@ -124,7 +122,7 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
         **bus.options,
     )
     async with bus.running(producer):
-        # Also the steps: a run of which one is missing would not be gone on with.
+        # Also the steps: a run cannot go on if one is missing.
         counts = await bus.counts(DEAD_LETTERS, *await bus.present(STEPS))
         places = [bus.place(topic, n) for topic, count in counts.items() for n in range(count)]
         await _decided(bus, places)

@@ -36,8 +36,8 @@ class Total:
 class AttemptChain:
     """What is known of an account after the attempts so far; of those themselves, little is kept.
 
-    `is_whole` tells whether the first attempt is there: totals mean nothing without it. An account
-    without an event for longer than `memory_ms` begins anew.
+    `is_whole` says whether the first attempt is there: totals mean nothing without it. An account
+    without an event for longer than `memory_ms` starts again.
     """
 
     memory_ms: float
@@ -52,15 +52,15 @@ class AttemptChain:
     _prints: bytes = b""
 
     def follow(
-        self, attempt: Attempt, at_ms: int, *, was_cut: bool, asked_anew: bool
+        self, attempt: Attempt, at_ms: int, *, was_cut: bool, asked_again: bool
     ) -> Fault | None:
         """Add the next attempt, whose own hash is right, or say why it does not follow.
 
-        `was_cut`: the topic does not reach back to its beginning. `asked_anew`: the request may
+        `was_cut`: the topic does not reach back to its beginning. `asked_again`: the request may
         have ended without an attempt, and its id may be used again.
         """
         fault = self._link(attempt, at_ms, was_cut=was_cut)
-        fault = fault or self._number(attempt, asked_anew=asked_anew)
+        fault = fault or self._number(attempt, asked_again=asked_again)
         if fault:
             return fault
         self.head, self._at_ms = attempt.hash, at_ms
@@ -95,18 +95,18 @@ class AttemptChain:
         if attempt.previous == self.head:
             return None
         if attempt.previous is None and at_ms - self._at_ms > self.memory_ms:
-            self._begin_anew()
+            self._start_again()
             return None
         if self.head is None and was_cut:
             self.is_whole = False
             return None
         return "link", f"`previous` to be {self.head or 'null'}, the attempt before it"
 
-    def _number(self, attempt: Attempt, *, asked_anew: bool) -> Fault | None:
+    def _number(self, attempt: Attempt, *, asked_again: bool) -> Fault | None:
         request_id, number = attempt.request_id, attempt.attempt
         last = self.numbers.get(request_id)
         expected = 1 if last is None else last + 1
-        begins = number == 1 and asked_anew
+        begins = number == 1 and asked_again
         if number != expected and not begins and (self.is_whole or last is not None):
             return "number", f"attempt {expected} of {request_id}"
         if attempt.outcome in ENDING:
@@ -115,7 +115,7 @@ class AttemptChain:
             self.numbers[request_id] = number
         return None
 
-    def _begin_anew(self) -> None:
+    def _start_again(self) -> None:
         self.is_whole, self.attempts = True, 0
         self.tokens, self.micro_usd = Total(), Total()
         self.numbers.clear()

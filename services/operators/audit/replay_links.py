@@ -35,7 +35,7 @@ class ReplayLinks:
         self.claimed.setdefault(link, found)
 
     def ignore(self, topic: Topic) -> None:
-        """Judge nothing by what this topic tells."""
+        """Ignore this topic in every judgement."""
         self.claimed = {
             link: it for link, it in self.claimed.items() if it.place.topic is not topic
         }

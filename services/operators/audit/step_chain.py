@@ -14,7 +14,7 @@ Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
 class StepChain:
     """What is known of a run after its records so far.
 
-    `is_whole` tells whether its first record is there: counts mean nothing without it. A replay
+    `is_whole` says whether its first record is there: counts mean nothing without it. A replay
     goes on from the `taken_over` steps of the run that died, at the head of its chain.
     """
 

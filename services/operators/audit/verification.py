@@ -125,7 +125,7 @@ class Verification:
             attempt,
             stored.at_ms,
             was_cut=ATTEMPTS in self._cut,
-            asked_anew=self._claims.has_letter(RequestKey.of(attempt)),
+            asked_again=self._claims.has_letter(RequestKey.of(attempt)),
         )
         fault = fault or self._ended_otherwise(attempt, chain)
         if balance and attempt.account_id in self._unread:

@@ -89,7 +89,7 @@ def _was_asked(outcome: CallOutcome) -> bool:
 
 
 def may_have_run(outcome: CallOutcome) -> bool:
-    """Whether a tool may have had its effect, as far as the end of its call tells."""
+    """Whether a tool may have had its effect, as far as the end of its call shows."""
     match outcome:
         case outcomes.CallOk(same_as=str()):
             return False

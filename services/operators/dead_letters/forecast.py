@@ -27,7 +27,7 @@ DEAREST_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """What the workers know, as far as these settings tell; `profiles` None if they do not.
+    """The workers' knowledge, as far as these settings show it; `profiles` None if they do not.
 
     `cost_of` gives what bounds a call of a profile, None for one that is not known.
     """

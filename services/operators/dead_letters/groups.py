@@ -92,7 +92,7 @@ class FirstGroups:
 
 
 def group(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> list[Group]:
-    """All groups, largest first."""
+    """Largest group first."""
     return _in_order(members(letters, keys).items(), ORDERS["letters"])
 
 

@@ -16,7 +16,7 @@ ActionKind = Literal["replayed", "dismissed", "reopened"]
 
 @dataclass(slots=True)
 class OperatorAction:
-    """Letters of which one person did the same for one reason, one soon after the other.
+    """Dead letters that one person treated alike for one reason, soon after each other.
 
     `outcomes` counts the outcomes of the replays; times are in ms since 1970.
     """
@@ -32,7 +32,7 @@ class OperatorAction:
 
 
 def operator_actions(index: DeadLetterIndex) -> list[OperatorAction]:
-    """The newest first."""
+    """Newest first."""
     found = list[OperatorAction]()
     current = dict[tuple[ActionKind, str, str], OperatorAction]()
     for at_ms, key, letter in sorted(_actions(index), key=lambda entry: entry[0]):

@@ -62,7 +62,7 @@ class BudgetOverride:
 class ReplayOrder:
     """What an operator wants done with the dead letters that were chosen, and in whose name.
 
-    `restart`: runs begin anew, and call tools again; else they go on where they stopped.
+    `restart`: runs start again, and call tools again; else they go on where they stopped.
     """
 
     by: str

@@ -102,7 +102,6 @@ class DeadLetterRow:
 
     @property
     def key(self) -> LetterKey:
-        """Its identity."""
         named = self.workflow_id if self.has_request else None
         return LetterKey(named or "", self.id)
 

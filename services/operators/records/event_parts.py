@@ -46,7 +46,7 @@ class FailureSummary(Part, frozen=True, gc=False):
 
 
 class FailureDetailSummary(Part, frozen=True, gc=False):
-    """The same as a dead letter tells it, with what was wrong; `status` is that of HTTP.
+    """The same in a dead letter, with what was wrong; `status` is that of HTTP.
 
     Paths of problems may hold words of an answer: lists show them to operators alone.
     """
@@ -116,7 +116,6 @@ class UsageSummary(Part, frozen=True, gc=False):
     micro_usd: Count | None = None
 
     def __post_init__(self) -> None:
-        """As above."""
         _cut_amounts(self, (self.input_tokens, self.output_tokens, self.micro_usd))
 
     @property
@@ -133,7 +132,6 @@ class BudgetSummary(Part, frozen=True, gc=False):
     micro_usd: Count | None = None
 
     def __post_init__(self) -> None:
-        """As above."""
         _cut_amounts(self, (self.attempts, self.tokens, self.micro_usd))
 
 
@@ -145,7 +143,6 @@ class SpentSummary(Part, frozen=True, gc=False):
     micro_usd: Count = 0
 
     def __post_init__(self) -> None:
-        """As above."""
         _cut_amounts(self, (self.attempts, self.tokens, self.micro_usd))
 
 

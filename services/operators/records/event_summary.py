@@ -191,7 +191,7 @@ class ReplayedSummary(EventPart, frozen=True, gc=False, tag="replayed"):
 
 
 class DismissedSummary(EventPart, frozen=True, gc=False, tag="dismissed"):
-    """A dead letter that was dismissed, or of which that was undone."""
+    """A dismissal of a dead letter, or its undoing."""
 
     dead_letter_id: Text
     by: Reason

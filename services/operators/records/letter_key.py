@@ -29,7 +29,6 @@ class LetterKey(NamedTuple):
 
     @classmethod
     def of(cls, letter: OfLetter) -> Self:
-        """The dead letter itself."""
         named = letter.workflow_id if letter.request is not None else None
         return cls(named or "", letter.dead_letter_id)
 

@@ -62,7 +62,6 @@ class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
 
     @property
     def control(self) -> ControlPart:
-        """As `ControlAppliedSummary` has it."""
         about = (self.call_id, self.request_id, self.decision)
         return ControlPart(self.kind, *about, self.by, self.reason, self.at)
 
@@ -76,7 +75,6 @@ class CancelSummary(RunEventSummary, frozen=True, gc=False, tag="cancel"):
 
     @property
     def control(self) -> ControlPart:
-        """As `ControlAppliedSummary` has it."""
         return ControlPart(self.kind, None, self.request_id, "", self.by, self.reason, self.at)
 
 

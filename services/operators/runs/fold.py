@@ -26,7 +26,7 @@ NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: any 
 def spent_by_attempt(
     attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: AnyOutcome | None
 ) -> Mapping[int, Spent]:
-    """By the number of the attempt. Where its own event is not kept, a step or the end tells."""
+    """By the number of the attempt. Without its own event, taken from a step or from the end."""
     called = (step for step in steps if step.composed != "propose")  # which has no attempt
     by_attempt = {step.attempt: _spent(step.usage) for step in called}
     match terminal:

@@ -67,7 +67,7 @@ class TimelineEntry:
 
     @property
     def place(self) -> Place:
-        """Where the record stands that tells it."""
+        """The position of its record."""
         return Place(self.seen.topic, self.seen.partition, self.seen.offset)
 
 

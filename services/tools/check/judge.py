@@ -153,7 +153,7 @@ def _schema_fault(tool: ToolCard) -> str | None:
 
 
 def _description_fault(tool: ToolCard) -> str | None:
-    return None if tool.description.strip() else "a model is told nothing of it: describe it"
+    return None if tool.description.strip() else "a model learns nothing of it: describe it"
 
 
 def _digests(card: ToolsetCard) -> Ruling:

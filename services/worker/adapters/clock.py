@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from services.worker.core.broker_time import ClockOffset, measured, narrowed
 
-PRECISE_S = 1.0  # a slower answer than this tells the time too vaguely to decide by it
+PRECISE_S = 1.0  # a slower answer is too vague to decide by
 HELD_S_MAX = 1.0  # a correction backwards is waited out; what is more is a clock that was set
 
 

@@ -23,7 +23,7 @@ RULES = Rules(
 
 # What the provider's documentation names.
 PROPERTIES_MAX = 5_000
-LEVELS_MAX = 10  # of objects in objects; a reference begins anew
+LEVELS_MAX = 10  # of objects in objects; a reference starts again at 0
 NAME_CHARS_MAX = 120_000  # of property names, definition names and enum values together
 ENUM_VALUES_MAX = 1_000
 

@@ -29,7 +29,6 @@ class LoopMonitor:
         self._due_at = self.ticked_at + TICK_S
 
     async def run(self) -> None:
-        """Tick for ever."""
         while True:
             await asyncio.sleep(TICK_S)
             self.tick()

@@ -32,7 +32,6 @@ class Probe:
         self._ask, self._diagnose = ask, diagnose
 
     async def run(self) -> None:
-        """Ask for ever."""
         await rounds("the question where partitions end", self._round, PROBE_EVERY_S)
 
     async def _round(self) -> None:

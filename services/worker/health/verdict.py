@@ -33,7 +33,6 @@ class LaneHolder:
     lane_is_paused: bool
 
     def describe(self) -> dict[str, object]:
-        """As `/ready` shows it."""
         return {
             "workflow_id": self.workflow_id,
             "requests": self.requests,

@@ -33,8 +33,6 @@ class OtherGroupNames(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoOtherGroups:
-    """There are none."""
-
     names: tuple[str, ...] = ()
 
 
@@ -49,8 +47,6 @@ class HasProblem(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoProblem:
-    """Nothing has."""
-
     trouble: str | None = None
 
 
@@ -67,14 +63,10 @@ class HeldBackRequests(Protocol):
 
 
 class NothingHeldBack:
-    """There are none."""
-
     def problem_of(self, _partition: int) -> str | None:
-        """None."""
         return None
 
     def held_s(self, _partition: int) -> float:
-        """0."""
         return 0.0
 
 

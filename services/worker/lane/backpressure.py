@@ -42,7 +42,6 @@ class Backpressure:
         self._is_stopped = self._is_full = False
 
     def pause(self) -> None:
-        """Stop delivery until `resume_at`."""
         self._intake.pause()
         self._is_stopped = True
 

@@ -10,7 +10,7 @@ from services.worker.core.limits.fair_queue import FairQueue, has_share
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
 SMOOTHING = 1 / 50  # weight of one call in the averages
-LOOK_S_MIN = 0.001  # a wait that is shorter than the clock can tell would never be over
+LOOK_S_MIN = 0.001  # a wait below the resolution of the clock would never end
 T = TypeVar("T")
 
 KEYS_LOOKED_AT_MAX = 32  # for one of the same lane

@@ -69,7 +69,7 @@ async def _is_done(work: Work) -> bool:
 class Cancellation:
     """Cancels a task once: a second time would interrupt the cleaning up that the first began.
 
-    How often a task was cancelled does not tell: its own time-outs count as well.
+    The count of cancellations does not show it: its own time-outs count as well.
     """
 
     def __init__(self) -> None:

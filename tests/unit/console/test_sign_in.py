@@ -186,7 +186,7 @@ async def test_a_client_is_known_as_the_issuer_wants_it(tmp_path: Path) -> None:
         assert (await at.sign_in()).status == 200
 
 
-async def test_the_secret_of_the_client_is_read_anew(tmp_path: Path) -> None:
+async def test_the_secret_of_the_client_is_read_again(tmp_path: Path) -> None:
     async with door(tmp_path) as at:
         (tmp_path / "secret").write_text("another")
         assert "invalid_grant" in await refusal(await at.sign_in())

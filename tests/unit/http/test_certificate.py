@@ -1,4 +1,4 @@
-"""TLS of our servers: a certificate is read anew when its files change, if it can be used."""
+"""TLS of our servers: a certificate is read again when its files change, if it can be used."""
 
 import asyncio
 import logging
@@ -57,7 +57,7 @@ def put(there: Signed, new: Signed, *, key: bool = True) -> None:
             os.replace(fresh, old)
 
 
-async def test_a_certificate_is_read_anew_when_its_files_change(
+async def test_a_certificate_is_read_again_when_its_files_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

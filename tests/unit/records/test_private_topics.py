@@ -39,7 +39,7 @@ LATE = {
 
 @pytest.mark.parametrize("kind", LATE)
 def test_such_a_record_is_named_to_the_worker_and_to_operators(kind: str) -> None:
-    """It would raise behind the reading, at each opening anew, and `lanes show` had no word."""
+    """It would raise behind the reading, at each opening again, and `lanes show` had no word."""
     value = LATE[kind]
     recovered, shown = RecoveredState(), LaneContents(0)
     recovered.take(StoredRecord(RUNS, b"r-1", value, offset=17))

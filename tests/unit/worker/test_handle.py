@@ -125,7 +125,7 @@ def test_what_waits_for_its_account_is_the_queues_again() -> None:
 
 
 @pytest.mark.parametrize("verb", ["admits", "spends", "calls"])
-def test_whatever_can_only_be_done_later_begins_anew_after_a_pause(verb: str) -> None:
+def test_whatever_can_only_be_done_later_starts_again_after_a_pause(verb: str) -> None:
     before = {"admits": [], "spends": ["spend"], "calls": ["spend", "call"]}[verb]
     task = FakeTask(**{verb: [Later(0.25)]})  # type: ignore[arg-type]
 
@@ -147,7 +147,7 @@ def test_a_retry_and_a_dead_letter_end_the_work_of_this_turn(reply: Reply, kind:
     assert verbs(FakeTask(calls=[reply])) == [*WHOLE[:4], f"commit {kind}", "leave"]
 
 
-def test_what_is_not_known_to_be_committed_is_decided_anew_and_not_called_again() -> None:
+def test_what_is_not_known_to_be_committed_is_decided_again_and_not_called_again() -> None:
     again = ["decide", "commit result"]
 
     assert verbs(FakeTask(losses=2)) == [*WHOLE[:3], *again, *again, *again, "leave"]

@@ -19,7 +19,6 @@ BATCH_BYTES_MIN: Final = 14  # behind them, in any format
 _SIZE: Final = struct.Struct(">qi")
 _MAGIC_AT: Final = 16
 _MAGIC: Final = 2  # the format of batches since Kafka 0.11
-_CONTROL_KEY_BYTES_MIN: Final = 4
 
 _TOO_SHORT = Fault("a batch that is as long as its head")
 _BAD_SUM = Fault("a batch with the checksum that it states")
@@ -120,7 +119,7 @@ class PartitionRecords:
         return BatchReader(self.place, batch, parsed, head, wanted, self._allowance).records()
 
     def _is_aborted(self, head: Head, parsed: DefaultRecordBatch) -> bool:
-        """Whether the batch belongs to an aborted transaction; keeps count of which are."""
+        """Whether the batch belongs to an aborted transaction; keeps count of these."""
         if head.producer_id < 0:
             return False
         while self._aborted and self._aborted[0][1] <= head.base_offset:

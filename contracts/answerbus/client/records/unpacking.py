@@ -45,7 +45,7 @@ def unpack(codec: int, packed: bytes, keep: Callable[[memoryview], T]) -> T | Fa
         size = _unpack_into(codec, packed, small)
         if size is not TOO_LARGE:
             return size if isinstance(size, Fault) else keep(small[:size])
-    # A map of memory of which only the pages that are written to exist.
+    # A memory map: only pages that are written to exist.
     with mmap.mmap(-1, UNPACKED_BYTES_MAX) as large, memoryview(large) as out:
         size = _unpack_into(codec, packed, out)
         if isinstance(size, Fault):

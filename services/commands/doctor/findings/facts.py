@@ -54,7 +54,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """All of it; the time is None where the cluster does not tell, `stuck` are partitions.
+    """All of it; the time is None where the cluster does not report it, `stuck` are partitions.
 
     There is no layout without topics. `run_topics` are those that agents and tools need.
     """

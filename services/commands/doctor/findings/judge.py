@@ -177,7 +177,7 @@ def _copies(about: str, replicas: Mapping[str, int], short: Verdict) -> Finding:
 
 def _clock(time: BrokerTime | None) -> Finding:
     if time is None:
-        text = "the cluster does not tell its time (no KRaft, or no right to describe it)"
+        text = "the cluster does not report its time (no KRaft, or no right to describe it)"
         return Finding("clock", "warning", f"{text}: compare the clocks by hand")
     late = (time.before - time.told).total_seconds()
     early = (time.told - time.after).total_seconds()
@@ -295,7 +295,7 @@ def _faults_of(step: Create | Grow | Change, name: str) -> Iterator[str]:
         return
     for diff in step.differences:
         if diff.found is None:
-            continue  # no right to see it, which is told of once
+            continue  # no right to see it, which is reported once
         yield f"{diff.name} of {name} is {diff.found} and should be {diff.wanted}"
 
 
@@ -317,7 +317,7 @@ def rights_findings(
     unknown = [str(right) for right in unclear if right.name not in hidden]
     if unknown:
         text = (
-            f"whether these are granted cannot be told: {', '.join(unknown)}; the topic is "
+            f"cannot see whether these are granted: {', '.join(unknown)}; the topic is "
             "missing, or the broker does not say"
         )
         yield Finding("rights", "warning", text)

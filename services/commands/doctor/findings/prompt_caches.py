@@ -24,7 +24,6 @@ class PromptCaches:
         self._sizes: dict[Form, list[int]] = {}
 
     def take(self, request: Request) -> None:
-        """Count a request in."""
         texts = [str(fact.value) for fact in request.context.facts]
         form = request.profile, tuple(fact.name for fact in request.context.facts)
         digests = tuple(map(text_digest, (request.context.instructions, *texts)))

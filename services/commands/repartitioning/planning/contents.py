@@ -92,7 +92,7 @@ class PartitionContents:
     ) -> Iterator[tuple[OutRecord, ...]]:
         """Each record that another partition owns: as it is written there, and its end here.
 
-        A chunk of closed ids is divided among their owners, and what is left of it written anew.
+        A chunk of closed ids is divided among their owners, and the rest is written again.
 
         `committed` is the group's offset in the requests topic.
         """

@@ -41,5 +41,4 @@ def dumps(value: object) -> bytes:
 
 
 def loads(frame: bytes) -> Any:
-    """What `dumps` has written."""
     return pickle.loads(frame)  # noqa: S301 - our own process wrote it

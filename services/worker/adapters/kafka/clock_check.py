@@ -1,6 +1,6 @@
 """Measures the distance to the broker's clock: at start, and while a worker has nothing to do.
 
-Beside this, each commit tells it (see adapters/kafka/shard.py).
+Each commit measures it, too (see adapters/kafka/shard.py).
 """
 
 import logging
@@ -29,7 +29,7 @@ async def check_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
     await _ask(settings, clock)
     if not clock.is_measured:
         _log.warning(
-            "the cluster does not tell its time (no KRaft, or no right to describe it): it is "
+            "the cluster does not report its time (no KRaft, or no right to describe it): it is "
             "measured when a lane is opened"
         )
     if problem := clock_problem(clock.ahead_s):

@@ -53,8 +53,10 @@ class PartitionIntake:
         found = await bounded(consumer.beginning_offsets([self.place]), OFFSET_TIMEOUT_S)
         committed = await bounded(consumer.committed(self.place), OFFSET_TIMEOUT_S)
         earliest = found[self.place]
-        is_anew = committed is None or self.place.partition in self.read_monitor.anew
-        return (earliest if is_anew else committed), earliest
+        from_beginning = (
+            committed is None or self.place.partition in self.read_monitor.from_beginning
+        )
+        return (earliest if from_beginning else committed), earliest
 
     async def prove(self, offset: int) -> None:
         offsets = {self.place: OffsetAndMetadata(offset, "")}

@@ -20,9 +20,7 @@ _log = logging.getLogger(__name__)
 class PausingConsumer(Protocol):
     """The part of a consumer that the listener needs."""
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Stop delivery."""
-        ...
+    def pause(self, *partitions: TopicPartition) -> None: ...
 
 
 class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ships no types

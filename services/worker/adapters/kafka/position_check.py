@@ -29,9 +29,7 @@ NO_LEADER = "no broker leads it (LEADER_NOT_AVAILABLE)"
 class EndsConsumer(Protocol):
     """The part of the group's consumer that knows about partitions."""
 
-    def assignment(self) -> set[TopicPartition]:
-        """Those that we have."""
-        ...
+    def assignment(self) -> set[TopicPartition]: ...
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Those of a topic; None if it is not known."""
@@ -43,9 +41,7 @@ class EndsConsumer(Protocol):
 
     def end_offsets(
         self, places: Collection[TopicPartition]
-    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
-        """Where they end."""
-        ...
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]: ...
 
     def topics(self) -> Coroutine[Any, Any, set[str]]:
         """All that there are and we may see."""
@@ -228,18 +224,18 @@ def _check_position(
     """A lane that stands behind the end of its partition would wait there for ever."""
     if position <= ends[partition]:
         read_monitor.short_looks.pop(partition, None)
-        read_monitor.anew.discard(partition)
+        read_monitor.from_beginning.discard(partition)
         return
     read_monitor.short_looks[partition] = read_monitor.short_looks.get(partition, 0) + 1
     if read_monitor.short_looks[partition] < SHORT_LOOKS_MIN:
         return
     _log.error(
         "lane %d had read to offset %d, and its partition ends at %d: the requests topic was made "
-        "anew, and is read from its beginning",
+        "again, and is read from its beginning",
         partition,
         position,
         ends[partition],
     )
     del read_monitor.short_looks[partition]
-    read_monitor.anew.add(partition)
+    read_monitor.from_beginning.add(partition)
     lifecycle.lane.on_loss(TopicRecreated())

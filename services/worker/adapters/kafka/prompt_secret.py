@@ -39,7 +39,7 @@ async def _cluster_id(settings: KafkaSettings) -> str:
                 await close(admin.close())
     except (BusRefused, BusUnavailable) as error:
         raise SetUpError(
-            f"Kafka at {settings.bootstrap_servers} did not tell the id of its cluster ({error}); "
+            f"Kafka at {settings.bootstrap_servers} did not name its cluster id ({error}); "
             "start the worker again."
         ) from None
 

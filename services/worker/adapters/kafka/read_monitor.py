@@ -23,9 +23,7 @@ class Subscriber(Protocol):
         """Make a consumer, and let it join the group."""
         ...
 
-    async def stop(self) -> None:
-        """End it."""
-        ...
+    async def stop(self) -> None: ...
 
 
 class ReadMonitor:
@@ -41,7 +39,7 @@ class ReadMonitor:
         self._polled_from = _now() if polled_from is None else polled_from
         self._waits = Waits()
         self.short_looks: dict[int, int] = {}  # how often a partition was shorter than what is read
-        self.anew: set[int] = set()  # partitions that are read from their beginning
+        self.from_beginning: set[int] = set()  # partitions that are read from their beginning
 
     async def watched(self, getmany: Callable[..., Awaitable[Any]], **options: Any) -> Any:
         """Poll, and remember how it went."""
@@ -64,7 +62,6 @@ class ReadMonitor:
 
     @property
     def unread(self) -> Mapping[int, Unread]:
-        """What waits, by partition."""
         return self._waits.unread
 
     def look(self, places: Mapping[int, PartitionPosition]) -> None:

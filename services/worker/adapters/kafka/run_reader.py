@@ -48,21 +48,15 @@ _log = logging.getLogger(__name__)
 class RunConsumer(Protocol):
     """What is needed of a consumer without a group."""
 
-    async def start(self) -> None:
-        """Connect."""
-        ...
+    async def start(self) -> None: ...
 
-    async def stop(self) -> None:
-        """Let go."""
-        ...
+    async def stop(self) -> None: ...
 
     def assign(self, places: Collection[TopicPartition]) -> None:
         """Read these partitions and no others."""
         ...
 
-    def seek(self, place: TopicPartition, offset: int) -> None:
-        """Read on there."""
-        ...
+    def seek(self, place: TopicPartition, offset: int) -> None: ...
 
     def beginning_offsets(
         self, places: Collection[TopicPartition]
@@ -72,9 +66,7 @@ class RunConsumer(Protocol):
 
     def end_offsets(
         self, places: Collection[TopicPartition]
-    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]:
-        """Where they end."""
-        ...
+    ) -> Coroutine[Any, Any, dict[TopicPartition, int]]: ...
 
     def position(self, place: TopicPartition) -> Coroutine[Any, Any, int]:
         """From where it is read next."""
@@ -82,9 +74,7 @@ class RunConsumer(Protocol):
 
     def getmany(
         self, *, timeout_ms: int, max_records: int
-    ) -> Coroutine[Any, Any, Mapping[TopicPartition, Sequence[Record]]]:
-        """What there is."""
-        ...
+    ) -> Coroutine[Any, Any, Mapping[TopicPartition, Sequence[Record]]]: ...
 
 
 @dataclass(slots=True)

@@ -29,9 +29,7 @@ Asks = Callable[[TopicPartition], Coroutine[Any, Any, object | None]]
 class Consumer(Protocol):
     """The part of a consumer that knows where partitions end."""
 
-    def assignment(self) -> Collection[TopicPartition]:
-        """Those that it reads."""
-        ...
+    def assignment(self) -> Collection[TopicPartition]: ...
 
     def leader_of(self, place: TopicPartition) -> int | None:
         """The broker that leads a partition: -1 if none does, None if unknown."""
@@ -77,7 +75,6 @@ class TransactionMonitor:
         self._held: list[Mapping[TopicPartition, HeldBack]] = [{} for _ in consumers]
 
     async def run(self) -> None:
-        """Look for ever."""
         await rounds("the question for open transactions", self.look, LOOK_EVERY_S)
 
     async def look(self) -> None:

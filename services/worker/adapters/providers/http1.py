@@ -205,7 +205,6 @@ class _Server:
 
     @property
     def name(self) -> str:
-        """As `Host` says it."""
         is_standard = self.port == _PORTS["https" if self.is_tls else "http"]
         return self.quoted_host if is_standard else f"{self.quoted_host}:{self.port}"
 

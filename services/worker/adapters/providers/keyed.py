@@ -43,7 +43,7 @@ class KeyedProvider:
             reply = await first.provider.ask(prompt, timeout_s=timeout_s)
         if not _is_key_refused(reply):
             return reply
-        self._file.read_anew()
+        self._file.reload()
         left_s = ends_at - loop.time()
         if self._file.value == first.key or left_s <= 0:
             return reply
@@ -51,7 +51,7 @@ class KeyedProvider:
             return await second.provider.ask(prompt, timeout_s=left_s)
 
     async def preflight(self) -> Readiness:
-        self._file.read_anew()
+        self._file.reload()
         async with self._in_use() as keyed:
             return await keyed.provider.preflight()
 

@@ -86,8 +86,6 @@ class Answered(Part):
 
 
 class Refused(Part):
-    """The provider declines."""
-
     kind: Literal["refused"]
     reason: str
     category: str | None = None
@@ -166,8 +164,6 @@ class Rule(Part):
 
 
 class Script(Part):
-    """The whole file."""
-
     rules: tuple[Rule, ...]
 
     def rule_for(self, prompt: Prompt) -> Rule | None:

@@ -129,7 +129,7 @@ class MetricsObserver:
             self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
 
     def _labels(self, request: Request) -> Iterator[tuple[str, str]]:
-        """The values of a request to count, of which there are never more than so many."""
+        """The values of a request to count, never more than so many."""
         for label, known in self._label_values.items():
             value = request.labels.get(label, NONE)
             if value not in known and len(known) > metrics.LABEL_VALUES_MAX:

@@ -20,17 +20,15 @@ PROVIDER_NAMES = {"gemini": "gcp.gemini"}
 
 
 class Exporter(Protocol):
-    def span(self, span: Span) -> None:
-        """Send a span."""
-        ...
+    def span(self, span: Span) -> None: ...
 
     def call(self, duration_s: float, attributes: Attributes) -> None:
         """Record how long a call took."""
         ...
 
-    def tokens(self, kind: Literal["input", "output"], count: int, attributes: Attributes) -> None:
-        """Record what it used."""
-        ...
+    def tokens(
+        self, kind: Literal["input", "output"], count: int, attributes: Attributes
+    ) -> None: ...
 
 
 class SpanObserver:

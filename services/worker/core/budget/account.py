@@ -229,7 +229,6 @@ def _packed(digest: str) -> bytes:
 
 
 def spent_of(charged: Charged) -> Spent:
-    """As events show it."""
     attempts, tokens, micro_usd = charged
     return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
 

@@ -49,7 +49,6 @@ def owner_mark(workflow_id: str | None) -> bytes:
 
 
 def entry(digest: bytes, body: bytes, owner: bytes) -> Entry:
-    """The same, packed."""
     return Entry(int.from_bytes(digest[:KEY_BYTES]), digest[KEY_BYTES:] + body, owner)
 
 
@@ -66,7 +65,6 @@ class PackedIds:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Self:
-        """Sorted."""
         ordered = sorted(entries)
         return cls(
             array("Q", [one.key for one in ordered]),

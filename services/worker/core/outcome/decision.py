@@ -30,8 +30,6 @@ class PublishUnvalidated:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The provider declined."""
-
     reply: replies.Refused
 
 

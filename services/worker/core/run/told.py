@@ -1,4 +1,4 @@
-"""A message about a run, written once: a run may have thousands, and tells them in each step."""
+"""A message about a run, written once: a run may have thousands, and shows them in each step."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from services.text.digest import bytes_digest
 
 @dataclass(frozen=True)
 class Told:
-    """What the model is told `of` a step or of the end of a call; `head` is how a result begins."""
+    """A message to the model about a step or the end of a call, `of`; `head` begins a result."""
 
     of: object
     message: Message

@@ -96,7 +96,7 @@ def _wrong_type(error: ValidationError, depth: int) -> bool:
 
 
 def _wrong_tag(error: ValidationError, depth: int) -> bool:
-    """Whether this says that a member which tells alternatives apart names another one."""
+    """Whether a member that distinguishes alternatives names another one."""
     return len(error.instance_path) <= depth + 1 and _tag(error) is not None
 
 

@@ -1,6 +1,5 @@
 """From a schema reference to the validator on it: a contract, an inline schema, or plain text."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, assert_never
@@ -30,7 +29,6 @@ from services.worker.core.schema.validator import SchemaValidator, compile_schem
 
 CONTRACT_BYTE_NS = 500  # of reading an answer by its class: of a diff, or of many small values
 
-_Read = Callable[[JsonValue], Accepted | failure.Invalid]
 _ASKED = JsonReader.of(AskedSpecialist)
 OUTPUT_PLACE = "#/properties/output/anyOf/0"  # where `wrap` puts the caller's schema
 

@@ -32,7 +32,7 @@ class TaggedUnion:
 def read_union(
     document: Document, schema: JsonObject, step: Callable[[], None]
 ) -> TaggedUnion | None:
-    """The union that a schema is, if a tag tells its objects apart; counts with `step`."""
+    """The union that a schema is, if a tag distinguishes its objects; counts with `step`."""
     mapped = _mapped(document, schema)
     if mapped is not None:
         return mapped

@@ -66,8 +66,6 @@ Action: TypeAlias = Effect | Step
 
 
 class Transition(NamedTuple):
-    """What follows."""
-
     state: State
     effects: tuple[Action, ...]
 

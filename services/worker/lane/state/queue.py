@@ -185,7 +185,6 @@ class Queue:
 
     @property
     def has_ending(self) -> bool:
-        """Whether `take_ending` has some."""
         return bool(self._ending)
 
     def take_ending(self, most: int) -> list[LaneRequest]:

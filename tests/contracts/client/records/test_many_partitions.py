@@ -184,7 +184,7 @@ async def test_one_record_at_a_time() -> None:
 async def test_a_poll_that_waits_gets_what_comes_behind_many_skipped_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is passed by takes a poll's time, too; a poll that has given nothing begins anew."""
+    """What is passed by takes a poll's time, too; a poll that has given nothing starts again."""
     monkeypatch.setattr(PollTimeBudget, "is_spent", property(lambda self: self._taken_s > 0))
     control = Draft([Sent(b"\0" * 6, key=struct.pack(">hh", 0, 1))], attributes=0x30, producer_id=7)
     passed = [batch_bytes(control, n) for n in range(50)]

@@ -1,4 +1,4 @@
-"""The feed when its connection is made anew: a writer must not see the old state."""
+"""The feed when its connection is made again: a writer must not see the old state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence

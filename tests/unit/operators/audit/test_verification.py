@@ -262,7 +262,7 @@ def test_a_chain_is_not_the_only_thing_that_must_hold(partition: Partition) -> N
     assert [uncounted.kind, dearer.kind] == ["spent", "spent"]
 
 
-def test_a_request_with_a_dead_letter_may_be_asked_anew_when_its_id_has_expired() -> None:
+def test_a_request_with_a_dead_letter_may_be_asked_again_when_its_id_has_expired() -> None:
     partition = Partition()
     partition.ask("r-1", budget={"attempts": 9})
     partition.call(TimedOut(9.0))
@@ -284,7 +284,7 @@ def test_a_request_with_a_dead_letter_may_be_asked_anew_when_its_id_has_expired(
     assert verified(partition.stored) == Verified(attempts=3, accounts=1)
 
 
-def test_an_answered_request_may_be_asked_anew_when_its_id_has_expired() -> None:
+def test_an_answered_request_may_be_asked_again_when_its_id_has_expired() -> None:
     partition = Partition()
     for _ in range(2):
         partition.ask("r-1", budget={"attempts": 9})
@@ -338,7 +338,7 @@ def test_a_record_that_is_no_attempt_is_named(partition: Partition, value: bytes
     assert (found.kind, found.place) == ("unreadable", record.place)
 
 
-def test_an_account_that_rested_for_a_week_begins_anew() -> None:
+def test_an_account_that_rested_for_a_week_starts_again() -> None:
     partition = Partition()
     for name in ("r-1", "r-2"):
         partition.ask(name)

@@ -136,7 +136,7 @@ class AsksNoPerson(Server):
         return super().outcome({**event, "approved": {}})
 
 
-class AnswersAnewEachTime(Server):
+class AnswersOtherwiseEachTime(Server):
     def outcome(self, event: Json) -> Json:
         found = super().outcome(event)
         return {**found, "value": len(self.answered)} if found["kind"] == "ok" else found
@@ -188,7 +188,7 @@ SERVERS: list[tuple[str, type[Server], set[str]]] = [
     ("one code", HasOneCode, {UNKNOWN, ARGS, APPROVAL}),
     ("any arguments", TakesAnyArguments, {ARGS}),
     ("no person", AsksNoPerson, {APPROVAL}),
-    ("anew each time", AnswersAnewEachTime, {AGAIN}),
+    ("again each time", AnswersOtherwiseEachTime, {AGAIN}),
     ("fails always", FailsAlways, {ANSWERED}),
     ("other partition", changed(lambda p, k, v: (p + 1, k, v)), {PLACE}),
     ("other key", changed(lambda p, _, v: (p, b"other", v)), {PLACE}),

@@ -22,7 +22,7 @@ def last_of_the_account(stage: Stage) -> bytes | None:
     return [record.value for record in stage.broker.log(LEDGER).records if record.key == key][-1]
 
 
-def test_a_workflow_that_rests_for_longer_than_is_remembered_begins_anew() -> None:
+def test_a_workflow_that_rests_for_longer_than_is_remembered_starts_again() -> None:
     async def main() -> None:
         stage = Stage(limits=LIMITS)
         await stage.worker.open()

@@ -15,7 +15,7 @@ PERIODS = 3
 
 
 @pytest.mark.wide
-def test_a_lane_without_a_pause_writes_its_record_anew() -> None:
+def test_a_lane_without_a_pause_writes_its_record_again() -> None:
     async def main() -> int:
         broker = Broker()
         worker = Worker(broker, context(FakeProvider()))

@@ -1,4 +1,4 @@
-"""Profiles that change under load: calls end as they began, all others are planned anew."""
+"""Profiles that change under load: calls end as they began, all others are planned again."""
 
 import asyncio
 from dataclasses import replace

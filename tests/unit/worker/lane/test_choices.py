@@ -61,7 +61,7 @@ def check_choice_of_replay(stage: ProposingStage, name: str) -> None:
     assert stage.outcome(name)["run"]["steps"] == 1
 
 
-def test_a_replay_of_a_run_without_a_proposal_has_them_made_anew() -> None:
+def test_a_replay_of_a_run_without_a_proposal_has_them_made_again() -> None:
     async def main() -> None:
         stage = ProposingStage()
         stage.provider.proposals = {str(place): "{" for place in range(3)}

@@ -172,7 +172,7 @@ def skipped(offset: int, value: bytes) -> Skipped:
 
 
 def test_a_record_that_no_worker_could_work_with_is_unreadable_too() -> None:
-    """It would raise behind the reading, at each opening anew."""
+    """It would raise behind the reading, at each opening again."""
     recovered = RecoveredState()
     closed = json.loads(encode(closed_record("r-1", "w-0", DIGEST, "result", 3, NOW)).value)
     recovered.take(StoredRecord(LEDGER, b"a", json.dumps({**closed, "offset": 2**63}).encode()))

@@ -115,7 +115,7 @@ def test_a_reading_that_goes_on_may_last_and_one_that_stands_ends(reader: type[R
     run(main())
 
 
-def test_topics_that_were_made_anew_are_not_read_on(reader: type[Reader]) -> None:
+def test_topics_that_were_made_again_are_not_read_on(reader: type[Reader]) -> None:
     async def main() -> None:
         progress = ReadProgress()
         await new_shard().read_private(lambda _: None, progress)

@@ -96,7 +96,7 @@ def test_a_tree_that_died_at_step_7_of_10_goes_on_there() -> None:
 
 
 def test_children_are_given_what_calls_before_the_death_came_to() -> None:
-    """Attempts begin with 1 anew, and the names of calls go on: each names one call."""
+    """Attempts begin with 1 again, and the names of calls go on: each names one call."""
 
     async def main() -> None:
         stage = await died()

@@ -177,7 +177,7 @@ def test_no_state_lasts_longer_than_it_may(state: State) -> None:
     run(main())
 
 
-def test_an_opening_that_hangs_for_ever_is_begun_anew() -> None:
+def test_an_opening_that_hangs_for_ever_is_begun_again() -> None:
     async def main() -> None:
         stage = Stage()
         stage.publish("r-1")

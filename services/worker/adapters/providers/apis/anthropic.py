@@ -188,7 +188,6 @@ class AnthropicApi:
         return {"anthropic-version": ANTHROPIC_VERSION, **key}
 
     def request(self, prompt: Prompt) -> HttpRequest:
-        """One POST to `/v1/messages`."""
         body: MessageCreateParamsNonStreaming = {
             "model": self.connection.model,
             "system": prompt.system,

@@ -43,9 +43,7 @@ class Api(Protocol):
         ...
 
     @property
-    def connection(self) -> Connection:
-        """The profile's."""
-        ...
+    def connection(self) -> Connection: ...
 
     @property
     def base_url(self) -> str:

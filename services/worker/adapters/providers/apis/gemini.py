@@ -224,7 +224,6 @@ class GeminiApi:
         return self.connection.key_header("x-goog-api-key")
 
     def request(self, prompt: Prompt) -> HttpRequest:
-        """One POST to `models/<model>:generateContent`."""
         config: dict[str, Any] = {}
         if self.connection.temperature is not None:
             config["temperature"] = self.connection.temperature

@@ -120,7 +120,6 @@ class OllamaApi:
         return self.connection.key_header("authorization", "Bearer ")
 
     def request(self, prompt: Prompt) -> HttpRequest:
-        """One POST to `/api/chat`."""
         turns = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         options: dict[str, Any] = {"num_predict": prompt.max_output_tokens}
         if self.connection.temperature is not None:

@@ -139,7 +139,7 @@ def _text(part: Any) -> str | None:
 
 
 def error_inside(error: Members, status: int, headers: Mapping[str, str], document: Any) -> Reply:
-    """An error under a status of success, which tells the true one, or a code of the profile."""
+    """An error under a status of success, that names the true one, or a code of the profile."""
     told = true_status(error)
     if told is not None:
         return _error(told, headers, document, None)

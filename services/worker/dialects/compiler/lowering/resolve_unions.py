@@ -33,7 +33,7 @@ _Shapes = tuple[Shape, Shape]
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """What tells an object from others at first sight.
+    """The members that distinguish an object from others at first sight.
 
     `required` are the members that are always there, `tags` those of them that have one of few
     values.
@@ -77,7 +77,7 @@ class Comparer:
         return all(self._are_alike(pair) for pair in pairs)
 
     def is_exclusive(self, union: Union) -> bool:
-        """Whether no value satisfies two branches, as far as one look can tell."""
+        """Whether no value satisfies two branches, as far as one look shows."""
         objects, scalars, others = self._sorted(union)
         if len(scalars) + len(others) > EXCLUSIVE_BRANCHES_MAX:
             return False

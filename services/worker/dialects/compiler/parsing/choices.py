@@ -28,7 +28,7 @@ def _listed(subschemas: Subschemas) -> Iterator[list[JsonValue]]:
         enum = atom.get("enum")
         if isinstance(enum, list):
             yield enum
-        # `const: null` is a rule too, so that `get` cannot tell whether there is one.
+        # `const: null` is a rule too, so `get` cannot show whether there is one.
         if "const" in atom.schema and atom.draft > Draft.D4:
             yield [atom.schema["const"]]
 

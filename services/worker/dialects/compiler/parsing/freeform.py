@@ -48,7 +48,7 @@ def as_text(subschemas: Subschemas, types: frozenset[str] | None = None) -> Text
 
 
 def _short(schema: JsonObject) -> str:
-    """The schema as JSON text; empty if that is too long, of which no more is written."""
+    """The schema as JSON text; empty if that is too long, and then no more is written."""
     text = ""
     for part in _COMPACT.iterencode(schema):
         text += part
@@ -87,7 +87,7 @@ def unpack(text: str) -> JsonValue | NoJsonText:
 def rest_schema(described: Mapping[str, JsonObject | None], *, nullable: bool) -> JsonObject:
     """What a provider is shown of the member that carries all others.
 
-    `described` are members with a place in it, each with its schema, if that is short to tell.
+    `described` are members with a place in it, each with its schema, if that is short.
     """
     nothing = "null" if nullable else "empty"
     if not described:

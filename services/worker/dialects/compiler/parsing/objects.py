@@ -93,7 +93,7 @@ def _nodes(subschemas: Subschemas, name: str) -> list[Node]:
 
 
 def _have_room(names: list[str], rules: Rules) -> bool:
-    """Whether a grammar can tell `names` from all others, which it does letter by letter."""
+    """Whether a grammar can distinguish `names` from all others, letter by letter."""
     chars = "".join(names)
     is_plain = chars.isprintable() and _MISPARSED.isdisjoint(chars)
     return is_plain and len(chars) <= rules.open_name_chars_max

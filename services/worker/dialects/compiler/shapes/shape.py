@@ -35,7 +35,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Any value of `types`; it travels as JSON text inside a string. `words` tell the model so."""
+    """Any value of `types`; it travels as JSON text inside a string. `words` say so."""
 
     words: str
     types: frozenset[str] = frozenset(TYPES)

@@ -247,5 +247,5 @@ def test_a_distribution_that_is_not_installed_is_a_finding(monkeypatch: pytest.M
     monkeypatch.setattr(examine, "DISTRIBUTIONS", ("answerbus", "answerbus-of-no-index"))
 
     assert examine.libraries() == Finding(
-        "libraries", "wrong", "answerbus-of-no-index is missing: install answerbus anew"
+        "libraries", "wrong", "answerbus-of-no-index is missing: install answerbus again"
     )

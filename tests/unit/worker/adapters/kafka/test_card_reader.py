@@ -274,7 +274,7 @@ def test_catching_up_takes_until_what_was_announced_before_is_read() -> None:
         assert set(known.tools) == {"orders.get"}
 
         consumer.announce(card("get", "pay"))
-        consumer.fails = True  # and is begun anew
+        consumer.fails = True  # and is begun again
         await reader.catch_up()
         assert set(known.tools) == {"orders.get", "orders.pay"}
         reading.cancel()

@@ -1,4 +1,4 @@
-"""One look at the partitions: what waits, what Kafka does not say, what was made anew."""
+"""One look at the partitions: what waits, what Kafka does not say, what was made again."""
 
 import asyncio
 from collections.abc import Collection
@@ -122,7 +122,7 @@ def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
     run(main())
 
 
-def test_what_is_read_while_the_end_is_asked_for_is_no_topic_made_anew() -> None:
+def test_what_is_read_while_the_end_is_asked_for_is_no_topic_made_again() -> None:
     async def main() -> None:
         lanes = {0: lifecycle(9)}
         consumer, reading = Growing(lanes), ReadMonitor()
@@ -131,7 +131,7 @@ def test_what_is_read_while_the_end_is_asked_for_is_no_topic_made_anew() -> None
             await check_positions(consumer, TOPIC, lanes, reading)
 
         assert lanes[0].lane.losses == []
-        assert not reading.anew
+        assert not reading.from_beginning
 
     run(main())
 
@@ -210,11 +210,11 @@ def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning()
         assert lifecycles[0].lane.losses == []
         await check_positions(consumer, TOPIC, lifecycles, reading)
 
-        assert reading.anew == {0}
+        assert reading.from_beginning == {0}
         assert [type(error) for error in lifecycles[0].lane.losses] == [TopicRecreated]
         assert lifecycles[1].lane.losses == []
 
         await check_positions(consumer, TOPIC, {0: lifecycle(2)}, reading)  # reopened
-        assert reading.anew == set()
+        assert reading.from_beginning == set()
 
     run(main())

@@ -71,7 +71,7 @@ def test_it_is_named_once_it_has_lasted_and_its_owner_is_asked_once() -> None:
     run(main())
 
 
-def test_each_transaction_that_ends_in_time_counts_anew() -> None:
+def test_each_transaction_that_ends_in_time_counts_again() -> None:
     async def main() -> None:
         consumer, owners = FakeConsumer(), Owners()
         monitor = TransactionMonitor([lambda: consumer], owners.ask)

@@ -223,7 +223,7 @@ def test_how_long_accounts_are_known_is_chosen() -> None:
     assert not ledger.accounts, "they are looked through every 150 seconds then"
 
 
-def test_the_record_of_an_account_that_is_opened_anew_stays() -> None:
+def test_the_record_of_an_account_that_is_opened_again_stays() -> None:
     ledger = Ledger()
     with_a_closed_request(ledger)
     later = NOW + ACCOUNT_MEMORY + timedelta(seconds=1)

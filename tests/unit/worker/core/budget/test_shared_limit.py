@@ -47,7 +47,7 @@ def test_what_is_read_again_does_not_add_again() -> None:
     assert limit(ledger) == Budget(attempts=6)
 
 
-def test_offsets_begin_again_in_a_topic_that_was_made_anew() -> None:
+def test_offsets_begin_again_in_a_topic_that_was_made_again() -> None:
     ledger = Ledger()
     ledger.take_in(request("r-4"), at(400), NOW)
     ledger.take_in(request("r-5"), at(0, later_ms=1), NOW)

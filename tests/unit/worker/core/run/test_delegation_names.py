@@ -43,7 +43,7 @@ def names(run: Run) -> list[str]:
     return [name for _, calls in call_names(run) for name, _ in calls]
 
 
-def test_names_are_those_of_attempts_and_go_on_where_attempts_begin_anew() -> None:
+def test_names_are_those_of_attempts_and_go_on_where_attempts_start_again() -> None:
     assert names(taken_over(1, 3, 4)) == ["call:1.0", "call:3.0", "call:4.0"]
     assert names(taken_over(1, 3, 4, 1, 2)) == [
         *("call:1.0", "call:3.0", "call:4.0"),

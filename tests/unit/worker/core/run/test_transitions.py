@@ -228,7 +228,7 @@ def test_a_tool_that_runs_at_most_once_is_never_called_again() -> None:
     assert event.outcome.model_dump() == {"kind": "timed_out", "after_s": 30.0, "ran": "unknown"}
 
 
-def test_progress_starts_the_time_out_anew() -> None:
+def test_progress_starts_the_time_out_again() -> None:
     change = called()
     (made,) = sent(change)
     body = {"call_id": made.call_id, "workflow_id": made.workflow_id, "token": made.reply.token}

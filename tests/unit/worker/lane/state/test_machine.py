@@ -82,7 +82,7 @@ def test_what_a_step_did_not_begin_it_cannot_end() -> None:
 def test_no_state_but_open_and_closed_lasts_for_ever(state: State) -> None:
     after = TRANSITIONS[state, Event.TIMED_OUT]
 
-    assert after.state is not state or after.effects, "or what takes its time is begun anew"
+    assert after.state is not state or after.effects, "or what takes its time is begun again"
     assert (state in STAY_S_MAX) is not (state in DRAINS), "a state that drains says how long"
 
 
@@ -146,7 +146,7 @@ def test_what_a_step_ends_with_is_known_wherever_it_may_be_under_way() -> None:
     assert ends == met, "and no row is for nothing"
 
 
-def test_a_lane_that_loses_its_producer_or_its_partition_starts_its_requests_anew() -> None:
+def test_a_lane_that_loses_its_producer_or_its_partition_starts_its_requests_again() -> None:
     for (state, event), after in TRANSITIONS.items():
         loses = state in HAS_PRODUCER - LEAVING and after.state not in HAS_PRODUCER
         leaves = state not in LEAVING and after.state in LEAVING - {State.CLOSED}
