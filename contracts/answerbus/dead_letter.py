@@ -104,18 +104,18 @@ class DeadLetterError(OutcomeError):
         return f"{self.outcome} {remedy(self.outcome.cause)}"
 
 
-def letter_id(request_id: str, topic: str) -> str:
-    """The id of the letter of a request.
+def dead_letter_id(request_id: str, topic: str) -> str:
+    """The id of the dead letter of a request.
 
-    Letters of records that are no request are called `<topic>-<partition>-<offset>.dead-letter`. A
-    request may be called like such a place; its letter is then another one all the same.
+    Those of records that are no request are called `<topic>-<partition>-<offset>.dead-letter`. A
+    request may be called like such a place; its dead letter is then another one all the same.
     """
     is_like_a_place = re.fullmatch(rf"{re.escape(topic)}-\d+-\d+(\.request)*", request_id)
     return f"{request_id}{'.request' if is_like_a_place else ''}.dead-letter"
 
 
 class PatchOperation(Wire):
-    """One RFC 6902 operation on the request of a letter."""
+    """One RFC 6902 operation on the request of a dead letter."""
 
     op: Literal["add", "remove", "replace", "move", "copy", "test"]
     path: str
@@ -124,7 +124,7 @@ class PatchOperation(Wire):
 
 
 class Replayed(Wire):
-    """An operator sent a letter's request again, as `request_id` of `workflow_id`.
+    """An operator sent a dead letter's request again, as `request_id` of `workflow_id`.
 
     Older records name no workflow.
     """
@@ -141,10 +141,10 @@ class Replayed(Wire):
 
 
 class Dismissed(Wire):
-    """An operator put a letter aside; `workflow_id` is the letter's, if it names one.
+    """An operator put a dead letter aside; `workflow_id` is the dead letter's, if it names one.
 
-    Older records name no workflow. `undone` takes an earlier dismissal back: the letter is open
-    again. The newest record of a letter counts; versions without the member let the first count.
+    Older records name no workflow. `undone` takes an earlier dismissal back: it is open again.
+    The newest record of a dead letter counts; versions without the member let the first count.
     """
 
     kind: Literal["dismissed"] = "dismissed"

@@ -143,7 +143,7 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     """Reads a record of the requests topic.
 
     Headers are optional; those that claim another type than the body's are a contradiction, and
-    are not guessed about. A replay is charged to the account of its letter and to no other.
+    are not guessed about. A replay is charged to the account of its dead letter and to no other.
     """
     parsed = _object(value, REQUEST_BYTES_MAX, REQUEST_VALUES_MAX)
     if isinstance(parsed, Undecodable):

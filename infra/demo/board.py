@@ -40,7 +40,7 @@ def fold(rows: Sequence[Row], seen: DecodedRecord) -> list[Row]:
 
 
 def belongs(seen: DecodedRecord, row: Row) -> bool:
-    """Whether an event is about a published record: a letter names its place, others its id."""
+    """Whether an event is about a published record, by its position in a dead letter, or its id."""
     if isinstance(seen.event, DeadLetter):
         origin = seen.event.origin
         return (origin.partition, origin.offset) == (row.partition, row.offset)

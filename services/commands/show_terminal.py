@@ -35,15 +35,15 @@ def show(terminal: AnyOutcome, data: Console, words: Console) -> None:
             words.print(_panel(who + category, "magenta", Text(plain(terminal.reason))))
             words.print(_footer(terminal))
         case DeadLetter():
-            words.print(_letter(terminal))
+            words.print(_dead_letter(terminal))
         case _:
             assert_never(terminal)
 
 
-def _letter(letter: DeadLetter) -> Panel:
+def _dead_letter(dead_letter: DeadLetter) -> Panel:
     attempts = [
         line
-        for prior in letter.prior
+        for prior in dead_letter.prior
         for line in (
             f"Attempt {prior.attempt}: {failure_text(prior.failure)}",
             *(f"  the model wrote {text}" for text in written_text(prior.failure).splitlines()),
@@ -52,10 +52,10 @@ def _letter(letter: DeadLetter) -> Panel:
     return _panel(
         "Dead letter",
         "red",
-        Text(died_text(letter), "bold"),
+        Text(died_text(dead_letter), "bold"),
         *(Text(line, "dim") for line in attempts),
-        Text(remedy(letter.cause)),
-        Text(f"Its id is {plain_line(letter.dead_letter_id)}", "dim"),
+        Text(remedy(dead_letter.cause)),
+        Text(f"Its id is {plain_line(dead_letter.dead_letter_id)}", "dim"),
     )
 
 

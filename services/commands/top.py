@@ -1,4 +1,4 @@
-"""`answerbus top`: status, outcomes, profiles, lanes and open letters in the terminal, live."""
+"""`answerbus top`: status, outcomes, profiles, lanes and open dead letters in a terminal, live."""
 
 import asyncio
 import logging

@@ -73,7 +73,7 @@ def routes() -> list[web.RouteDef]:
         web.post("/letters/plan", job.prepare),
         web.post("/letters/jobs", job.start),
         web.get(r"/letters/jobs/{number:\d{1,9}}", job.job),
-        web.get("/letters/one", dead_letter.letter),
+        web.get("/letters/one", dead_letter.dead_letter),
         web.get("/workflow", workflow.workflow),
         web.get("/runs", runs.runs),
         web.post("/runs/decide", runs.decide),

@@ -22,9 +22,11 @@ def written_text(failure: Failure) -> str:
     return plain(explain.written_text(failure))
 
 
-def died_text(letter: DeadLetter) -> str:
+def died_text(dead_letter: DeadLetter) -> str:
     """Why there is no answer: the failures of the attempts, then how the request ended."""
-    return plain(explain.died_text(letter.cause, [prior.failure for prior in letter.prior]))
+    return plain(
+        explain.died_text(dead_letter.cause, [prior.failure for prior in dead_letter.prior])
+    )
 
 
 def cause_text(cause: Cause) -> str:

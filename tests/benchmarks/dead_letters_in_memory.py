@@ -9,7 +9,7 @@ from answerbus.topics import DEAD_LETTERS
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
-from tests.integration.dead_letters import WITH_REQUEST, letter, letters
+from tests.integration.dead_letters import WITH_REQUEST, dead_letter, dead_letters
 
 COUNT = 100_000
 FACT = {"name": "manifest", "value": "x" * 1_000, "trust": "trusted"}
@@ -17,11 +17,11 @@ FACT = {"name": "manifest", "value": "x" * 1_000, "trust": "trusted"}
 
 def stored(count: int, facts: int) -> Iterator[Stored]:
     """Letters, each of its own workflow and with a label of its own."""
-    examples = letters(len(WITH_REQUEST), WITH_REQUEST)
+    examples = dead_letters(len(WITH_REQUEST), WITH_REQUEST)
     for example in examples:
         example["request"]["context"]["facts"] += [FACT] * facts
     for n in range(count):
-        body = letter(examples[n % len(examples)], n, f"order-{n}")
+        body = dead_letter(examples[n % len(examples)], n, f"order-{n}")
         value = json.dumps({**body, "labels": {"ticket": f"OPS-{n}"}}).encode()
         yield Stored(DEAD_LETTERS, n % 12, n, 0, None, value, ())
 

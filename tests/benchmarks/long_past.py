@@ -17,7 +17,7 @@ from tests.integration.bus import Bus
 FLUSH_LIMIT_S = 300.0
 PACE_S = 0.05
 ATTEMPTS_EACH = 5  # of a workflow
-LETTER_EVERY = 10  # attempts
+DEAD_LETTER_EVERY = 10  # attempts
 _EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 _WORKFLOW, _REQUEST, _MARK = b"order-4711", b"0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10", b"past"
 Record = tuple[Topic, bytes, bytes]  # with its workflow and its bytes
@@ -80,7 +80,7 @@ def _records(numbers: Iterable[int]) -> Iterator[Record]:
     for n in numbers:
         workflow_id, request_id = b"%s-w%d" % (_MARK, n // ATTEMPTS_EACH), b"%s-%d" % (_MARK, n)
         yield ATTEMPTS, workflow_id, _of(next(tried), workflow_id, request_id)
-        if n % LETTER_EVERY == 0:
+        if n % DEAD_LETTER_EVERY == 0:
             yield DEAD_LETTERS, workflow_id, _of(next(died), workflow_id, request_id)
 
 

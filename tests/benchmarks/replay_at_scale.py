@@ -11,11 +11,11 @@ from pathlib import Path
 
 from infra.kafka import start_broker
 from tests.integration.bus import Bus, create_topics
-from tests.integration.dead_letters import letters, publish
+from tests.integration.dead_letters import dead_letters, publish
 from tests.integration.replaying import Figures, Replay, grouped_s, killed_three_times
 
 PARTITIONS = 12
-LETTERS_DEFAULT = 5_000
+DEAD_LETTERS_DEFAULT = 5_000
 
 
 async def measured(bootstrap: str, folder: Path, count: int, what: str) -> Figures | float:
@@ -23,7 +23,7 @@ async def measured(bootstrap: str, folder: Path, count: int, what: str) -> Figur
     bus = Bus(bootstrap, f"scale-{uuid.uuid4().hex[:8]}", PARTITIONS, folder)
     await create_topics(bus)
     if what == "groups":
-        found = letters(count)
+        found = dead_letters(count)
         await publish(bus, found)
         return await grouped_s(Replay(bus), found)
     try:
@@ -34,7 +34,7 @@ async def measured(bootstrap: str, folder: Path, count: int, what: str) -> Figur
 
 def main() -> None:
     """Print the figures."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else LETTERS_DEFAULT
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else DEAD_LETTERS_DEFAULT
     what = sys.argv[2] if len(sys.argv) > 2 else "all"
     with tempfile.TemporaryDirectory() as name:
         broker = start_broker(Path(name) / "kafka")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.benchmarks.long_past import LETTER_EVERY
+from tests.benchmarks.long_past import DEAD_LETTER_EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Size:
     waiting_runs: int
 
     @property
-    def letters(self) -> int:
-        return self.attempts // LETTER_EVERY
+    def dead_letters(self) -> int:
+        return self.attempts // DEAD_LETTER_EVERY
 
 
 SIZES = {

@@ -78,16 +78,16 @@ def _traffic() -> Iterator[Stored]:
 def _operated() -> Iterator[Stored]:
     """Dead letters that operators replayed or dismissed, each for a reason of its own."""
     for number in range(ACTIONS):
-        at_ms, letter = NOON_MS - number * MINUTE_MS, f"done-{number}.dead-letter"
+        at_ms, dead_letter = NOON_MS - number * MINUTE_MS, f"done-{number}.dead-letter"
         example = "dismissed/dismissed" if number % 2 else "replayed/unchanged"
         about: dict[str, Any] = {"request_id": f"done-{number}", "workflow_id": f"done-{number}"}
-        died = {**about, "dead_letter_id": letter, "at": as_text(at_ms - MINUTE_MS)}
+        died = {**about, "dead_letter_id": dead_letter, "at": as_text(at_ms - MINUTE_MS)}
         yield stored("dead_letter/unknown_profile", at_ms - MINUTE_MS, 5_000 + number, **died)
         yield stored(
             example,
             at_ms,
             5_000 + number,
-            dead_letter_id=letter,
+            dead_letter_id=dead_letter,
             workflow_id=about["workflow_id"],
             at=as_text(at_ms),
             by=f"person-{number}@acme.example",

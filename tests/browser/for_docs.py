@@ -17,7 +17,7 @@ from services.operators.dead_letters.moment import as_text
 from services.operators.records.stored import Stored
 from tests.browser.filled_site import long_run
 from tests.browser.looks import DESKTOP
-from tests.browser.made_up import INVALID, letter
+from tests.browser.made_up import INVALID, dead_letter
 from tests.integration.bus import ROOT
 from tests.unit.console.context import OPERATOR, Site, site
 from tests.unit.operators.runs.events import WORKFLOW
@@ -46,7 +46,7 @@ AWAY = {"kind": "unavailable", "status": None}
 
 def busy_hour() -> list[Stored]:
     """Some thousand requests of four contracts at three profiles, one of which was away."""
-    chance, found, asked = Random(7), [letter(number) for number in range(24)], count()
+    chance, found, asked = Random(7), [dead_letter(number) for number in range(24)], count()
     for minute in range(MINUTES):
         volume = round(24 + 10 * math.sin(minute / 9) + chance.random() * 6)
         for number in range(volume):

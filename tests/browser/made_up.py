@@ -17,7 +17,7 @@ BAD, SLOW = 153, 40
 PROFILES = ("claude", "default", "gemini", "openai", "small")
 
 
-def letter(number: int) -> Stored:
+def dead_letter(number: int) -> Stored:
     """Most have an argument that is no JSON, three times; the others waited for their provider."""
     bad = number < BAD
     name, contract = f"order-{number // 3}.step-{number}", "agent_action" if bad else "selection"
@@ -50,7 +50,7 @@ def letter(number: int) -> Stored:
 
 def past() -> list[Stored]:
     """Letters, with requests and attempts before them."""
-    found = [letter(number) for number in range(BAD + SLOW)]
+    found = [dead_letter(number) for number in range(BAD + SLOW)]
     for number in range(BAD + SLOW):
         at_ms, order = NOON_MS - number * MINUTE_MS - 30_000, f"order-{number // 3}"
         name = f"{order}.step-{number}"

@@ -14,7 +14,7 @@ from tests.integration.bus import ANSWERED, Bus, request
 pytestmark = [pytest.mark.kafka, pytest.mark.browser]
 
 NARROW = ViewportSize(width=360, height=740)
-LETTERS = 5
+DEAD_LETTERS = 5
 SCRIPT = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title='owned'\">"
 UNKNOWN_CONTRACT = {"kind": "contract", "name": "odd", "version": 1}
 RULES: list[dict[str, Any]] = [
@@ -33,12 +33,12 @@ async def bus_with_history(bus: Bus) -> Path:
             request("declined", "order-7", "Decline this."),
             *(
                 request(f"lost-{n}", f"order-{n}", f"Do it. {SCRIPT}", profile="missing")
-                for n in range(LETTERS)
+                for n in range(DEAD_LETTERS)
             ),
             request("odd", "order-9", answer_schema=UNKNOWN_CONTRACT),
         ]
     )
-    assert len(await bus.terminals(LETTERS + 5)) == LETTERS + 5
+    assert len(await bus.terminals(DEAD_LETTERS + 5)) == DEAD_LETTERS + 5
     return config
 
 
@@ -70,8 +70,8 @@ async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_t
         await shot(page, "3-letter")
 
         await page.go_back()
-        await biggest.get_by_role("link", name=f"{LETTERS} dead letters of").click()
-        await page.get_by_role("button", name=f"All {LETTERS}").click()
+        await biggest.get_by_role("link", name=f"{DEAD_LETTERS} dead letters of").click()
+        await page.get_by_role("button", name=f"All {DEAD_LETTERS}").click()
         await page.get_by_role("button", name="Dry run").click()
         await expect(page.get_by_text("The settings have no profile missing")).to_be_visible()
         await shot(page, "4-dry-run")
@@ -80,10 +80,10 @@ async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_t
         await page.get_by_label("Reason").fill("the profile was misspelt")
         await page.get_by_role("button", name="Dry run").click()
         sendable = page.locator(".tiles div").filter(has_text="Would be sent")
-        await expect(sendable).to_contain_text(str(LETTERS))
-        await page.get_by_role("button", name=f"Replay {LETTERS}").click()
+        await expect(sendable).to_contain_text(str(DEAD_LETTERS))
+        await page.get_by_role("button", name=f"Replay {DEAD_LETTERS}").click()
         answered = page.locator("#fates div").filter(has_text="Answered")
-        await expect(answered).to_contain_text(str(LETTERS), timeout=30_000)
+        await expect(answered).to_contain_text(str(DEAD_LETTERS), timeout=30_000)
         await shot(page, "5-replay")
 
         await page.goto(f"{at.url}workflow?id=order-1")
@@ -96,7 +96,7 @@ async def test_the_biggest_group_is_found_looked_into_edited_replayed_and_seen_t
         await shot(page, "7-tail")
         assert await page.title() == "Live tail · answerbus"
         assert SCRIPT not in at.log.read_text()
-    assert len(await bus.terminals(2 * LETTERS + 5)) == 2 * LETTERS + 5
+    assert len(await bus.terminals(2 * DEAD_LETTERS + 5)) == 2 * DEAD_LETTERS + 5
 
 
 async def test_the_way_in_and_a_page_of_nothing_are_accessible_in_all_looks(

@@ -168,9 +168,9 @@ async def test_two_answers_are_compared_in_five_steps(browser: Browser) -> None:
 
 
 async def test_a_dismissal_is_undone_where_it_was_made_in_two_steps(browser: Browser) -> None:
-    letter = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
+    dead_letter = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
     aside = stored("dismissed/dismissed", offset=1, dead_letter_id="x.dead-letter")
-    async with at_work(browser, letter, aside) as (operator, here):
+    async with at_work(browser, dead_letter, aside) as (operator, here):
         page = operator.page
         await page.goto("/letters/one?id=x.dead-letter")
         await operator.type(page.get_by_label("Reason"), "needed")

@@ -61,7 +61,8 @@ def summary(history: History) -> str:
     outcomes = [attempts[0].body["outcome"] for attempts in history.attempts.values()]
     return (
         f"{len(history.arrivals)} records of {len(history.accepted)} requests, "
-        f"{len(history.terminals)} terminals, {len(history.place_letters)} letters about records, "
+        f"{len(history.terminals)} terminals, "
+        f"{len(history.place_dead_letters)} dead letters about records, "
         f"{len(history.copies)} forwarded, {len(outcomes)} attempts "
         f"({outcomes.count('unknown')} unknown), {len(history.calls)} calls"
         f"{run_figures.summary(history)}"

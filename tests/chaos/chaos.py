@@ -214,7 +214,7 @@ class Chaos:
                 reported = now
                 self._say(f"{publisher.delivered} published, {len(watcher.ended)} ended")
             is_out = publisher.is_done and around.is_done
-            settled = stage.is_over and is_out and watcher.letters >= load.letters
+            settled = stage.is_over and is_out and watcher.dead_letters >= load.dead_letters
             if settled and now - asked > ASK_S and not watcher.missing(load.request_ids):
                 asked = now
                 unread = watcher.unread(around.requests())
@@ -242,8 +242,10 @@ class Chaos:
 
     def _judge(self, load: Workload, stage: Stage, around: Ordinary, watcher: Watcher) -> Outcome:
         missing = watcher.missing(load.request_ids)
-        if not self._size.hostile and watcher.letters != load.letters:
-            missing.append(f"{watcher.letters} letters about records instead of {load.letters}")
+        if not self._size.hostile and watcher.dead_letters != load.dead_letters:
+            missing.append(
+                f"{watcher.dead_letters} letters about records instead of {load.dead_letters}"
+            )
         if missing:
             self._say("what the workers wait for stands in their logs")
             stage.fleet.tell_tasks()

@@ -48,7 +48,7 @@ def costly(seed: int, good: int, partitions: int, lasting_s: float) -> Workload:
     chance = random.Random(f"costly {seed}")
     kinds = [*ANSWERS, *_LISTS]
     count = max(len(kinds), round(good * SHARE))
-    published, ids, letters = [], set[str](), 0
+    published, ids, dead_letters = [], set[str](), 0
     for number in range(count):
         kind, at_s = kinds[number % len(kinds)], chance.uniform(0, lasting_s)
         workflow_id = f"costly{seed}-{number}"
@@ -58,11 +58,11 @@ def costly(seed: int, good: int, partitions: int, lasting_s: float) -> Workload:
             ids.add(request_id)
         else:
             value = _record(kind, request_id, workflow_id)
-            letters += 1
+            dead_letters += 1
         place = owner(workflow_id, partitions)
         published.append(Publication(at_s, place, workflow_id.encode(), value))
     published.sort(key=lambda publication: publication.at_s)
-    return Workload(published, frozenset(ids), letters)
+    return Workload(published, frozenset(ids), dead_letters)
 
 
 def answers() -> Iterator[tuple[str, str]]:

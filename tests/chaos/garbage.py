@@ -51,7 +51,9 @@ def garbage(seed: int, count: int, partitions: int, lasting_s: float) -> list[Ga
 
 def check(history: History, placed: Sequence[Placed]) -> Iterator[Violation]:
     """Each record that was taken is told by one letter; by the broker's word and by no reader's."""
-    reported = Counter(place for letter in _letters(history) for place in _places_of(letter))
+    reported = Counter(
+        place for dead_letter in _dead_letters(history) for place in _places_of(dead_letter)
+    )
     for one in placed:
         for partition, offset in one.places():
             times = reported[partition, offset]
@@ -60,13 +62,13 @@ def check(history: History, placed: Sequence[Placed]) -> Iterator[Violation]:
                 yield Violation("G1", f"requests-{partition}-{offset}", text)
 
 
-def _letters(history: History) -> Iterator[dict[str, object]]:
-    for letters in history.place_letters.values():
-        yield from (letter.body for letter in letters)
+def _dead_letters(history: History) -> Iterator[dict[str, object]]:
+    for dead_letters in history.place_dead_letters.values():
+        yield from (dead_letter.body for dead_letter in dead_letters)
 
 
-def _places_of(letter: dict[str, object]) -> Iterator[Place]:
-    origin, cause = letter["origin"], letter["cause"]
+def _places_of(dead_letter: dict[str, object]) -> Iterator[Place]:
+    origin, cause = dead_letter["origin"], dead_letter["cause"]
     assert isinstance(origin, dict)
     assert isinstance(cause, dict)
     first = last = origin["offset"]

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 # A request id is <seed>-<number>.<form>.<plot>: the form names the schema that was asked for, the
 # plot has a letter for each attempt, `a` for an answer; later attempts are answered.
-PLOT_LETTERS = 8
+PLOT_DEAD_LETTERS = 8
 ANSWER = "a"
 FAULTS = {
     "t": 22,  # throttled
@@ -65,10 +65,10 @@ _WRAPPED: Json = {"output": _OUTPUT, "success": True, "notes": [], "failure_reas
 
 def plot(chance: random.Random) -> str:
     """What becomes of each attempt of a request."""
-    letters, weights = list(FAULTS), list(FAULTS.values())
+    dead_letters, weights = list(FAULTS), list(FAULTS.values())
     return "".join(
-        chance.choices(letters, weights)[0] if chance.random() < FAULT_SHARE else ANSWER
-        for _ in range(PLOT_LETTERS)
+        chance.choices(dead_letters, weights)[0] if chance.random() < FAULT_SHARE else ANSWER
+        for _ in range(PLOT_DEAD_LETTERS)
     )
 
 
@@ -84,13 +84,13 @@ def rules(seed: int, costly: Iterable[tuple[str, str]] = ()) -> list[Json]:
     `costly` are answers beside the usual ones, by their form.
     """
     faults = [
-        _rule(seed, f"*.?.{'?' * (number - 1)}{letter}*", reply, number)
-        for number in range(1, PLOT_LETTERS + 1)
-        for letter, reply in _faults().items()
+        _rule(seed, f"*.?.{'?' * (number - 1)}{dead_letter}*", reply, number)
+        for number in range(1, PLOT_DEAD_LETTERS + 1)
+        for dead_letter, reply in _faults().items()
     ]
     declined = [
         _rule(seed, f"*.{CONTRACT}.{'?' * (number - 1)}d*", _answered(_REFUSE), number)
-        for number in range(1, PLOT_LETTERS + 1)
+        for number in range(1, PLOT_DEAD_LETTERS + 1)
     ]
     forms: Json = {CONTRACT: _DEP_BUMP, WRAPPED: _WRAPPED, BARE: _OUTPUT}
     answers = [_rule(seed, f"*.{form}.*", _answered(value)) for form, value in forms.items()]
@@ -112,7 +112,7 @@ def agent_toml() -> str:
 def _wrong_in_runs(seed: int) -> list[Json]:
     """Before all other rules: a thought that came back, and answers that are no actions."""
     leaked = {"kind": "rejected", "scope": "request", "status": 400, "code": LEAKED}
-    plots = [f"*.{RUN}.{'?' * number}i*" for number in range(PLOT_LETTERS)]
+    plots = [f"*.{RUN}.{'?' * number}i*" for number in range(PLOT_DEAD_LETTERS)]
     invalid = _acting({"kind": "no such action"})
     return [
         _rule(seed, f"*.{RUN}.*", leaked, contains=CANARY.decode()),

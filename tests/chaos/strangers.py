@@ -106,7 +106,7 @@ def resumed(seed: int, partitions: int, lasting_s: float) -> Workload:
 
 
 def _claiming(request_id: str, workflow_id: str) -> Json:
-    first, letter, args = f"{request_id}.first", f"{request_id}.first.dead-letter", {"step": 4}
+    first, dead_letter, args = f"{request_id}.first", f"{request_id}.first.dead-letter", {"step": 4}
     call = {"call_id": f"{first}.call.1.0", "tool": f"{script.TOOLSET}.asked", "args": args}
     call |= {"args_digest": digest(args), "outcome": {"kind": "ok", "value": "it was paid"}}
     return {
@@ -119,9 +119,9 @@ def _claiming(request_id: str, workflow_id: str) -> Json:
         "agent": {"name": script.AGENT},
         "budget": {"attempts": 10},
         "replay": {
-            "dead_letter_id": letter,
+            "dead_letter_id": dead_letter,
             "round": 1,
-            "account": replay_account(workflow_id, letter),
+            "account": replay_account(workflow_id, dead_letter),
             "by": "ops@acme",
             "edited": False,
         },

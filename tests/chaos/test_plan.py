@@ -104,10 +104,10 @@ def test_garbage_is_of_all_codecs_and_of_many_kinds() -> None:
     assert [one.at_s for one in planned] == sorted(one.at_s for one in planned)
 
 
-@pytest.mark.parametrize(("letters", "found"), [(0, 3), (1, 0), (2, 3)])
-def test_each_record_of_garbage_is_reported_once(letters: int, found: int) -> None:
+@pytest.mark.parametrize(("dead_letters", "found"), [(0, 3), (1, 0), (2, 3)])
+def test_each_record_of_garbage_is_reported_once(dead_letters: int, found: int) -> None:
     one = Garbage(0.0, 4, batch_of(1, [b"a", b"b", b"c"]))
-    about = [letter_about(4, 7, 8), letter_about(4, 9, 9)] * letters
+    about = [dead_letter_about(4, 7, 8), dead_letter_about(4, 9, 9)] * dead_letters
     history = History("chaos", PARTITIONS, about, [])
 
     violations = list(check(history, [Placed(one, 7)]))
@@ -116,7 +116,7 @@ def test_each_record_of_garbage_is_reported_once(letters: int, found: int) -> No
     assert all(violation.promise == "G1" for violation in violations)
 
 
-def letter_about(partition: int, first: int, last: int) -> Record:
+def dead_letter_about(partition: int, first: int, last: int) -> Record:
     expected = f"a batch that can be read; it stands at offsets {first} to {last}"
     problems = [{"code": "unreadable_batch", "expected": expected if last > first else "a record"}]
     place = f"chaos.requests.v1-{partition}-{first}"
@@ -133,11 +133,11 @@ def letter_about(partition: int, first: int, last: int) -> Record:
 def test_about_three_calls_in_ten_go_wrong() -> None:
     chance = random.Random(1)
 
-    letters = Counter("".join(script.plot(chance) for _ in range(2_000)))
+    dead_letters = Counter("".join(script.plot(chance) for _ in range(2_000)))
 
-    wrong = 1 - letters[script.ANSWER] / letters.total()
+    wrong = 1 - dead_letters[script.ANSWER] / dead_letters.total()
     assert abs(wrong - script.FAULT_SHARE) < 0.02
-    assert letters.keys() == {script.ANSWER, *script.FAULTS}
+    assert dead_letters.keys() == {script.ANSWER, *script.FAULTS}
 
 
 def test_all_requests_copies_conflicts_and_garbage_are_published() -> None:
@@ -152,8 +152,8 @@ def test_all_requests_copies_conflicts_and_garbage_are_published() -> None:
             bodies.setdefault(arrival.request_id, set()).add(arrival.body_digest)
     conflicts = sum(len(digests) - 1 for digests in bodies.values())
     assert bodies.keys() == made.request_ids
-    assert len(garbage) + conflicts == made.letters
-    assert len(made.publications) > 600 + made.letters  # and there are copies
+    assert len(garbage) + conflicts == made.dead_letters
+    assert len(made.publications) > 600 + made.dead_letters  # and there are copies
 
 
 def test_some_publishers_hash_keys_in_their_own_way() -> None:

@@ -31,7 +31,7 @@ def test_costly_requests_are_within_the_limits_and_of_every_kind() -> None:
 
     assert all(len(one.value or b"") < BYTES_MAX for one in made.publications)
     assert {id_.split(".")[1] for id_ in made.request_ids} == set(ANSWERS)
-    assert made.letters == 3
+    assert made.dead_letters == 3
     assert not any(map(script.is_good, made.request_ids))
     assert all(len(answer) < 256 * 1024 for answer in ANSWERS.values())
 

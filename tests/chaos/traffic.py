@@ -95,7 +95,7 @@ class Watcher:
         )
         self._last: dict[int, int] = {}
         self.ended: set[str] = set()
-        self.letters = 0
+        self.dead_letters = 0
         self.kinds: Counter[str] = Counter()
 
     def look(self, wait_s: float) -> None:
@@ -136,7 +136,7 @@ class Watcher:
         kind = str(event["kind"])
         self.kinds[f"{kind} {cause['kind']}" if isinstance(cause, dict) else kind] += 1
         if cause and event.get("request") is None:
-            self.letters += 1
+            self.dead_letters += 1
         else:
             self.ended |= {str(event["request_id"]), full_name(event)}
 

@@ -65,14 +65,16 @@ class Workload:
 
     publications: list[Publication]
     request_ids: frozenset[str]
-    letters: int
+    dead_letters: int
 
     def beside(self, other: "Workload") -> "Workload":
         """Both, in order of time."""
         both = sorted(
             [*self.publications, *other.publications], key=lambda publication: publication.at_s
         )
-        return Workload(both, self.request_ids | other.request_ids, self.letters + other.letters)
+        return Workload(
+            both, self.request_ids | other.request_ids, self.dead_letters + other.dead_letters
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def workload(
     chance = random.Random(f"workload {seed}")
     calls = requests / workflows * (CALLS_OF_A_RUN if with_agents else 1)
     flows = [_workflow(chance, seed, n, calls, partitions) for n in range(workflows)]
-    published, ids, letters = [], set(), 0
+    published, ids, dead_letters = [], set(), 0
     for number in range(requests):
         flow, at_s = chance.choice(flows), chance.uniform(0, lasting_s)
         body = _request(
@@ -116,15 +118,15 @@ def workload(
         if chance.random() < CONFLICTING_SHARE:
             other = {**body, "labels": {"another": "body"}}
             published.append(_publication(later_s, flow, json.dumps(other).encode()))
-            letters += 1
+            dead_letters += 1
         if with_agents and chance.random() < CANCELLED_SHARE:
             published.append(_cancel(at_s + chance.uniform(*CANCELLED_AFTER_S), body, partitions))
         if chance.random() < GARBAGE_SHARE:
             garbage, partition = chance.choice(GARBAGE), chance.randrange(partitions)
             published.append(Publication(at_s, partition, b"garbage", garbage))
-            letters += 1
+            dead_letters += 1
     published.sort(key=lambda publication: publication.at_s)
-    return Workload(published, frozenset(ids), letters)
+    return Workload(published, frozenset(ids), dead_letters)
 
 
 def _workflow(

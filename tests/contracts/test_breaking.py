@@ -24,7 +24,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 RELEASED = read(max((CONTRACTS / "released").iterdir(), key=version))
-REQUEST, RESULT, LETTER = (
+REQUEST, RESULT, DEAD_LETTER = (
     f"events/{kind}.v1.json" for kind in ("request", "result", "dead_letter")
 )
 ANSWER, ASKED = "contracts/agent_action.v1.json", "contracts/agent_action.v1.asked.json"
@@ -36,7 +36,7 @@ def test_nothing_that_was_released_is_broken() -> None:
 
 
 def test_the_release_has_every_event_and_contract_in_it() -> None:
-    assert {REQUEST, RESULT, LETTER, ANSWER, ASKED} <= RELEASED.keys()
+    assert {REQUEST, RESULT, DEAD_LETTER, ANSWER, ASKED} <= RELEASED.keys()
     assert breaking_changes(RELEASED, RELEASED) == []
     assert breaking_changes(RELEASED, {}) == [
         Breaking(name, "", "the schema is gone") for name in sorted(RELEASED)
@@ -79,13 +79,13 @@ NULL = {"type": "null"}
         (REQUEST, "/required/-", "labels", ("/required", "`labels` must be there")),
         (RESULT, "/required/0", GONE, ("/properties/kind", "is no longer always there")),
         (
-            LETTER,
+            DEAD_LETTER,
             "/$defs/UnsupportedSchema/properties/dialect/type",
             "integer",
             ("/$defs/UnsupportedSchema/properties/dialect/type", "allows the type string"),
         ),
         (
-            LETTER,
+            DEAD_LETTER,
             "/$defs/UnsupportedSchema/properties/dialect/maxLength",
             8,
             ("/$defs/UnsupportedSchema/properties/dialect/maxLength", "is 8 and is new"),
@@ -120,7 +120,7 @@ NULL = {"type": "null"}
             {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 1000000}, NULL]},
             ("/$defs/Budget/properties/attempts", "the variant null is new"),
         ),
-        (LETTER, "/$defs/UnknownSchema/properties/kind/const", "x", ("", "unknown_schema")),
+        (DEAD_LETTER, "/$defs/UnknownSchema/properties/kind/const", "x", ("", "unknown_schema")),
         (ANSWER, "/$defs/Thought/properties/kind/const", "musing", ("", '"thought" is gone')),
         (ANSWER, "/$defs/Thought/properties/kind/const", "musing", ("", '"musing" is new')),
         (ASKED, "/$defs/Thought/required/-", "why", ("/$defs/Thought/required", "`why` must be")),
@@ -197,10 +197,10 @@ def test_a_new_optional_field_is_no_new_version(name: str) -> None:
 
 def test_a_new_cause_is_no_new_version_but_a_new_variant_of_an_answer_is() -> None:
     cause = {"properties": {"kind": {"const": "new"}}, "required": ["kind"], "type": "object"}
-    letters = changed(LETTER, "/properties/cause/oneOf/-", cause)
+    dead_letters = changed(DEAD_LETTER, "/properties/cause/oneOf/-", cause)
     answers = changed(ANSWER, "/properties/actions/items/oneOf/-", cause)
 
-    assert breaking_changes(RELEASED, letters) == []
+    assert breaking_changes(RELEASED, dead_letters) == []
     assert [change.change for change in breaking_changes(RELEASED, answers)] == [
         'the variant kind "new" is new'
     ]

@@ -259,15 +259,15 @@ def test_a_broken_rule_is_named_by_its_place(changes: dict[str, Any], path: str)
 
 
 @pytest.mark.parametrize("cause", ["conflicting_id", "unknown_profile", "undecodable"])
-def test_a_letter_says_its_cause_without_being_parsed(cause: str) -> None:
+def test_a_dead_letter_says_its_cause_without_being_parsed(cause: str) -> None:
     headers = dict(encode(example(f"dead_letter/{cause}")).headers)
 
     assert headers["ce_cause"] == cause.encode()
 
 
-def replay(account: str, letter_id: str = "r-0.dead-letter") -> dict[str, Any]:
+def replay(account: str, dead_letter_id: str = "r-0.dead-letter") -> dict[str, Any]:
     return {
-        "dead_letter_id": letter_id,
+        "dead_letter_id": dead_letter_id,
         "round": 1,
         "account": account,
         "by": "ops@acme",
@@ -289,7 +289,7 @@ def test_no_publisher_chooses_the_account_of_a_replay(account: str) -> None:
     assert (found.request_id, found.workflow_id) == ("r-1", "w-1")
 
 
-def test_the_account_of_workflow_and_letter_is_accepted() -> None:
+def test_the_account_of_workflow_and_dead_letter_is_accepted() -> None:
     account = replay_account("w-1", "r-0.dead-letter")
 
     assert taken(body(replay=replay(account))).request.account_id == account

@@ -265,7 +265,7 @@ def test_event_ids_are_derived_from_the_request() -> None:
             assert event_id(event).startswith(f"{request_of(event)}{ending}"), name
 
 
-def test_letters_about_records_have_raw_bytes_and_those_about_requests_the_request() -> None:
+def test_dead_letters_about_records_have_raw_bytes_and_those_about_requests_the_request() -> None:
     for name, event in events():
         if isinstance(event, DeadLetter):
             about_record = event.cause.kind in {

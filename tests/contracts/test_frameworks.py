@@ -17,7 +17,9 @@ from answerbus.outcome import Refusal, Result
 EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
 RESULT = json.loads((EXAMPLES / "result" / "dep_bump.json").read_text("utf-8"))
 REFUSAL = json.loads(next(iter(sorted((EXAMPLES / "refusal").glob("*.json")))).read_text("utf-8"))
-LETTERS = [p for p in sorted((EXAMPLES / "dead_letter").glob("*.json")) if p.stem != "replayed"]
+DEAD_LETTERS = [
+    p for p in sorted((EXAMPLES / "dead_letter").glob("*.json")) if p.stem != "replayed"
+]
 ACTION = {"actions": [{"kind": "text_response", "content": "Done."}]}
 
 
@@ -34,8 +36,8 @@ def http() -> TestClient:
         return refusal.by
 
     @app.post("/letters")
-    def take_letter(letter: DeadLetter) -> str:
-        return letter.cause.kind
+    def take_dead_letter(dead_letter: DeadLetter) -> str:
+        return dead_letter.cause.kind
 
     @app.post("/actions")
     def take_action(action: AgentAction) -> AgentAction:
@@ -58,12 +60,12 @@ def test_fastapi_refuses_what_is_no_such_result(http: TestClient) -> None:
     assert http.post("/results", json=wrong).status_code == 422
 
 
-@pytest.mark.parametrize("path", LETTERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", DEAD_LETTERS, ids=lambda path: path.stem)
 def test_fastapi_takes_each_dead_letter(http: TestClient, path: Path) -> None:
-    letter = json.loads(path.read_text("utf-8"))
-    answered = http.post("/letters", json=letter)
+    dead_letter = json.loads(path.read_text("utf-8"))
+    answered = http.post("/letters", json=dead_letter)
 
-    assert answered.json() == letter["cause"]["kind"]
+    assert answered.json() == dead_letter["cause"]["kind"]
 
 
 def test_fastapi_takes_refusals_and_answers(http: TestClient) -> None:

@@ -183,7 +183,7 @@ async def test_what_came_of_a_control_is_a_part_of_what_is_followed(
     assert [event.kind for event in found] == ["control_applied", "dead_letter"]
 
 
-async def test_a_letter_about_another_record_does_not_end_what_is_followed() -> None:
+async def test_a_dead_letter_about_another_record_does_not_end_what_is_followed() -> None:
     fake = FakeClient()
     fake.prepare(answered("Shipped."))
     await fake.publish(text_request())

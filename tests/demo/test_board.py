@@ -45,7 +45,7 @@ def result(request_id: str = "r-1") -> Result[object]:
     )
 
 
-def letter(partition: int, offset: int, request_id: str | None = None) -> DeadLetter:
+def dead_letter(partition: int, offset: int, request_id: str | None = None) -> DeadLetter:
     return DeadLetter(
         dead_letter_id="letter",
         request_id=request_id,
@@ -68,7 +68,7 @@ def board(*events: Event) -> Sequence[Row]:
 
 
 def test_an_outcome_ends_the_row_that_it_is_about() -> None:
-    first, broken, again = board(result(), letter(0, 0))
+    first, broken, again = board(result(), dead_letter(0, 0))
 
     assert (first.text, first.is_done, seconds(first.terminals[0])) == (
         "result: dep_bump",
@@ -116,18 +116,18 @@ def test_what_a_model_writes_cannot_command_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("events", "wrong"),
     [
-        ([result(), letter(0, 0)], []),
+        ([result(), dead_letter(0, 0)], []),
         ([result()], ["broken has 0 terminal events instead of 1"]),
         (
-            [result(), result(), letter(0, 0)],
+            [result(), result(), dead_letter(0, 0)],
             ["first has 2 terminal events instead of 1"],
         ),
         (
-            [result(), letter(0, 0), letter(3, 1, "r-1")],
+            [result(), dead_letter(0, 0), dead_letter(3, 1, "r-1")],
             ["first, again has 1 terminal events instead of 0"],
         ),
         (
-            [result(), letter(0, 0), result("r-9")],
+            [result(), dead_letter(0, 0), result("r-9")],
             ["the result of r-9 answers nothing"],
         ),
     ],
@@ -147,7 +147,7 @@ def test_what_is_late_is_named_with_the_limit_and_a_likely_cause() -> None:
 def test_the_summary_counts_each_kind_of_outcome() -> None:
     output = StringIO()
     console = Console(file=output, width=200)
-    summary(console, board(result(), letter(0, 0)), [], 1.5)
+    summary(console, board(result(), dead_letter(0, 0)), [], 1.5)
     counted = output.getvalue()
 
     assert "3 records, 1 of them a duplicate: 1 result, 1 dead letter; " in counted

@@ -30,13 +30,17 @@ WITHOUT_REQUEST = ("conflicting_id", "undecodable")
 CAUSES = (*WITH_REQUEST, *WITHOUT_REQUEST)
 
 
-def letters(count: int, causes: Iterable[str] = CAUSES, workflows: int = 1_000) -> list[JsonObject]:
+def dead_letters(
+    count: int, causes: Iterable[str] = CAUSES, workflows: int = 1_000
+) -> list[JsonObject]:
     """So many letters, the causes in turn, a few of each workflow."""
     examples = [json.loads((_EXAMPLES / f"{cause}.json").read_text()) for cause in causes]
-    return [letter(examples[n % len(examples)], n, f"order-{n % workflows}") for n in range(count)]
+    return [
+        dead_letter(examples[n % len(examples)], n, f"order-{n % workflows}") for n in range(count)
+    ]
 
 
-def letter(example: JsonObject, number: int, workflow_id: str) -> JsonObject:
+def dead_letter(example: JsonObject, number: int, workflow_id: str) -> JsonObject:
     """A letter like the example, of another request."""
     ids = {"request_id": f"r-{number}", "workflow_id": workflow_id}
     asked = example["request"]

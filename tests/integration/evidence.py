@@ -197,9 +197,9 @@ def _assert_at_rest(evidence: Evidence) -> None:
         assert (account["in_flight"], account["open"]) == ([], [])
 
 
-def raw_of(letter: JsonObject) -> tuple[bytes | None, list[tuple[str, bytes | None]]]:
+def raw_of(dead_letter: JsonObject) -> tuple[bytes | None, list[tuple[str, bytes | None]]]:
     """The record that a letter is about, as far as it holds it."""
-    raw = letter["raw"]
+    raw = dead_letter["raw"]
     value = None if raw["base64"] is None else base64.b64decode(raw["base64"])
     headers = [
         (name, None if text is None else base64.b64decode(text)) for name, text in raw["headers"]

@@ -12,7 +12,7 @@ from typing import Any
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REQUESTS, RESULTS
 from tests.integration.bus import ANSWERED, Bus
 from tests.integration.command_line import Ended, answerbus, start
-from tests.integration.dead_letters import JsonObject, letters, publish, repaired
+from tests.integration.dead_letters import JsonObject, dead_letters, publish, repaired
 from tests.integration.forked import Command
 
 ANSWERING = [{"reply": ANSWERED}]
@@ -59,14 +59,14 @@ async def request_ids(bus: Bus) -> Counter[str]:
 class Figures:
     """How long it took."""
 
-    letters: int
+    dead_letters: int
     groups_s: float
     run_s: float
 
 
 async def killed_three_times(bus: Bus, replay: Replay, count: int, folder: Path) -> Figures:
     """Replay and import `count` letters of twelve causes, with three kills, and check the end."""
-    found = letters(count)
+    found = dead_letters(count)
     await publish(bus, found)
     groups_s = await grouped_s(replay, found)
     bus.start_worker(bus.config(ANSWERING))

@@ -84,8 +84,8 @@ async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> N
     worker = await asyncio.to_thread(bus.start_worker, config)
     await until(lambda: note_of(worker), "also after a restart")
     await bus.publish([ask("paid", "w-2")])
-    (letter,) = await bus.terminals(1)
-    assert letter["cause"] == {"kind": "missing_tools", "tools": ["shop.pay"]}
+    (dead_letter,) = await bus.terminals(1)
+    assert dead_letter["cause"] == {"kind": "missing_tools", "tools": ["shop.pay"]}
     await approve(bus, "w-1")
 
     async def approved() -> bool:

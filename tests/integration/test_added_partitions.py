@@ -74,9 +74,9 @@ async def test_records_in_added_partitions_are_answered_within_seconds(bus: Bus)
     assert "is beyond the 4 of this deployment" in messages(worker)
     worker.terminate()
     evidence = await collect_wide(bus, wide)
-    letters = [body for body in evidence.terminals if body["request_id"] is None]
-    assert [letter["cause"]["kind"] for letter in letters] == ["undecodable"] * 2
-    assert {letter["origin"]["partition"] for letter in letters} == {WIDE - 1}
+    dead_letters = [body for body in evidence.terminals if body["request_id"] is None]
+    assert [dead_letter["cause"]["kind"] for dead_letter in dead_letters] == ["undecodable"] * 2
+    assert {dead_letter["origin"]["partition"] for dead_letter in dead_letters} == {WIDE - 1}
     assert Counter(body["request_id"] for body in evidence.terminals) == Counter(
         [str(body["request_id"]) for body in early + late] + [None, None]
     )

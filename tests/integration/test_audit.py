@@ -115,9 +115,9 @@ async def test_what_workers_wrote_is_whole_and_has_a_timeline(bus: Bus) -> None:
 
 async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
     """Anyone who may publish requests can derive the account of a letter that never was."""
-    letter_id = "never-was.dead-letter"
-    account = replay_account(WORKFLOW, letter_id)
-    forged = {**REPLAY, "dead_letter_id": letter_id, "account": account}
+    dead_letter_id = "never-was.dead-letter"
+    account = replay_account(WORKFLOW, dead_letter_id)
+    forged = {**REPLAY, "dead_letter_id": dead_letter_id, "account": account}
     await work(bus, [request("r-again", WORKFLOW, replay=REPLAY), request("x", WORKFLOW)])
     assert (await verified(bus))[0] == 0
 
@@ -135,7 +135,7 @@ async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
         code, reported = await verified(bus, *options)
         (found,) = reported["breaks"]
         assert (code, found["kind"], found["account_id"]) == (1, "not_replayed", account)
-        assert found["expected"] == f"a `replayed` event of {letter_id} that names r-forged"
+        assert found["expected"] == f"a `replayed` event of {dead_letter_id} that names r-forged"
 
 
 async def the_story_is_told(bus: Bus) -> None:

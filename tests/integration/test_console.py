@@ -23,7 +23,7 @@ from services.settings.console import ConsoleSettings, OidcSettings
 from services.settings.settings import KafkaSettings, Settings
 from tests.integration.bus import Bus, create_topics, request
 from tests.integration.certificates import Authority
-from tests.integration.dead_letters import letters, publish
+from tests.integration.dead_letters import dead_letters, publish
 from tests.unit.console.issuer import CLIENT, SECRET, issuing
 from tests.unit.operators.stored_examples import body_of
 
@@ -85,7 +85,7 @@ async def test_a_person_signs_in_over_tls_and_what_they_do_bears_their_name(
     """The real server with a certificate of its own, and an issuer that is another server."""
     authority = Authority(tmp_path, "authority")
     files = authority.signs("console")
-    await publish(bus, letters(1, ["unknown_profile"]))
+    await publish(bus, dead_letters(1, ["unknown_profile"]))
     async with issuing() as issuer:
         (tmp_path / "secret").write_text(SECRET)
         oidc = OidcSettings(
@@ -110,7 +110,7 @@ async def test_a_person_signs_in_over_tls_and_what_they_do_bears_their_name(
             async with browser.get(f"{url}login/issuer") as response:  # through the issuer and back
                 assert "You are signed in as ada@acme.example" in await response.text()
                 assert response.cookies[COOKIE]["secure"]
-            page = await until_page(browser, f"{url}letters/list", _has_letter, "the letter")
+            page = await until_page(browser, f"{url}letters/list", _has_dead_letter, "the letter")
             form = {name: _field(page, name) for name in ("csrf", "id")}
             form |= {"action": "dismiss", "new-reason": "known"}
             async with browser.post(
@@ -132,7 +132,7 @@ def _main(page: str) -> int:
     return page.index("<main")
 
 
-def _has_letter(page: str) -> bool:
+def _has_dead_letter(page: str) -> bool:
     return 'name="id"' in page
 
 
@@ -142,7 +142,7 @@ def _field(page: str, name: str) -> str:
     return unescape(found[1])
 
 
-async def test_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:
+async def test_dead_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:
     """A replay waits for the letters that there are: on a busy bus the end runs away."""
     feed = Feed(ClientBus(bus.bootstrap, bus.prefix, {}))
     async with (
@@ -152,8 +152,12 @@ async def test_letters_are_reached_while_others_go_on_writing(bus: Bus) -> None:
         reading = asyncio.create_task(feed.run())
         writing = asyncio.create_task(_write_on(bus, writer))
         for n in range(5):
-            letter = json.dumps(body_of("dead_letter/unknown_profile", dead_letter_id=f"l-{n}"))
-            await writer.send_and_wait(bus.topic(DEAD_LETTERS), letter.encode(), partition=n % 4)
+            dead_letter = json.dumps(
+                body_of("dead_letter/unknown_profile", dead_letter_id=f"l-{n}")
+            )
+            await writer.send_and_wait(
+                bus.topic(DEAD_LETTERS), dead_letter.encode(), partition=n % 4
+            )
             await feed.catch_up_with_dead_letters()
 
             assert feed.state.dead_letters.named(f"l-{n}")

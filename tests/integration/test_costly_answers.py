@@ -41,8 +41,8 @@ async def test_a_costly_answer_ends_typed_and_the_worker_answers_on(bus: Bus) ->
 
     assert worker.health["ready"]
     assert worker.terminate() == 0
-    (letter,) = await bus.everything(DEAD_LETTERS)
-    assert letter["request"]["request_id"] == "costly"
-    assert "crash" not in letter["cause"]["kind"]
+    (dead_letter,) = await bus.everything(DEAD_LETTERS)
+    assert dead_letter["request"]["request_id"] == "costly"
+    assert "crash" not in dead_letter["cause"]["kind"]
     kinds = [one["kind"] for one in terminals]
     assert kinds.count("result") == GOOD

@@ -31,7 +31,7 @@ from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import Selection
 from services.operators.records.summary import summarize
 from tests.integration.bus import Bus
-from tests.integration.dead_letters import WITH_REQUEST, letters, publish
+from tests.integration.dead_letters import WITH_REQUEST, dead_letters, publish
 from tests.unit.worker.builders import NOW
 
 pytestmark = pytest.mark.kafka
@@ -50,21 +50,21 @@ async def found(outside: ClientBus) -> list[DeadLetterRow]:
         async for batch in reader.to_end():
             for stored in batch:
                 folded.take(summarize(stored))
-    return sorted(folded, key=lambda letter: letter.id)
+    return sorted(folded, key=lambda dead_letter: dead_letter.id)
 
 
-async def replay(outside: ClientBus, writer: Writer, letter: DeadLetterRow, by: str) -> None:
-    async for _, body in bodies(outside, [letter]):
+async def replay(outside: ClientBus, writer: Writer, dead_letter: DeadLetterRow, by: str) -> None:
+    async for _, body in bodies(outside, [dead_letter]):
         assert isinstance(body, DeadLetter)
         revived = prepare_replay(body, ReplayOrder(by, "again"), NOW)
         assert isinstance(revived, PreparedReplay)
-        await writer.commit([Change(revived, letter.place.partition)])
+        await writer.commit([Change(revived, dead_letter.place.partition)])
 
 
-async def test_a_replay_goes_on_in_the_trace_that_its_letter_ended(
+async def test_a_replay_goes_on_in_the_trace_that_its_dead_letter_ended(
     bus: Bus, outside: ClientBus
 ) -> None:
-    (body,) = letters(1, WITH_REQUEST)
+    (body,) = dead_letters(1, WITH_REQUEST)
     trace = Trace("ab" * 16, "cd" * 8, state="shop=1")
     await publish(bus, [body], [(name, text.encode()) for name, text in trace.headers().items()])
     chosen, order = await found(outside), ReplayOrder("ops@acme", "again")
@@ -73,7 +73,7 @@ async def test_a_replay_goes_on_in_the_trace_that_its_letter_ended(
         outcomes = prepared_replays(outside, chosen, order, known, lambda: NOW)
         (step,) = [step async for step in replaying(writer, outcomes)]
 
-    assert [letter.id for letter, _ in step.sent] == [body["dead_letter_id"]]
+    assert [dead_letter.id for dead_letter, _ in step.sent] == [body["dead_letter_id"]]
     await bus.settled()
     written = [*await bus.records(REQUESTS), (await bus.records(DEAD_LETTERS))[-1]]
     assert [read_trace(record.headers) for record in written] == [trace, trace]
@@ -82,7 +82,7 @@ async def test_a_replay_goes_on_in_the_trace_that_its_letter_ended(
 async def test_of_two_writers_the_first_is_cut_off_and_has_done_nothing(
     bus: Bus, outside: ClientBus
 ) -> None:
-    await publish(bus, letters(3, WITH_REQUEST))
+    await publish(bus, dead_letters(3, WITH_REQUEST))
     one, two, three = await found(outside)
     async with writing(outside) as first:
         await replay(outside, first, one, "first@acme")
@@ -95,10 +95,10 @@ async def test_of_two_writers_the_first_is_cut_off_and_has_done_nothing(
 
     assert [
         (
-            letter.replay.by if letter.replay else None,
-            letter.dismissal.by if letter.dismissal else None,
+            dead_letter.replay.by if dead_letter.replay else None,
+            dead_letter.dismissal.by if dead_letter.dismissal else None,
         )
-        for letter in await found(outside)
+        for dead_letter in await found(outside)
     ] == [("first@acme", None), ("second@acme", None), (None, "second@acme")]
     sent = {body["request_id"]: body for body in await bus.everything(REQUESTS)}
     assert {name: body["replay"]["by"] for name, body in sent.items()} == {
@@ -110,7 +110,7 @@ async def test_of_two_writers_the_first_is_cut_off_and_has_done_nothing(
 async def test_what_another_did_while_one_looked_is_left_alone(
     bus: Bus, outside: ClientBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await publish(bus, letters(2, WITH_REQUEST))
+    await publish(bus, dead_letters(2, WITH_REQUEST))
     one, two = await found(outside)
 
     @asynccontextmanager
@@ -126,7 +126,10 @@ async def test_what_another_did_while_one_looked_is_left_alone(
     done = await running.replayed(task, ask=False)
 
     assert [link.dead_letter_id for link in done.sent] == [two.id]
-    assert [letter.replay.by if letter.replay else None for letter in await found(outside)] == [
+    assert [
+        dead_letter.replay.by if dead_letter.replay else None
+        for dead_letter in await found(outside)
+    ] == [
         "another@acme",
         "ops@acme",
     ]
@@ -136,15 +139,15 @@ async def test_what_was_done_is_not_hidden_by_a_transaction_that_is_still_open(
     bus: Bus, outside: ClientBus
 ) -> None:
     """A worker's, in the same partition: readers of committed records see nothing behind it."""
-    await publish(bus, letters(1, WITH_REQUEST))
-    (letter,) = await found(outside)
+    await publish(bus, dead_letters(1, WITH_REQUEST))
+    (dead_letter,) = await found(outside)
     worker = AIOKafkaProducer(bootstrap_servers=bus.bootstrap, transactional_id=f"{bus.prefix}-w")
     async with worker:
         async with writing(outside) as writer:
             await worker.begin_transaction()
-            topic, partition = bus.topic(DEAD_LETTERS), letter.place.partition
+            topic, partition = bus.topic(DEAD_LETTERS), dead_letter.place.partition
             await worker.send_and_wait(topic, b"{}", partition=partition)
-            await replay(outside, writer, letter, "ops@acme")
+            await replay(outside, writer, dead_letter, "ops@acme")
         assert [one.status for one in await found(outside)] == ["open"]
 
         async def opened() -> list[str]:
@@ -161,15 +164,15 @@ async def test_what_was_done_is_not_hidden_by_a_transaction_that_is_still_open(
 async def test_what_is_written_is_keyed_and_headed_as_the_contract_says(
     bus: Bus, outside: ClientBus
 ) -> None:
-    await publish(bus, letters(1, WITH_REQUEST))
-    (letter,) = await found(outside)
+    await publish(bus, dead_letters(1, WITH_REQUEST))
+    (dead_letter,) = await found(outside)
     async with writing(outside) as writer:
-        await replay(outside, writer, letter, "ops@acme")
+        await replay(outside, writer, dead_letter, "ops@acme")
     (request,) = await bus.records(REQUESTS)
     _, replayed = await bus.records(DEAD_LETTERS)
 
-    assert (request.key, replayed.key) == (b"order-0", letter.id.encode())
-    assert replayed.partition == request.partition == letter.place.partition
+    assert (request.key, replayed.key) == (b"order-0", dead_letter.id.encode())
+    assert replayed.partition == request.partition == dead_letter.place.partition
     for record, kind in ((request, "request"), (replayed, "replayed")):
         headers = dict(record.headers)
         assert headers["ce_type"] == f"answerbus.{kind}.v1".encode()
@@ -181,18 +184,18 @@ async def test_bodies_are_the_same_whether_picked_or_read_and_say_what_is_gone(
     bus: Bus, outside: ClientBus, picked_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PICKED_MAX", picked_max)
-    written = letters(6, WITH_REQUEST)
+    written = dead_letters(6, WITH_REQUEST)
     await publish(bus, written)
     wanted = (await found(outside))[::2]
     lost = wanted[0]
     lost.place = type(lost.place)(DEAD_LETTERS, lost.place.partition, 10_000)
-    whole = {letter.id: body async for letter, body in bodies(outside, wanted)}
+    whole = {dead_letter.id: body async for dead_letter, body in bodies(outside, wanted)}
 
     bodies_of = {body["dead_letter_id"]: body for body in written}
     assert whole == {
         lost.id: Rejection("gone", "Its record is no longer kept"),
         **{
-            letter.id: DeadLetter.model_validate_json(json.dumps(bodies_of[letter.id]))
-            for letter in wanted[1:]
+            dead_letter.id: DeadLetter.model_validate_json(json.dumps(bodies_of[dead_letter.id]))
+            for dead_letter in wanted[1:]
         },
     }

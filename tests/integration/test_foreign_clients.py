@@ -196,16 +196,18 @@ async def test_an_id_with_another_body_is_a_conflict(bus: Bus, worker: Worker) -
 
     seen = await asyncio.to_thread(read_terminals, bus, 1)
     evidence = await over(bus, worker)
-    letters = [event for event in evidence.terminals if event["kind"] == "dead_letter"]
+    dead_letters = [event for event in evidence.terminals if event["kind"] == "dead_letter"]
 
     assert [event["kind"] for event in seen] == ["dead_letter"]
-    assert [letter["cause"] for letter in letters] == [{"kind": "conflicting_id"}] * 2
+    assert [dead_letter["cause"] for dead_letter in dead_letters] == [
+        {"kind": "conflicting_id"}
+    ] * 2
     assert sorted(event["kind"] for event in evidence.terminals)[2:] == ["result"]
-    for letter in letters:
-        assert (letter["request_id"], letter["workflow_id"]) == ("slow-1", "order-1")
-        assert (letter["request"], letter["account"]) == (None, None)
-        value, _ = raw_of(letter)
-        origin = letter["origin"]
+    for dead_letter in dead_letters:
+        assert (dead_letter["request_id"], dead_letter["workflow_id"]) == ("slow-1", "order-1")
+        assert (dead_letter["request"], dead_letter["account"]) == (None, None)
+        value, _ = raw_of(dead_letter)
+        origin = dead_letter["origin"]
         (record,) = [
             r
             for r in evidence.records[REQUESTS]
@@ -213,5 +215,5 @@ async def test_an_id_with_another_body_is_a_conflict(bus: Bus, worker: Worker) -
         ]
         assert value == record.value
         place = f"{record.topic}-{record.partition}-{record.offset}"
-        assert letter["dead_letter_id"] == f"{place}.dead-letter"
+        assert dead_letter["dead_letter_id"] == f"{place}.dead-letter"
     assert len(bus.calls()) == 1

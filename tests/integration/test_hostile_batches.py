@@ -62,43 +62,43 @@ async def produced(bus: Bus, batches: Iterable[RawBatch], good: int) -> list[Pla
     return placed
 
 
-def offsets_of(letter: JsonObject) -> list[tuple[int, int]]:
+def offsets_of(dead_letter: JsonObject) -> list[tuple[int, int]]:
     """The places that a letter stands for."""
-    first = letter["origin"]["offset"]
-    reported = _STRETCH.search(letter["cause"]["problems"][0]["expected"])
+    first = dead_letter["origin"]["offset"]
+    reported = _STRETCH.search(dead_letter["cause"]["problems"][0]["expected"])
     last = int(reported[2]) if reported else first
     assert not reported or int(reported[1]) == first
-    return [(letter["origin"]["partition"], offset) for offset in range(first, last + 1)]
+    return [(dead_letter["origin"]["partition"], offset) for offset in range(first, last + 1)]
 
 
 async def settled(bus: Bus, good: int, offsets: int) -> tuple[list[JsonObject], Counter[str]]:
     """The letters and the results, once there are as many as there must be."""
-    letters: list[JsonObject] = []
+    dead_letters: list[JsonObject] = []
     async with asyncio.timeout(60):
         while True:
             events = await bus.terminals(good, limit_s=ANSWERED_S_MAX)
-            letters = [event for event in events if event["kind"] == "dead_letter"]
+            dead_letters = [event for event in events if event["kind"] == "dead_letter"]
             results = Counter(e["request_id"] for e in events if e["kind"] == "result")
             if (
                 len(results) >= good
-                and sum(len(offsets_of(letter)) for letter in letters) >= offsets
+                and sum(len(offsets_of(dead_letter)) for dead_letter in dead_letters) >= offsets
             ):
-                return letters, results
+                return dead_letters, results
 
 
-def assert_each_offset_once(letters: list[JsonObject], placed: list[Placed]) -> None:
-    reported = Counter(place for letter in letters for place in offsets_of(letter))
+def assert_each_offset_once(dead_letters: list[JsonObject], placed: list[Placed]) -> None:
+    reported = Counter(place for dead_letter in dead_letters for place in offsets_of(dead_letter))
     wanted = {
         (one.partition, one.offset + n): one.kind for one in placed for n in range(one.records)
     }
     assert set(reported) == set(wanted), [kind for at, kind in wanted.items() if at not in reported]
     assert set(reported.values()) == {1}
-    assert {letter["cause"]["kind"] for letter in letters} == {"undecodable"}
-    for letter in letters:
-        origin = letter["origin"]
+    assert {dead_letter["cause"]["kind"] for dead_letter in dead_letters} == {"undecodable"}
+    for dead_letter in dead_letters:
+        origin = dead_letter["origin"]
         place = f"{origin['topic']}-{origin['partition']}-{origin['offset']}"
-        assert letter["dead_letter_id"] == f"{place}.dead-letter"
-        assert letter["raw"]["bytes"] >= 0
+        assert dead_letter["dead_letter_id"] == f"{place}.dead-letter"
+        assert dead_letter["raw"]["bytes"] >= 0
 
 
 def assert_no_restart(worker: Worker) -> None:
@@ -120,15 +120,17 @@ async def test_whatever_a_broker_takes_is_read_or_passed_by(bus: Bus) -> None:
     # The values are no requests, so that a record that can be read ends as a letter, too.
     placed = await produced(bus, batches, GOOD)
     began = time.monotonic()
-    letters, results = await settled(bus, GOOD + 1, sum(one.records for one in placed))
+    dead_letters, results = await settled(bus, GOOD + 1, sum(one.records for one in placed))
     took_s = time.monotonic() - began
 
     assert took_s < ANSWERED_S_MAX
     assert results == Counter(["first", *(f"good-{n}" for n in range(GOOD))])
     assert len(placed) > DAMAGED / 4
-    assert_each_offset_once(letters, placed)
+    assert_each_offset_once(dead_letters, placed)
     unreadable = [
-        letter for letter in letters if "unreadable" in letter["cause"]["problems"][0]["code"]
+        dead_letter
+        for dead_letter in dead_letters
+        if "unreadable" in dead_letter["cause"]["problems"][0]["code"]
     ]
     assert unreadable
     assert worker.health["unreadable"] == len(unreadable)
@@ -167,17 +169,17 @@ async def test_known_faults_harm_no_lane(bus: Bus) -> None:
     bombs = [HEAVY["bomb"](Draft([Sent(b"")]), chance) for _ in range(6)]
     batches += [RawBatch("bomb", batch_bytes(bomb), (b"",), False, bomb) for bomb in bombs]
     placed = await produced(bus, batches, GOOD)
-    letters, results = await settled(bus, GOOD + 1, sum(one.records for one in placed))
+    dead_letters, results = await settled(bus, GOOD + 1, sum(one.records for one in placed))
 
     assert {one.kind for one in placed} == {*FAULTS, "bomb"}
     assert len(results) == GOOD + 1
-    assert_each_offset_once(letters, placed)
+    assert_each_offset_once(dead_letters, placed)
     assert rss_mib(worker) - before_mib < RSS_MIB_MAX
     assert worker.health["loop"]["worst_s"] < 1
     assert_no_restart(worker)
 
 
-async def test_a_letter_of_a_batch_is_written_once_over_restarts(bus: Bus) -> None:
+async def test_a_dead_letter_of_a_batch_is_written_once_over_restarts(bus: Bus) -> None:
     draft = Draft([Sent(b"{}")] * 5, Codec.GZIP, behind=JUNK)
     raw = RawBatch("gzip", batch_bytes(draft), (b"{}",) * 5, is_sound=False, draft=draft)
     config = bus.config(RULES)
@@ -187,9 +189,9 @@ async def test_a_letter_of_a_batch_is_written_once_over_restarts(bus: Bus) -> No
     first.kill()
     bus.start_worker(config)
     await bus.publish([request("after", "order-after")])
-    letters, _ = await settled(bus, 2, 5)
+    dead_letters, _ = await settled(bus, 2, 5)
 
-    assert_each_offset_once(letters, placed)
+    assert_each_offset_once(dead_letters, placed)
 
 
 async def test_a_waiting_caller_learns_that_its_headers_are_broken(bus: Bus) -> None:
@@ -200,11 +202,11 @@ async def test_a_waiting_caller_learns_that_its_headers_are_broken(bus: Bus) -> 
     worker = bus.start_worker(bus.config(RULES))
     batches = [RawBatch("x", batch_bytes(d), (body,), False, d) for d in (draft, sound)]
     await produced(bus, batches, 1)
-    letters, _ = await settled(bus, 1, 2)
+    dead_letters, _ = await settled(bus, 1, 2)
 
-    assert [(letter["request_id"], letter["workflow_id"]) for letter in letters] == [
-        ("r-1", "order-1")
-    ] * 2
-    codes = {letter["cause"]["problems"][0]["code"] for letter in letters}
+    assert [
+        (dead_letter["request_id"], dead_letter["workflow_id"]) for dead_letter in dead_letters
+    ] == [("r-1", "order-1")] * 2
+    codes = {dead_letter["cause"]["problems"][0]["code"] for dead_letter in dead_letters}
     assert codes == {"unreadable_headers", "missing"}
     assert_no_restart(worker)

@@ -105,12 +105,14 @@ async def test_no_secret_is_in_a_log_and_no_key_in_a_record(
     assert not any(KEY.encode() in (record.value or b"") for record in kept)
     assert not any(KEY.encode() in value for record in kept for _, value in record.headers)
     assert all(line.startswith("{") for line in log.splitlines())
-    letters = {t["request_id"]: t["cause"]["kind"] for t in terminals if t["kind"] == "dead_letter"}
+    dead_letters = {
+        t["request_id"]: t["cause"]["kind"] for t in terminals if t["kind"] == "dead_letter"
+    }
     for name in CASES:
         if name != "refused":
             line = log_lines_of(bus)[name]
             assert line.startswith("dead letter: ")
-            assert line.endswith(f"{letters[name]}, plan_proposal.v1, profile default")
+            assert line.endswith(f"{dead_letters[name]}, plan_proposal.v1, profile default")
 
 
 def log_lines_of(bus: Bus) -> dict[str, str]:

@@ -103,7 +103,7 @@ async def one_idle_worker(bus: Bus) -> AsyncIterator[Worker]:
     assert len(lines) < LOG_LINES_MAX
 
 
-def letters_by_place(evidence: Evidence) -> dict[tuple[int, int], JsonObject]:
+def dead_letters_by_place(evidence: Evidence) -> dict[tuple[int, int], JsonObject]:
     """The letters about records that are no requests; one for each place at most."""
     found = [body for body in evidence.terminals if body.get("request", True) is None]
     places = {(body["origin"]["partition"], body["origin"]["offset"]): body for body in found}
@@ -111,19 +111,23 @@ def letters_by_place(evidence: Evidence) -> dict[tuple[int, int], JsonObject]:
     return places
 
 
-def assert_letter_about(letter: JsonObject, topic: str, placed: Placed) -> None:
+def assert_dead_letter_about(dead_letter: JsonObject, topic: str, placed: Placed) -> None:
     """That it names the place, and holds the very bytes as far as letters do."""
     malformed = placed.malformed
-    assert letter["cause"]["kind"] == "undecodable", malformed.kind
-    assert letter["cause"]["problems"], malformed.kind
-    assert letter["origin"]["topic"] == topic
+    assert dead_letter["cause"]["kind"] == "undecodable", malformed.kind
+    assert dead_letter["cause"]["problems"], malformed.kind
+    assert dead_letter["origin"]["topic"] == topic
     place = f"{topic}-{placed.partition}-{placed.offset}"
-    assert letter["dead_letter_id"] == f"{place}.dead-letter"
-    assert (letter["request"], letter["account"], letter["prior"]) == (None, None, [])
-    value, headers = raw_of(letter)
+    assert dead_letter["dead_letter_id"] == f"{place}.dead-letter"
+    assert (dead_letter["request"], dead_letter["account"], dead_letter["prior"]) == (
+        None,
+        None,
+        [],
+    )
+    value, headers = raw_of(dead_letter)
     assert value == malformed.value
     assert headers == malformed.headers[: len(headers)]
-    assert letter["raw"]["bytes"] == len(malformed.value or b"")
+    assert dead_letter["raw"]["bytes"] == len(malformed.value or b"")
 
 
 def good_requests(count: int) -> list[JsonObject]:
@@ -182,15 +186,17 @@ async def test_each_malformed_record_ends_as_its_dead_letter(bus: Bus) -> None:
         await bus.publish([request("after", "order-after")])
         await bus.terminals(len(WRITTEN) + 21)
     evidence = await collect(bus)
-    letters = letters_by_place(evidence)
+    dead_letters = dead_letters_by_place(evidence)
 
     assert_sound(evidence)
     assert answered(evidence) == Counter(["after", *(b["request_id"] for b in good_requests(20))])
-    assert len(letters) == len(placed)
+    assert len(dead_letters) == len(placed)
     for record in placed:
-        letter = letters[record.partition, record.offset]
-        assert_letter_about(letter, bus.topic(REQUESTS), record)
-        assert letter["cause"]["problems"][0]["code"] == record.malformed.code, record.malformed
+        dead_letter = dead_letters[record.partition, record.offset]
+        assert_dead_letter_about(dead_letter, bus.topic(REQUESTS), record)
+        assert dead_letter["cause"]["problems"][0]["code"] == record.malformed.code, (
+            record.malformed
+        )
 
 
 def corpus() -> list[MalformedRecord]:
@@ -221,16 +227,16 @@ async def test_malformed_records_of_the_corpus(bus: Bus) -> None:
         await bus.publish([request("after", "order-after")])
         await bus.terminals(RECORDS + GOOD + 1)
     evidence = await collect(bus)
-    letters, results = letters_by_place(evidence), answered(evidence)
+    dead_letters, results = dead_letters_by_place(evidence), answered(evidence)
 
     assert_sound(evidence)
     for record in placed:
-        letter = letters.pop((record.partition, record.offset), None)
-        if letter is not None:
-            assert_letter_about(letter, bus.topic(REQUESTS), record)
+        dead_letter = dead_letters.pop((record.partition, record.offset), None)
+        if dead_letter is not None:
+            assert_dead_letter_about(dead_letter, bus.topic(REQUESTS), record)
         else:
             assert record.malformed.may_be_valid, record.malformed.kind
             results[json.loads(record.malformed.value or b"")["request_id"]] -= 1
-    assert letters == {}
+    assert dead_letters == {}
     assert +results == Counter(["after", *(b["request_id"] for b in good)])
     assert min(results.values()) == 0

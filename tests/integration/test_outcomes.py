@@ -65,10 +65,10 @@ def events_of(run: Run, request_id: str) -> list[tuple[int, bool, str, str | Non
 
 
 def cause(run: Run, request_id: str) -> JsonObject:
-    letter = run.terminal(request_id)
-    assert letter["kind"] == "dead_letter"
-    assert letter["dead_letter_id"] == f"{request_id}.dead-letter"
-    return dict(letter["cause"])
+    dead_letter = run.terminal(request_id)
+    assert dead_letter["kind"] == "dead_letter"
+    assert dead_letter["dead_letter_id"] == f"{request_id}.dead-letter"
+    return dict(dead_letter["cause"])
 
 
 def test_each_request_has_its_one_terminal_and_the_books_agree(run: Run) -> None:
@@ -223,12 +223,12 @@ def test_a_truncated_answer_gets_a_larger_limit(run: Run) -> None:
 
 
 def test_a_budget_that_runs_out(run: Run) -> None:
-    letter = run.terminal("exhausted")
+    dead_letter = run.terminal("exhausted")
 
     assert cause(run, "exhausted") == {"kind": "budget_exhausted", "which": "attempts"}
-    assert [prior["failure"]["kind"] for prior in letter["prior"]] == ["invalid", "invalid"]
-    assert letter["request"]["budget"] == {"attempts": 2, "tokens": None, "micro_usd": None}
-    assert (letter["raw"], letter["round"]) == (None, 0)
+    assert [prior["failure"]["kind"] for prior in dead_letter["prior"]] == ["invalid", "invalid"]
+    assert dead_letter["request"]["budget"] == {"attempts": 2, "tokens": None, "micro_usd": None}
+    assert (dead_letter["raw"], dead_letter["round"]) == (None, 0)
     assert spent(run, "exhausted") == (2, 2 * TOKENS, 0)
     assert events_of(run, "exhausted")[-1] == (2, True, "dead_letter", "invalid")
 
@@ -297,9 +297,9 @@ def test_what_cannot_be_asked_costs_nothing(run: Run, kind: str) -> None:
 def test_deadlines(run: Run) -> None:
     asked = {body["request_id"]: body for body in REQUESTED}
     for request_id, calls in {"waiting": 0, "hanging": 1, "throttled-long": 1}.items():
-        letter = run.terminal(request_id)
-        appended = datetime.fromisoformat(letter["origin"]["timestamp"])
-        late = datetime.fromisoformat(letter["at"]) - appended
+        dead_letter = run.terminal(request_id)
+        appended = datetime.fromisoformat(dead_letter["origin"]["timestamp"])
+        late = datetime.fromisoformat(dead_letter["at"]) - appended
 
         assert cause(run, request_id) == {"kind": "deadline_passed"}
         assert run.calls_of(request_id) == calls
@@ -344,19 +344,19 @@ def test_a_replay_is_charged_to_its_own_account_in_its_workflows_lane(run: Run) 
 
 def test_sizes(run: Run) -> None:
     (record,) = [r for r in run.evidence.records[REQUESTS] if len(r.value) > 512 * 1024]
-    letter = run.terminal("too-large")
-    value, _ = raw_of(letter)
+    dead_letter = run.terminal("too-large")
+    value, _ = raw_of(dead_letter)
 
     assert cause(run, "huge") == {"kind": "answer_too_large"}
     assert events_of(run, "huge") == [(1, True, "dead_letter", None)]
-    assert letter["cause"] == {"kind": "request_too_large"}
+    assert dead_letter["cause"] == {"kind": "request_too_large"}
     place = f"{record.topic}-{record.partition}-{record.offset}"
-    assert letter["dead_letter_id"] == f"{place}.dead-letter"
-    assert (letter["request"], letter["account"]) == (None, None)
+    assert dead_letter["dead_letter_id"] == f"{place}.dead-letter"
+    assert (dead_letter["request"], dead_letter["account"]) == (None, None)
     assert value == record.value[: 384 * 1024]
-    assert letter["raw"]["bytes"] == len(record.value)
-    assert letter["raw"]["digest"] == f"sha256:{hashlib.sha256(record.value).hexdigest()}"
-    assert letter["raw"]["truncated"] is True
+    assert dead_letter["raw"]["bytes"] == len(record.value)
+    assert dead_letter["raw"]["digest"] == f"sha256:{hashlib.sha256(record.value).hexdigest()}"
+    assert dead_letter["raw"]["truncated"] is True
 
 
 def test_audit_only_text_is_nowhere_but_in_attempts(run: Run) -> None:

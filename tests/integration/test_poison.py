@@ -55,17 +55,17 @@ async def test_only_what_ends_its_worker_is_given_up(bus: Bus) -> None:
     await bus.publish([request("poison", workflow_in(bus, 1, 9), **ROOM), *good_requests])
     crashes, deadline = 0, time.monotonic() + LIMIT_S
     worker = bus.start_worker(settings)
-    letters: list[dict[str, Any]] = []
-    while not letters:
+    dead_letters: list[dict[str, Any]] = []
+    while not dead_letters:
         assert time.monotonic() < deadline
         if poisoned(bus, worker):
             worker.kill()
             crashes += 1
             worker = bus.start_worker(settings)
         await asyncio.sleep(0.1)
-        letters = await bus.everything(DEAD_LETTERS)
+        dead_letters = await bus.everything(DEAD_LETTERS)
 
-    assert [(e["request_id"], e["cause"]["kind"]) for e in letters] == [
+    assert [(e["request_id"], e["cause"]["kind"]) for e in dead_letters] == [
         ("poison", "crashed_worker")
     ]
     assert 10 < crashes <= CRASHES_MAX

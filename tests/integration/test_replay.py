@@ -10,7 +10,7 @@ import pytest
 from services.operators.adapters.writer import Superseded
 from tests.integration.bus import Bus, request
 from tests.integration.command_line import ended, interrupt
-from tests.integration.dead_letters import WITH_REQUEST, letters, publish
+from tests.integration.dead_letters import WITH_REQUEST, dead_letters, publish
 from tests.integration.replaying import (
     ANSWERING,
     BUDGET,
@@ -40,15 +40,15 @@ def replay(bus: Bus) -> Replay:
     return Replay(bus)
 
 
-async def test_letters_are_grouped_dry_run_replayed_once_and_answered(
+async def test_dead_letters_are_grouped_dry_run_replayed_once_and_answered(
     bus: Bus, replay: Replay
 ) -> None:
-    await publish(bus, letters(48))
+    await publish(bus, dead_letters(48))
     bus.start_worker(bus.config(ANSWERING))
 
     groups = await replay.data("groups", "--by", "cause")
     assert {found["group"]["cause"]: found["count"] for found in groups} == {
-        body["cause"]["kind"]: 4 for body in letters(12)
+        body["cause"]["kind"]: 4 for body in dead_letters(12)
     }
     dry = await replay.data("dry-run", code=1)
     assert dry["sendable"] == 24
@@ -94,7 +94,7 @@ async def test_a_run_that_is_killed_three_times_and_repeated_sends_each_request_
 async def test_ctrl_c_stops_between_transactions_and_the_same_command_goes_on(
     bus: Bus, replay: Replay
 ) -> None:
-    await publish(bus, letters(40, WITH_REQUEST))
+    await publish(bus, dead_letters(40, WITH_REQUEST))
     command = ("run", *MENDING, "--reason", "the bill was paid", "--yes", "--json")
     process = await replay.begin(*command, "--rate", "5")
     await seen_on_the_wire(bus, process, 5)
@@ -107,12 +107,12 @@ async def test_ctrl_c_stops_between_transactions_and_the_same_command_goes_on(
     rest = await replay.data(*command[:-1])
     assert rest["replayed"] == 40 - done["replayed"]
     assert await request_ids(bus) == Counter({f"r-{n}.replay.1": 1 for n in range(40)})
-    (letter,) = await replay.data("list", "--status", "replayed", "--limit", "1")
-    assert (letter["reason"], letter["fate"]) == ("the bill was paid", "pending")
+    (dead_letter,) = await replay.data("list", "--status", "replayed", "--limit", "1")
+    assert (dead_letter["reason"], dead_letter["fate"]) == ("the bill was paid", "pending")
 
 
 async def test_of_two_operators_the_one_who_began_later_goes_on(bus: Bus, replay: Replay) -> None:
-    await publish(bus, letters(40, WITH_REQUEST))
+    await publish(bus, dead_letters(40, WITH_REQUEST))
     command = ("run", *MENDING, "--yes", "--json")
     first = await replay.begin(*command, "--rate", "5")
     await seen_on_the_wire(bus, first, 5)
@@ -126,8 +126,10 @@ async def test_of_two_operators_the_one_who_began_later_goes_on(bus: Bus, replay
     assert await request_ids(bus) == Counter({f"r-{n}.replay.1": 1 for n in range(40)})
 
 
-async def test_a_dismissed_letter_is_not_replayed_and_says_why(bus: Bus, replay: Replay) -> None:
-    await publish(bus, letters(2, WITH_REQUEST))
+async def test_a_dismissed_dead_letter_is_not_replayed_and_says_why(
+    bus: Bus, replay: Replay
+) -> None:
+    await publish(bus, dead_letters(2, WITH_REQUEST))
     one = ("--id", "r-0.dead-letter")
     why = ("--reason", "customer gone", "--by", "ops@acme")
 
@@ -143,7 +145,7 @@ async def test_a_dismissed_letter_is_not_replayed_and_says_why(bus: Bus, replay:
     assert (unknown.code, "There is no dead letter r-9.dead-letter." in unknown.err) == (1, True)
 
 
-async def test_the_whole_story_of_a_letter_is_shown(bus: Bus, replay: Replay) -> None:
+async def test_the_whole_story_of_a_dead_letter_is_shown(bus: Bus, replay: Replay) -> None:
     """One that a real worker wrote, after attempts that failed."""
     invalid = {"kind": "answered", "json": {"kind": "dep_bump"}}
     bus.start_worker(bus.config([{"reply": invalid}]))
@@ -173,7 +175,7 @@ def files(folder: Path) -> dict[str, bytes]:
 async def test_export_keeps_repairs_and_writes_no_file_elsewhere(
     bus: Bus, replay: Replay, tmp_path: Path
 ) -> None:
-    one, other = letters(2, ["undecodable"])
+    one, other = dead_letters(2, ["undecodable"])
     await publish(bus, [one, {**other, "dead_letter_id": "../elsewhere"}])
     folder = tmp_path / "repair"
     name = f"{one['dead_letter_id']}.json"

@@ -58,9 +58,9 @@ async def test_a_run_that_died_at_its_seventh_step_goes_on_there_once(bus: Bus) 
     async with tool_server(bus, ran, may_answer):
         bus.start_worker(config)
         await bus.publish([ask("r-1", "w-1", budget={"attempts": DIED_AT})])
-        (letter,) = await bus.terminals(1)
-        assert letter["cause"]["kind"] == "budget_exhausted"
-        assert letter["run"]["steps"] == DIED_AT - 1
+        (dead_letter,) = await bus.terminals(1)
+        assert dead_letter["cause"]["kind"] == "budget_exhausted"
+        assert dead_letter["run"]["steps"] == DIED_AT - 1
 
         dry = await answerbus_("replay", "dry-run", "--budget", "20", "--json")
         (foreseen,) = json.loads(dry.out)["runs"]

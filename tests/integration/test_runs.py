@@ -196,8 +196,8 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
         await bus.terminals(2)
 
     assert bus.workers[-1].terminate() == 0
-    (letter,) = await bus.everything(DEAD_LETTERS)
-    assert letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
+    (dead_letter,) = await bus.everything(DEAD_LETTERS)
+    assert dead_letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
     steps = await bus.everything(STEPS)
     applied = [event for event in steps if event["kind"] == "control_applied"]
     effects = {(one["effect"], one.get("is_misplaced", False)) for one in applied}
@@ -213,8 +213,8 @@ async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:
     """One never had a topic; another loses it between the question and the call."""
     bus.start_worker(await prepared(bus))
     await bus.publish([ask("ghost", "w-1", agent={"name": "haunted"})])
-    (letter,) = await bus.terminals(1)
-    assert letter["cause"] == {"kind": "missing_tools", "tools": ["ghost.echo"]}
+    (dead_letter,) = await bus.terminals(1)
+    assert dead_letter["cause"] == {"kind": "missing_tools", "tools": ["ghost.echo"]}
 
     await bus.publish([ask("gone", "w-2", agent={"name": "deserted"})])
     await until(lambda: "gone" in {call["request_id"] for call in bus.calls()}, "it is asked")
@@ -250,9 +250,9 @@ async def test_a_worker_without_agents_cancels_plain_requests(bus: Bus) -> None:
     await say(bus, bus.topic(CONTROLS), cancel, lane)
     await until_applied(bus, ["remembered", "remembered", "nothing"])
 
-    (letter,) = await bus.everything(DEAD_LETTERS)
-    assert letter["request_id"] == "r-1"
-    assert letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
+    (dead_letter,) = await bus.everything(DEAD_LETTERS)
+    assert dead_letter["request_id"] == "r-1"
+    assert dead_letter["cause"] == {"kind": "cancelled", "by": "ops", "reason": "why"}
     assert [call["request_id"] for call in bus.calls()] == ["r-2"]
     assert bus.workers[-1].terminate() == 0
 

@@ -31,7 +31,7 @@ class Counts:
     published: int
     published_valid: int
     refusals: int
-    letters: int
+    dead_letters: int
 
 
 def counted(group: str, rows: Sequence[Row]) -> Counts:
@@ -51,7 +51,7 @@ def counted(group: str, rows: Sequence[Row]) -> Counts:
         published=sum(row.published_valid is not None for row in rows),
         published_valid=sum(row.published_valid is True for row in rows),
         refusals=sum(row.outcome == "refusal" for row in rows),
-        letters=sum(row.outcome == "dead_letter" for row in rows),
+        dead_letters=sum(row.outcome == "dead_letter" for row in rows),
     )
 
 

@@ -90,7 +90,7 @@ def _table(of: str, rows: Sequence[Row]) -> str:
 def _cells(of: Counts) -> tuple[str, ...]:
     numbers = (
         *(of.asked, of.attempts, of.ended, of.fit_wire, of.raw_valid, of.stricter, of.looser),
-        *(of.cut, of.published, of.published_valid, of.refusals, of.letters),
+        *(of.cut, of.published, of.published_valid, of.refusals, of.dead_letters),
     )
     return (of.group, *map(str, numbers))
 

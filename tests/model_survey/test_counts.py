@@ -65,7 +65,7 @@ def test_answers_are_counted_by_how_they_ended() -> None:
 
     assert (counts.asked, counts.attempts, counts.ended, counts.cut) == (4, 9, 7, 2)
     assert (counts.fit_wire, counts.raw_valid, counts.stricter, counts.looser) == (7, 3, 0, 0)
-    assert (counts.published, counts.published_valid, counts.letters) == (3, 3, 1)
+    assert (counts.published, counts.published_valid, counts.dead_letters) == (3, 3, 1)
 
 
 def test_the_verdicts_of_both_validators_are_set_against_each_other() -> None:

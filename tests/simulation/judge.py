@@ -215,10 +215,10 @@ def _record(topic: str, entry: Entry) -> Record:
 
 def _wrongly_given_up(history: History) -> Iterator[str]:
     """Only what ends its worker is given up for that, and that always is."""
-    letters = [
+    dead_letters = [
         json.loads(r.value or b"") for r in _records(history) if r.topic == DEAD_LETTERS.name
     ]
-    given_up = [e["request_id"] for e in letters if e["cause"]["kind"] == "crashed_worker"]
+    given_up = [e["request_id"] for e in dead_letters if e["cause"]["kind"] == "crashed_worker"]
     if given_up != [POISON] * history.has_poison:
         yield f"given up for the end of their workers: {given_up}"
 

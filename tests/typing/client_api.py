@@ -317,8 +317,10 @@ def a_script(client: SyncClient, request: Request, reply: list[Progress]) -> str
             assert_type(outcomes, SyncSubscription[Route])
             for one in outcomes:
                 assert_type(one, Result[Route] | UnvalidatedResult | Refusal | Undecodable)
-        with client.subscribe(response_model=Route, group_id="g", dead_letters=True) as letters:
-            for any_end in letters:
+        with client.subscribe(
+            response_model=Route, group_id="g", dead_letters=True
+        ) as dead_letters:
+            for any_end in dead_letters:
                 assert_type(
                     any_end, Result[Route] | UnvalidatedResult | Refusal | Undecodable | DeadLetter
                 )

@@ -25,7 +25,7 @@ from answerbus.request import Request
 from answerbus.topics import Topic
 
 AnswerT = TypeVar("AnswerT")
-LetterT = TypeVar("LetterT", default=Never)
+DeadLetterT = TypeVar("DeadLetterT", default=Never)
 """DeadLetter where a subscription has them; nothing else can take its place."""
 
 Item: TypeAlias = Result[AnswerT] | UnvalidatedResult | Refusal | Undecodable
@@ -36,7 +36,7 @@ _POLL_MS = 1_000
 _log = logging.getLogger(__name__)
 
 
-class Subscription(Generic[AnswerT, LetterT]):
+class Subscription(Generic[AnswerT, DeadLetterT]):
     """One contract's outcomes, as an asynchronous iterator inside of an `async with`.
 
         async with client.subscribe(response_model=PlanProposal, group_id="billing") as outcomes:
@@ -105,7 +105,7 @@ class Subscription(Generic[AnswerT, LetterT]):
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "Item[AnswerT] | LetterT":
+    async def __anext__(self) -> "Item[AnswerT] | DeadLetterT":
         self._take_back()
         while True:
             if asyncio.get_running_loop().time() >= self._commit_due:
@@ -117,7 +117,7 @@ class Subscription(Generic[AnswerT, LetterT]):
             self._handed_out = record
             item = item_of(record, self._answers, children=self._children)
             if item is not None:
-                return cast("Item[AnswerT] | LetterT", item)
+                return cast("Item[AnswerT] | DeadLetterT", item)
             self._take_back()
             await asyncio.sleep(0)  # buffered records of others must not keep the loop busy
 

@@ -4,10 +4,10 @@ from types import TracebackType
 from typing import Generic, Self
 
 from answerbus.client.loop_thread import LoopThread
-from answerbus.client.subscription import AnswerT, Item, LetterT, Subscription
+from answerbus.client.subscription import AnswerT, DeadLetterT, Item, Subscription
 
 
-class SyncSubscription(Generic[AnswerT, LetterT]):
+class SyncSubscription(Generic[AnswerT, DeadLetterT]):
     """One contract's outcomes, as an iterator inside of a `with`: see Subscription.
 
         with client.subscribe(response_model=PlanProposal, group_id="billing") as outcomes:
@@ -17,7 +17,9 @@ class SyncSubscription(Generic[AnswerT, LetterT]):
     The client's thread keeps the place in the consumer group while the loop works on an item.
     """
 
-    def __init__(self, subscription: Subscription[AnswerT, LetterT], thread: LoopThread) -> None:
+    def __init__(
+        self, subscription: Subscription[AnswerT, DeadLetterT], thread: LoopThread
+    ) -> None:
         self._subscription = subscription
         self._thread = thread
 
@@ -36,7 +38,7 @@ class SyncSubscription(Generic[AnswerT, LetterT]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> "Item[AnswerT] | LetterT":
+    def __next__(self) -> "Item[AnswerT] | DeadLetterT":
         try:
             return self._thread.call(self._subscription.__anext__())
         except StopAsyncIteration:  # as a FakeClient's ends, when all is delivered

@@ -174,7 +174,7 @@ def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome |
 
 
 def end_of(record: Record, request: RequestKey) -> AnyOutcome | None:
-    """The outcome of the request. A letter about another record under its id ends nothing."""
+    """The outcome of the request. A dead letter about another record under its id ends nothing."""
     terminal = terminal_of(record, {request})
     return terminal if terminal is not None and ends(terminal) else None
 

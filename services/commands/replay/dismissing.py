@@ -72,8 +72,8 @@ async def _set_aside(
 ) -> tuple[list[str], HowEnded]:
     status: Status = "dismissed" if undone else "open"
     async with loading(bus, models=selection.needs_models) as loaded:
-        report_unavailable_ids(loaded.letters, selection.ids, status)
-        chosen = select(loaded.letters, selection)
+        report_unavailable_ids(loaded.dead_letters, selection.ids, status)
+        chosen = select(loaded.dead_letters, selection)
         if not chosen:
             return [], "done"
         if ask:
@@ -91,7 +91,7 @@ async def _written(
     with stopping() as stop, progress(what, count) as advance:
         try:
             async for step in steps:
-                done += [letter.id for letter in step]
+                done += [dead_letter.id for dead_letter in step]
                 advance(len(step))
                 if stop.is_set() and len(done) < count:
                     return done, "stopped"

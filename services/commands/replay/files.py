@@ -73,27 +73,33 @@ def export(
 
 
 async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str, object]]:
-    letters = await loaded_once(bus, models=selection.needs_models)
-    report_unavailable_ids(letters, selection.ids)
-    chosen = [letter for letter in select(letters, selection) if not letter.has_request]
+    dead_letters = await loaded_once(bus, models=selection.needs_models)
+    report_unavailable_ids(dead_letters, selection.ids)
+    chosen = [
+        dead_letter
+        for dead_letter in select(dead_letters, selection)
+        if not dead_letter.has_request
+    ]
     written = []
-    async for letter, body in bodies(bus, chosen):
+    async for dead_letter, body in bodies(bus, chosen):
         if not isinstance(body, DeadLetter):
-            stderr().print(plain_line(f"{letter.id}: {body.text}."), markup=False)
-        elif not _FILE_NAME.fullmatch(letter.id):
-            stderr().print(plain_line(f"{letter.id}: no file can have this name."), markup=False)
+            stderr().print(plain_line(f"{dead_letter.id}: {body.text}."), markup=False)
+        elif not _FILE_NAME.fullmatch(dead_letter.id):
+            stderr().print(
+                plain_line(f"{dead_letter.id}: no file can have this name."), markup=False
+            )
         else:
-            written.append(_write(body, folder / (letter.id + SUFFIX)))
+            written.append(_write(body, folder / (dead_letter.id + SUFFIX)))
     return written
 
 
-def _write(letter: DeadLetter, path: Path) -> dict[str, object]:
-    raw = letter.raw
+def _write(dead_letter: DeadLetter, path: Path) -> dict[str, object]:
+    raw = dead_letter.raw
     if not path.exists():
         path.write_bytes(base64.b64decode(raw.base64 or "") if raw else b"")
     cut = raw is not None and raw.truncated
-    why = cause_text(letter.cause) + (" Only its beginning was kept." if cut else "")
-    return {"dead_letter_id": letter.dead_letter_id, "file": str(path), "why": why}
+    why = cause_text(dead_letter.cause) + (" Only its beginning was kept." if cut else "")
+    return {"dead_letter_id": dead_letter.dead_letter_id, "file": str(path), "why": why}
 
 
 def import_(
@@ -126,17 +132,17 @@ async def _import(
     bus: Bus, repaired: Mapping[str, bytes], order: ReplayOrder, known: KnownNames, *, ask: bool
 ) -> Done:
     async with loading(bus) as loaded:
-        report_unavailable_ids(loaded.letters, repaired)
-        named = [(loaded.letters.named(name)[0], repair) for name, repair in repaired.items()]
-        chosen = [letter for letter, _ in named if letter.status == "open"]
+        report_unavailable_ids(loaded.dead_letters, repaired)
+        named = [(loaded.dead_letters.named(name)[0], repair) for name, repair in repaired.items()]
+        chosen = [dead_letter for dead_letter, _ in named if dead_letter.status == "open"]
         if not chosen:
             return Done(Forecast(known))
         if ask:
             confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
         async with writing(bus) as writer:
             still_open = await loaded.still("open", chosen)
-            by_letter = {letter.key: repair for letter, repair in named}
-            outcomes = prepared_repairs(bus, still_open, by_letter, order, now)
+            by_dead_letter = {dead_letter.key: repair for dead_letter, repair in named}
+            outcomes = prepared_repairs(bus, still_open, by_dead_letter, order, now)
             return await send(writer, outcomes, len(still_open), known)
 
 

@@ -29,23 +29,23 @@ from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.explain import cause_text, failure_text, problem_text, written_text
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
-from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry
+from services.operators.timeline.entry import DEAD_LETTER_SUFFIX, TimelineEntry
 from services.operators.timeline.rendering import as_data, line_of
 from services.operators.timeline.timeline import may_concern, timeline
 from services.settings.settings import from_environment
 from services.text.escaping import plain, plain_line
 
-LetterId = Annotated[
+DeadLetterId = Annotated[
     str, typer.Argument(metavar="ID", help="As `groups` and `list` show it; or ID@WORKFLOW.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterHistory:
-    """A letter, whole or why not, and what happened to its request and its replay, in order."""
+    """A dead letter, whole or why not, and the events of its request and its replay, in order."""
 
-    letter: DeadLetterRow
-    letters: DeadLetterIndex
+    dead_letter: DeadLetterRow
+    dead_letters: DeadLetterIndex
     body: Body
     entries: Sequence[TimelineEntry]
 
@@ -55,39 +55,39 @@ class DeadLetterHistory:
         found = [
             entry.seen.event for entry in self.entries if isinstance(entry.seen.event, Attempt)
         ]
-        return [one for one in found if one.request_id == self.letter.request_id]
+        return [one for one in found if one.request_id == self.dead_letter.request_id]
 
 
-def show(letter_id: LetterId, *, as_json: AsJson = False, config: Config = None) -> None:
+def show(dead_letter_id: DeadLetterId, *, as_json: AsJson = False, config: Config = None) -> None:
     """Show one dead letter: request, attempts with their problems, account, what came of it.
 
     Exit code 1 if there is no such dead letter, or if several workflows have one of that id.
     """
-    history = asyncio.run(_history(bus_of(from_environment(config).kafka), letter_id))
+    history = asyncio.run(_history(bus_of(from_environment(config).kafka), dead_letter_id))
     if as_json:
         views.print_json(_data(history))
     else:
         stdout().print(Group(*_parts(history)))
 
 
-async def _history(bus: Bus, letter_id: str) -> DeadLetterHistory:
-    letters = await loaded_once(bus, index.TOPICS)
-    found = letters.named(letter_id)
+async def _history(bus: Bus, dead_letter_id: str) -> DeadLetterHistory:
+    dead_letters = await loaded_once(bus, index.TOPICS)
+    found = dead_letters.named(dead_letter_id)
     if len(found) != 1:
-        report_unavailable_ids(letters, (letter_id,))
+        report_unavailable_ids(dead_letters, (dead_letter_id,))
         raise typer.Exit(1)
-    letter = found[0]
-    ((_, body),) = [pair async for pair in bodies(bus, (letter,))]
-    records = await _records(bus, letter.workflow_id) if letter.workflow_id else []
+    dead_letter = found[0]
+    ((_, body),) = [pair async for pair in bodies(bus, (dead_letter,))]
+    records = await _records(bus, dead_letter.workflow_id) if dead_letter.workflow_id else []
     for stored in records:
         if stored.topic is ATTEMPTS:
-            letters.take(summarize(stored))  # they say the model
-    about = {letter.request_id, letter.id.removesuffix(LETTER_SUFFIX)}
-    if letter.replay:
-        about.add(letter.replay.request_id)
-    entries = timeline(letter.workflow_id or "", records)
+            dead_letters.take(summarize(stored))  # they say the model
+    about = {dead_letter.request_id, dead_letter.id.removesuffix(DEAD_LETTER_SUFFIX)}
+    if dead_letter.replay:
+        about.add(dead_letter.replay.request_id)
+    entries = timeline(dead_letter.workflow_id or "", records)
     return DeadLetterHistory(
-        letter, letters, body, [entry for entry in entries if entry.request_id in about]
+        dead_letter, dead_letters, body, [entry for entry in entries if entry.request_id in about]
     )
 
 
@@ -105,7 +105,7 @@ def _data(history: DeadLetterHistory) -> dict[str, object]:
     body = history.body
     return {
         "letter": views.dead_letter_data(
-            history.letter, history.letters.replay_outcome(history.letter)
+            history.dead_letter, history.dead_letters.replay_outcome(history.dead_letter)
         ),
         "event": body.model_dump(mode="json") if isinstance(body, DeadLetter) else body.text,
         "attempts": [attempt.model_dump(mode="json") for attempt in history.attempts],
@@ -114,33 +114,35 @@ def _data(history: DeadLetterHistory) -> dict[str, object]:
 
 
 def _parts(history: DeadLetterHistory) -> Iterator[RenderableType]:
-    letter, body = history.letter, history.body
+    dead_letter, body = history.dead_letter, history.body
     if isinstance(body, Rejection):
         yield Text(plain(body.text), "red")
     else:
         yield Panel(
             Group(Text(cause_text(body.cause), "bold"), Text(remedy_of(body))),
-            title=Text(plain_line(letter.id)),
+            title=Text(plain_line(dead_letter.id)),
             border_style="red",
             title_align="left",
         )
         yield _request(body)
-    if letter.spent:
+    if dead_letter.spent:
         yield Text(
-            plain_line(f"Account {letter.account_id} had spent {views.funds_text(letter.spent)}.")
+            plain_line(
+                f"Account {dead_letter.account_id} had spent {views.funds_text(dead_letter.spent)}."
+            )
         )
     for attempt in history.attempts:
         yield from _attempt(attempt)
     if isinstance(body, DeadLetter) and not history.attempts:
         yield from (_earlier(prior) for prior in body.prior)
-    yield from views.dead_letter_lines([letter], history.letters)
+    yield from views.dead_letter_lines([dead_letter], history.dead_letters)
     yield from map(line_of, history.entries)
 
 
-def _request(letter: DeadLetter) -> RenderableType:
-    if letter.request is None:
+def _request(dead_letter: DeadLetter) -> RenderableType:
+    if dead_letter.request is None:
         return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
-    return json_shown(letter.request.model_dump(mode="json"))
+    return json_shown(dead_letter.request.model_dump(mode="json"))
 
 
 def _earlier(prior: Prior) -> Text:

@@ -52,13 +52,13 @@ def groups(
     keys = keys_of(by or BY_DEFAULT)
     selection = selection_of(where, None, since, until, None, status)
     models = selection.needs_models or any(key.kind == "model" for key in keys)
-    letters = asyncio.run(loaded_once(_bus(config), models=models))
-    found = group(selection.of(letters), keys)
+    dead_letters = asyncio.run(loaded_once(_bus(config), models=models))
+    found = group(selection.of(dead_letters), keys)
     if as_json:
         views.print_json([views.group_data(one, keys) for one in found])
         return
     stdout().print(*views.groups_lines(found, keys), sep="\n")
-    views.print_undecodable(letters)
+    views.print_undecodable(dead_letters)
 
 
 def list_(
@@ -74,15 +74,18 @@ def list_(
 ) -> None:
     """List dead letters, oldest first."""
     selection = selection_of(where, ids, since, until, limit, status)
-    letters = _letters(config, selection)
-    chosen = select(letters, selection)
+    dead_letters = _dead_letters(config, selection)
+    chosen = select(dead_letters, selection)
     if as_json:
         views.print_json(
-            [views.dead_letter_data(letter, letters.replay_outcome(letter)) for letter in chosen]
+            [
+                views.dead_letter_data(dead_letter, dead_letters.replay_outcome(dead_letter))
+                for dead_letter in chosen
+            ]
         )
         return
-    stdout().print(*views.dead_letter_lines(chosen, letters), sep="\n")
-    views.print_undecodable(letters)
+    stdout().print(*views.dead_letter_lines(chosen, dead_letters), sep="\n")
+    views.print_undecodable(dead_letters)
 
 
 def status(
@@ -97,16 +100,16 @@ def status(
     """Say how many dead letters are open, and what came of those that were replayed."""
     any_status = ["open", "replayed", "dismissed"]
     selection = selection_of(where, ids, since, until, None, any_status)
-    letters = _letters(config, selection)
-    data = views.status_data(select(letters, selection), letters)
+    dead_letters = _dead_letters(config, selection)
+    data = views.status_data(select(dead_letters, selection), dead_letters)
     if as_json:
         views.print_json(data)
         return
     stdout().print(views.status_table(data))
-    views.print_undecodable(letters)
+    views.print_undecodable(dead_letters)
 
 
-def _letters(config: Path | None, selection: Selection) -> DeadLetterIndex:
+def _dead_letters(config: Path | None, selection: Selection) -> DeadLetterIndex:
     bus = _bus(config)
     return asyncio.run(loaded_once(bus, index.TOPICS, models=selection.needs_models))
 

@@ -24,11 +24,11 @@ class Loaded:
     """The dead letters so far, and the reader that goes on from there."""
 
     reader: Reader
-    letters: DeadLetterIndex = field(default_factory=DeadLetterIndex)
+    dead_letters: DeadLetterIndex = field(default_factory=DeadLetterIndex)
 
     async def catch_up(self) -> None:
         """Read what has come since. Raises BusUnavailable."""
-        await _fold(self.reader, self.letters, "reading dead letters")
+        await _fold(self.reader, self.dead_letters, "reading dead letters")
 
     async def still(self, status: Status, chosen: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
         """Those that still have that status; raises BusUnavailable.
@@ -36,7 +36,7 @@ class Loaded:
         Ask once there is a writer: from then on no other can settle any.
         """
         await self.catch_up()
-        return [letter for letter in chosen if letter.status == status]
+        return [dead_letter for dead_letter in chosen if dead_letter.status == status]
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def loading(
         await loaded.catch_up()
         if models:
             async with reading(bus, (ATTEMPTS,)) as attempts:
-                await _fold(attempts, loaded.letters, "reading attempts")
+                await _fold(attempts, loaded.dead_letters, "reading attempts")
         yield loaded
 
 
@@ -61,53 +61,57 @@ async def loaded_once(
 ) -> DeadLetterIndex:
     """The same, for those who need no more than that."""
     async with loading(bus, topics, models=models) as loaded:
-        return loaded.letters
+        return loaded.dead_letters
 
 
-async def _fold(reader: Reader, letters: DeadLetterIndex, what: str) -> None:
+async def _fold(reader: Reader, dead_letters: DeadLetterIndex, what: str) -> None:
     with progress(what, await reader.left()) as advance:
         async for batch in reader.to_end():
             for stored in batch:
-                letters.take(summarize(stored))
+                dead_letters.take(summarize(stored))
             advance(len(batch))
 
 
 def report_unavailable_ids(
-    letters: DeadLetterIndex, ids: Collection[str], status: Status = "open"
+    dead_letters: DeadLetterIndex, ids: Collection[str], status: Status = "open"
 ) -> None:
     """Say which dead letters of those that were named have another status, and why.
 
     Raises typer.Exit if some are unknown, or if an id is of several workflows: none is chosen then.
     """
-    found = {letter_id: letters.named(letter_id) for letter_id in sorted(ids)}
+    found = {dead_letter_id: dead_letters.named(dead_letter_id) for dead_letter_id in sorted(ids)}
     unknown = [
-        f"There is no dead letter {letter_id}." for letter_id, them in found.items() if not them
+        f"There is no dead letter {dead_letter_id}."
+        for dead_letter_id, them in found.items()
+        if not them
     ]
     ones = [one for them in found.values() for one in them]
     _say(unknown, "red")
     _say([_settled(one) for one in ones if one.status != status], "yellow")
-    report_ambiguous_ids(letters, ids)
+    report_ambiguous_ids(dead_letters, ids)
     if unknown:
         raise typer.Exit(1)
 
 
-def report_ambiguous_ids(letters: DeadLetterIndex, ids: Collection[str]) -> None:
+def report_ambiguous_ids(dead_letters: DeadLetterIndex, ids: Collection[str]) -> None:
     """List what ids of several workflows may mean. Raises typer.Exit if there are any."""
-    found = {letter_id: letters.named(letter_id) for letter_id in sorted(ids)}
-    ambiguous = {letter_id: them for letter_id, them in found.items() if len(them) > 1}
-    for letter_id, them in ambiguous.items():
-        message = f"{len(them)} dead letters have the id {letter_id}: name one with its workflow."
+    found = {dead_letter_id: dead_letters.named(dead_letter_id) for dead_letter_id in sorted(ids)}
+    ambiguous = {dead_letter_id: them for dead_letter_id, them in found.items() if len(them) > 1}
+    for dead_letter_id, them in ambiguous.items():
+        message = (
+            f"{len(them)} dead letters have the id {dead_letter_id}: name one with its workflow."
+        )
         _say([message, *(f"  {one.key.text}" for one in them)], "red")
     if ambiguous:
         raise typer.Exit(1)
 
 
-def _settled(letter: DeadLetterRow) -> str:
-    if letter.replay:
-        return f"{letter.id} was replayed already, as {letter.replay.request_id}."
-    if aside := letter.dismissal:
-        return f"{letter.id} was dismissed by {aside.by}: {aside.reason}"
-    return f"{letter.id} is open."
+def _settled(dead_letter: DeadLetterRow) -> str:
+    if dead_letter.replay:
+        return f"{dead_letter.id} was replayed already, as {dead_letter.replay.request_id}."
+    if aside := dead_letter.dismissal:
+        return f"{dead_letter.id} was dismissed by {aside.by}: {aside.reason}"
+    return f"{dead_letter.id} is open."
 
 
 def _say(lines: Sequence[str], style: str) -> None:

@@ -50,15 +50,15 @@ Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so
 
 @dataclass(slots=True)
 class Done:
-    """What was done by the end: of the letters or of the time."""
+    """What was done by the end: of the dead letters or of the time."""
 
     sums: Forecast
     sent: list[Replayed] = field(default_factory=list)
     ended: HowEnded = "done"
 
     def take(self, step: Step) -> None:
-        for letter, outcome in step.outcomes:
-            self.sums.take(letter.key, outcome)
+        for dead_letter, outcome in step.outcomes:
+            self.sums.take(dead_letter.key, outcome)
         self.sent += [prepared.replayed for _, prepared in step.sent]
 
     @property
@@ -74,7 +74,7 @@ async def send(
     known: KnownNames,
     rate: float | None = None,
 ) -> Done:
-    """Send what can be sent of `count` letters, at most `rate` a second. Raises BusUnavailable."""
+    """Send `count` dead letters, at most `rate` a second. Raises BusUnavailable."""
     at_once = CHANGES_MAX if rate is None else max(1, min(CHANGES_MAX, int(rate)))
     done, began = Done(Forecast(known)), time.monotonic()
     with stopping() as stop, progress("sending", count) as advance:
@@ -178,9 +178,9 @@ class Task:
     known: KnownNames
     rate: float | None = None
 
-    def outcomes(self, letters: Sequence[DeadLetterRow]) -> AsyncIterator[Prepared]:
+    def outcomes(self, dead_letters: Sequence[DeadLetterRow]) -> AsyncIterator[Prepared]:
         """How the replay of these dead letters ends."""
-        return prepared_replays(self.bus, letters, self.order, self.known, now)
+        return prepared_replays(self.bus, dead_letters, self.order, self.known, now)
 
 
 def _order(
@@ -208,17 +208,17 @@ def _order(
 
 
 async def _dry_run(task: Task) -> Forecast:
-    letters = await loaded_once(task.bus, models=task.selection.needs_models)
-    report_unavailable_ids(letters, task.selection.ids)
-    report_ambiguous_ids(letters, task.order.edits.by_letter)
-    return await _forecast(task, select(letters, task.selection))
+    dead_letters = await loaded_once(task.bus, models=task.selection.needs_models)
+    report_unavailable_ids(dead_letters, task.selection.ids)
+    report_ambiguous_ids(dead_letters, task.order.edits.by_dead_letter)
+    return await _forecast(task, select(dead_letters, task.selection))
 
 
 async def _forecast(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
     forecast = Forecast(task.known)
     with progress("trying", len(chosen)) as advance:
-        async for letter, outcome in task.outcomes(chosen):
-            forecast.take(letter.key, outcome)
+        async for dead_letter, outcome in task.outcomes(chosen):
+            forecast.take(dead_letter.key, outcome)
             advance(1)
     return forecast
 
@@ -226,9 +226,9 @@ async def _forecast(task: Task, chosen: Sequence[DeadLetterRow]) -> Forecast:
 async def replayed(task: Task, *, ask: bool) -> Done:
     """Carry out the task; dead letters that others settle meanwhile are left alone."""
     async with loading(task.bus, models=task.selection.needs_models) as loaded:
-        report_unavailable_ids(loaded.letters, task.selection.ids)
-        report_ambiguous_ids(loaded.letters, task.order.edits.by_letter)
-        chosen = select(loaded.letters, task.selection)
+        report_unavailable_ids(loaded.dead_letters, task.selection.ids)
+        report_ambiguous_ids(loaded.dead_letters, task.order.edits.by_dead_letter)
+        chosen = select(loaded.dead_letters, task.selection)
         if not chosen:
             return Done(Forecast(task.known))
         if ask or task.order.restart:  # which tools have run is said before any runs again

@@ -29,10 +29,10 @@ def print_json(data: object) -> None:
     typer.echo(json_lines(data))
 
 
-def print_undecodable(letters: DeadLetterIndex) -> None:
+def print_undecodable(dead_letters: DeadLetterIndex) -> None:
     """Say that records of the topic were no dead letters."""
-    if letters.undecodable:
-        message = f"{letters.undecodable} records in the topics are none of our events."
+    if dead_letters.undecodable:
+        message = f"{dead_letters.undecodable} records in the topics are none of our events."
         stderr().print(message, style="yellow")
 
 
@@ -61,56 +61,64 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
     }
 
 
-def dead_letter_lines(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> Iterator[Text]:
+def dead_letter_lines(
+    chosen: Sequence[DeadLetterRow], dead_letters: DeadLetterIndex
+) -> Iterator[Text]:
     """One line for each dead letter."""
     heads = ["died", "dead letter", "workflow", "why", "schema", "profile", "status"]
     rows = [
         [
-            _local(letter.at_ms),
-            *map(_text_or_dash, (letter.id, letter.workflow_id, letter.why)),
+            _local(dead_letter.at_ms),
+            *map(_text_or_dash, (dead_letter.id, dead_letter.workflow_id, dead_letter.why)),
             *map(
                 _text_or_dash,
-                (letter.schema, letter.profile, _status(letter, letters.replay_outcome(letter))),
+                (
+                    dead_letter.schema,
+                    dead_letter.profile,
+                    _status(dead_letter, dead_letters.replay_outcome(dead_letter)),
+                ),
             ),
         ]
-        for letter in chosen
+        for dead_letter in chosen
     ]
     first, *lines = _aligned([heads, *rows])
     yield Text(first, "dim")
     yield from map(Text, lines)
 
 
-def dead_letter_data(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> Mapping[str, object]:
+def dead_letter_data(
+    dead_letter: DeadLetterRow, outcome: ReplayOutcome | None
+) -> Mapping[str, object]:
     """A dead letter as JSON data."""
-    sent, aside = letter.replay, letter.dismissal
+    sent, aside = dead_letter.replay, dead_letter.dismissal
     return {
-        "dead_letter_id": letter.id,
-        "at": _time(letter.at_ms),
-        "cause": letter.cause,
-        "failure": letter.failure,
-        "why": letter.why,
-        "request_id": letter.request_id,
-        "workflow_id": letter.workflow_id,
-        "schema": letter.schema,
-        "profile": letter.profile,
-        "model": letter.model,
-        "labels": dict(letter.labels),
-        "account_id": letter.account_id,
-        "spent": _funds_data(letter.spent) if letter.spent else None,
-        "round": letter.round,
-        "partition": letter.place.partition,
-        "offset": letter.place.offset,
-        "status": letter.status,
+        "dead_letter_id": dead_letter.id,
+        "at": _time(dead_letter.at_ms),
+        "cause": dead_letter.cause,
+        "failure": dead_letter.failure,
+        "why": dead_letter.why,
+        "request_id": dead_letter.request_id,
+        "workflow_id": dead_letter.workflow_id,
+        "schema": dead_letter.schema,
+        "profile": dead_letter.profile,
+        "model": dead_letter.model,
+        "labels": dict(dead_letter.labels),
+        "account_id": dead_letter.account_id,
+        "spent": _funds_data(dead_letter.spent) if dead_letter.spent else None,
+        "round": dead_letter.round,
+        "partition": dead_letter.place.partition,
+        "offset": dead_letter.place.offset,
+        "status": dead_letter.status,
         "replayed_as": sent.request_id if sent else None,
         "by": sent.by if sent else aside.by if aside else None,
         "reason": sent.reason if sent else aside.reason if aside else None,
         "fate": outcome.ending if outcome else None,
-        "new_letter": _new_letter(outcome),
+        "new_letter": _new_dead_letter(outcome),
     }
 
 
-def _new_letter(outcome: ReplayOutcome | None) -> str | None:
-    return outcome.letter.dead_letter_id if outcome and outcome.letter else None
+def _new_dead_letter(outcome: ReplayOutcome | None) -> str | None:
+    return outcome.dead_letter.dead_letter_id if outcome and outcome.dead_letter else None
 
 
 class StatusData(TypedDict):
@@ -123,10 +131,10 @@ class StatusData(TypedDict):
     dead_again: list[dict[str, str | None]]
 
 
-def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> StatusData:
+def status_data(chosen: Sequence[DeadLetterRow], dead_letters: DeadLetterIndex) -> StatusData:
     """How many dead letters are where, as JSON data."""
-    outcomes = [(letter, letters.replay_outcome(letter)) for letter in chosen]
-    statuses = Counter(letter.status for letter in chosen)
+    outcomes = [(dead_letter, dead_letters.replay_outcome(dead_letter)) for dead_letter in chosen]
+    statuses = Counter(dead_letter.status for dead_letter in chosen)
     endings = Counter(outcome.ending for _, outcome in outcomes if outcome)
     return {
         "open": statuses["open"],
@@ -135,11 +143,11 @@ def status_data(chosen: Sequence[DeadLetterRow], letters: DeadLetterIndex) -> St
         "fates": {ending: endings[ending] for ending in _ENDINGS},
         "dead_again": [
             {
-                "dead_letter_id": letter.id,
-                "workflow_id": letter.workflow_id,
-                "new_letter": _new_letter(outcome),
+                "dead_letter_id": dead_letter.id,
+                "workflow_id": dead_letter.workflow_id,
+                "new_letter": _new_dead_letter(outcome),
             }
-            for letter, outcome in outcomes
+            for dead_letter, outcome in outcomes
             if outcome and outcome.ending == "dead"
         ],
     }
@@ -178,8 +186,8 @@ def _funds_data(funds: Funds) -> Mapping[str, int | None]:
     }
 
 
-def _status(letter: DeadLetterRow, outcome: ReplayOutcome | None) -> str:
-    return letter.status + (f", {outcome.ending}" if outcome else "")
+def _status(dead_letter: DeadLetterRow, outcome: ReplayOutcome | None) -> str:
+    return dead_letter.status + (f", {outcome.ending}" if outcome else "")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -220,11 +228,11 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
         message = f"of these, the cost cannot be estimated: {reason}"
         table.add_row(f"{count:,}", Text(plain_line(message)), "")
     for one in forecast.dearest:
-        name = Text(plain_line(one.letter.text))
+        name = Text(plain_line(one.dead_letter.text))
         table.add_row("", Text(f"  {worst_text(one.worst.funds)}", "dim"), name)
     for run in forecast.runs[:RUNS_SHOWN]:
         table.add_row(
-            "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.letter.text))
+            "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.dead_letter.text))
         )
     if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
         table.add_row("", f"{more:,} more runs", "")
@@ -248,16 +256,16 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
         "not_estimated": dict(forecast.unknown),
         "dearest": [
             {
-                "dead_letter_id": one.letter.dead_letter_id,
-                "workflow_id": one.letter.workflow_id or None,
+                "dead_letter_id": one.dead_letter.dead_letter_id,
+                "workflow_id": one.dead_letter.workflow_id or None,
                 "worst": _funds_data(one.worst.funds),
             }
             for one in forecast.dearest
         ],
         "runs": [
             {
-                "dead_letter_id": run.letter.dead_letter_id,
-                "workflow_id": run.letter.workflow_id or None,
+                "dead_letter_id": run.dead_letter.dead_letter_id,
+                "workflow_id": run.dead_letter.workflow_id or None,
                 "goes_on_at_step": None if run.starts_over else run.next_step,
                 "effects": [
                     {"call_id": call.call_id, "tool": call.tool, "outcome": call.outcome.kind}
@@ -281,7 +289,7 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
 
 def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Mapping[str, object]:
     """What was done, as JSON data."""
-    letters = [
+    dead_letters = [
         {
             "dead_letter_id": one.dead_letter_id,
             "workflow_id": one.workflow_id,
@@ -290,4 +298,4 @@ def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Ma
         }
         for one in sent
     ]
-    return {"end": end, "replayed": len(sent), **forecast_data(forecast), "letters": letters}
+    return {"end": end, "replayed": len(sent), **forecast_data(forecast), "letters": dead_letters}

@@ -52,7 +52,7 @@ class TopFacts:
     lag: int | None = None
     in_flight: int = 0
     retries_waiting: int = 0
-    open_letters: Counter[str] = field(default_factory=Counter)
+    open_dead_letters: Counter[str] = field(default_factory=Counter)
     unhealthy: Mapping[str, str] = field(default_factory=dict)
     status: BusStatus = field(default_factory=lambda: bus_status(StatusFacts(0)))
 
@@ -92,7 +92,7 @@ def as_data(facts: TopFacts) -> Mapping[str, object]:
             }
             for lane in facts.lanes
         ],
-        "open_letters": dict(_without_paths(facts.open_letters)),
+        "open_letters": dict(_without_paths(facts.open_dead_letters)),
     }
 
 
@@ -105,8 +105,8 @@ def board_of(facts: TopFacts) -> RenderableType:
         parts.append(_profile_table(profiles, facts))
     if facts.lanes:
         parts.append(_lanes(facts.lanes))
-    if facts.open_letters:
-        parts.append(_letters(facts.open_letters))
+    if facts.open_dead_letters:
+        parts.append(_dead_letters(facts.open_dead_letters))
     return Group(*parts)
 
 
@@ -199,15 +199,17 @@ def _lane_style(lane: LaneCell) -> str:
             return _AGE_STYLES[lane.level]
 
 
-def _letters(letters: Counter[str]) -> Text:
-    named = [f"{n:,} × {why_text(why)}" for why, n in letters.most_common(WHYS_SHOWN)]
-    return Text.assemble((f"open dead letters {letters.total():,}: ", "bold red"), ", ".join(named))
+def _dead_letters(dead_letters: Counter[str]) -> Text:
+    named = [f"{n:,} × {why_text(why)}" for why, n in dead_letters.most_common(WHYS_SHOWN)]
+    return Text.assemble(
+        (f"open dead letters {dead_letters.total():,}: ", "bold red"), ", ".join(named)
+    )
 
 
-def _without_paths(letters: Counter[str]) -> Counter[str]:
+def _without_paths(dead_letters: Counter[str]) -> Counter[str]:
     """Few keys for programs: paths have numbers of places in lists."""
     found = Counter[str]()
-    for why, count in letters.items():
+    for why, count in dead_letters.items():
         found[without_path(why)] += count
     return found
 

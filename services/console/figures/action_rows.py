@@ -1,4 +1,4 @@
-"""What operators did, as rows of one table: letters, approvals, cancellations, skips; pure."""
+"""What operators did, as rows of one table: dead letters, approvals, cancellations, skips; pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ class ActionRow:
 
 
 def action_rows(
-    letters: Iterable[OperatorAction], controls: Iterable[ControlAction]
+    dead_letters: Iterable[OperatorAction], controls: Iterable[ControlAction]
 ) -> Sequence[ActionRow]:
     """Newest first."""
-    rows = [*map(_of_letters, letters), *map(_of_control, controls)]
+    rows = [*map(_of_dead_letters, dead_letters), *map(_of_control, controls)]
     return sorted(rows, key=lambda row: -row.at_ms)
 
 
-def _of_letters(action: OperatorAction) -> ActionRow:
+def _of_dead_letters(action: OperatorAction) -> ActionRow:
     endings = [
         f"{action.outcomes[ending]:,} {words}"
         for ending, words in _ENDINGS.items()
@@ -58,8 +58,8 @@ def _of_letters(action: OperatorAction) -> ActionRow:
         action.last_ms,
         action.by,
         action.kind,
-        count_text(action.letters, "dead letter"),
-        _letters_href(action),
+        count_text(action.dead_letters, "dead letter"),
+        _dead_letters_href(action),
         action.reason,
         ", ".join(endings) or "done",
         bool(action.outcomes["dead"]),
@@ -82,9 +82,9 @@ def _of_control(action: ControlAction) -> ActionRow:
     )
 
 
-def _letters_href(action: OperatorAction) -> str:
-    """The letter, or those of that status; their own times do not say when they were replayed."""
-    if action.letters == 1:
+def _dead_letters_href(action: OperatorAction) -> str:
+    """The dead letter, or all of that status; their times do not say when they were replayed."""
+    if action.dead_letters == 1:
         return address("/letters/one", [("id", action.sample.text)])
     return address(
         "/letters/list", [("status", action.kind), ("until", as_text(action.last_ms + 1))]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.console.figures.letter_links import letters
+from services.console.figures.dead_letter_links import dead_letters
 from services.console.figures.outcome_charts import ENDINGS, ending_counts
 from services.console.state.minute import ContractCounts, Minute, SpendCounts
 from services.console.state.schema_labels import SchemaLabels
@@ -55,7 +55,7 @@ def _row(
     name: str, counts: ContractCounts, spent: SpendCounts, models: set[str], span: Span
 ) -> ContractRow:
     ended = ending_counts(counts)
-    links = {"dead": letters(span, contract=name)}
+    links = {"dead": dead_letters(span, contract=name)}
     bar = shares([(kind, ENDINGS[kind], count, links.get(kind)) for kind, count in ended.items()])
     return ContractRow(
         name,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from services.console.figures.letter_links import Pairs, letters, letters_of_problem
+from services.console.figures.dead_letter_links import Pairs, dead_letters, letters_of_problem
 from services.console.state.board import Window
 from services.console.state.minute import ContractCounts, Minute
 from services.console.views.chart import Axis, Chart, columns
@@ -84,7 +84,7 @@ def deaths_figure(window: Window, span: Pairs) -> Figure:
     if any(rest):
         series["cause-rest"], words["cause-rest"] = rest, "other problems"
     base = axis_of(window, "/letters/list")
-    chart = columns(Axis(base.starts_ms, base.step_ms, letters), series, words=words)
+    chart = columns(Axis(base.starts_ms, base.step_ms, dead_letters), series, words=words)
     legend = [
         LegendEntry(name, words[name], total[problem], letters_of_problem(span, problem))
         for name, problem in zip(series, shown, strict=False)

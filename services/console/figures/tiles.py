@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from services.console.figures.letter_links import Pairs, letters
+from services.console.figures.dead_letter_links import Pairs, dead_letters
 from services.console.figures.outcome_charts import endings_of
 from services.console.state.board import Window
 from services.console.state.histogram import Histogram
@@ -66,7 +66,7 @@ class TileInputs:
     lag: int | None
     in_flight: int
     retries_waiting: int
-    open_letters: int
+    open_dead_letters: int
     approval_ages_ms: Sequence[int]  # of the tool calls that await a person
     span: Pairs
 
@@ -80,7 +80,7 @@ def tiles(inputs: TileInputs) -> list[Tile]:
         _ended(inputs),
         _first_try(inputs),
         _dead(inputs),
-        _open_letters(inputs),
+        _open_dead_letters(inputs),
         _latency(inputs),
         _spend(inputs),
     ]
@@ -133,16 +133,16 @@ def _dead(inputs: TileInputs) -> Tile:
         level = "warn"  # as in the status: fewer are looked at one by one
     tile = _counted(inputs, "Died", lambda minute: endings_of(minute)["dead"], level, "dead")
     note = f"{share(died, ended)} of all that ended" if ended else "nothing ended"
-    return _changed(tile, note, letters(inputs.span) if died else None)
+    return _changed(tile, note, dead_letters(inputs.span) if died else None)
 
 
-def _open_letters(inputs: TileInputs) -> Tile:
-    level: Level = "warn" if inputs.open_letters else "good"
+def _open_dead_letters(inputs: TileInputs) -> Tile:
+    level: Level = "warn" if inputs.open_dead_letters else "good"
     return Tile(
         "Open dead letters",
-        f"{inputs.open_letters:,}",
+        f"{inputs.open_dead_letters:,}",
         level,
-        "to be replayed or dismissed" if inputs.open_letters else "nothing to do",
+        "to be replayed or dismissed" if inputs.open_dead_letters else "nothing to do",
         href="/letters",
     )
 

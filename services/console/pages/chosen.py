@@ -15,11 +15,11 @@ from services.console.views.filters import DeadLetterFilters, FilterFault, filte
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import select
 
-AGAIN = "again"  # the number of a run: its letters that died again
+AGAIN = "again"  # the number of a run: its dead letters that died again
 EVERYTHING = "everything"  # the field that says that all are meant
 MINUTE_MS = 60_000
-NAMED_MAX = 3  # of several letters with one id
-NO_LETTER = ""  # the id of none: no id at all would mean any
+NAMED_MAX = 3  # of several dead letters with one id
+NO_DEAD_LETTER = ""  # the id of none: no id at all would mean any
 
 
 def filters_in(request: web.Request, *beside: str) -> DeadLetterFilters:
@@ -60,7 +60,7 @@ def ambiguous(context: ConsoleContext, ids: Iterable[str]) -> str | None:
     for id_ in ids:
         named = context.feed.state.dead_letters.named(id_)
         if len(named) > 1:
-            listed = ", ".join(letter.key.text for letter in named[:NAMED_MAX])
+            listed = ", ".join(dead_letter.key.text for dead_letter in named[:NAMED_MAX])
             return f"{len(named):,} dead letters have the id {id_}: name one, such as {listed}."
     return None
 
@@ -70,7 +70,7 @@ def list_address(text: str) -> str:
     return f"/letters/list?{urlencode({'q': text, 'status': 'any'})}"
 
 
-def letters_of(context: ConsoleContext, filters: DeadLetterFilters) -> list[DeadLetterRow]:
+def dead_letters_of(context: ConsoleContext, filters: DeadLetterFilters) -> list[DeadLetterRow]:
     return select(context.feed.state.dead_letters, filters.selection)
 
 
@@ -83,12 +83,12 @@ def job_of(context: ConsoleContext, number: str) -> Job:
 
 
 def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
-    """The ids of the letters that came of a run's replays."""
-    letters = context.feed.state.dead_letters
-    rows = (letter for key in job.keys if (letter := letters.get(key)))
-    outcomes = (letters.replay_outcome(row) for row in rows)
-    found = frozenset(it.letter.text for it in outcomes if it and it.letter)
-    return found or frozenset({NO_LETTER})
+    """The ids of the dead letters that came of a run's replays."""
+    dead_letters = context.feed.state.dead_letters
+    rows = (dead_letter for key in job.keys if (dead_letter := dead_letters.get(key)))
+    outcomes = (dead_letters.replay_outcome(row) for row in rows)
+    found = frozenset(it.dead_letter.text for it in outcomes if it and it.dead_letter)
+    return found or frozenset({NO_DEAD_LETTER})
 
 
 def _read(

@@ -43,16 +43,16 @@ class AttemptTab:
     changed: Sequence[CodeLine] | None
 
 
-async def letter(request: web.Request) -> web.Response:
+async def dead_letter(request: web.Request) -> web.Response:
     """By id; its bodies are read again from where they stand. `attempt` chooses a tab.
 
-    An id of several workflows leads to the list of their letters.
+    An id of several workflows leads to the list of their dead letters.
     """
     known_names(request, "id", "attempt")
     context = request.app[CONTEXT]
-    letters = context.feed.state.dead_letters
+    dead_letters = context.feed.state.dead_letters
     id_ = request.query.get("id", "")
-    named = letters.named(id_)
+    named = dead_letters.named(id_)
     if len(named) > 1:
         return web.Response(status=303, headers={"Location": list_address(id_)})
     found = next(iter(named), None)
@@ -65,8 +65,8 @@ async def letter(request: web.Request) -> web.Response:
         return await long_page(
             request,
             "dead_letter.html",
-            letter=found,
-            outcome=letters.replay_outcome(found),
+            dead_letter=found,
+            outcome=dead_letters.replay_outcome(found),
             cause_text=cause_text,
             failure_text=failure_text,
             written_text=written_text,
@@ -90,15 +90,15 @@ def _shown(stored: Stored | None, attempt: str | None, registry: Registry) -> Ma
     }
 
 
-def _tab(letter: DeadLetter, asked: str | None, registry: Registry) -> AttemptTab | None:
+def _tab(dead_letter: DeadLetter, asked: str | None, registry: Registry) -> AttemptTab | None:
     """The attempt that is asked for; else the last one. Raises HTTPBadRequest."""
-    if not letter.prior:
+    if not dead_letter.prior:
         return None
-    places = [n for n, prior in enumerate(letter.prior) if str(prior.attempt) == asked]
+    places = [n for n, prior in enumerate(dead_letter.prior) if str(prior.attempt) == asked]
     if asked is not None and not places:
         raise web.HTTPBadRequest(text=f"This dead letter has no attempt {clip(asked, 64)!r}.")
-    at = places[0] if places else len(letter.prior) - 1
-    prior, before = letter.prior[at], letter.prior[at - 1] if at else None
+    at = places[0] if places else len(dead_letter.prior) - 1
+    prior, before = dead_letter.prior[at], dead_letter.prior[at - 1] if at else None
     problems = prior.failure.problems if isinstance(prior.failure, Invalid) else ()
     texts = [problem_text(problem) for problem in problems]
     answer = changed = None
@@ -107,14 +107,14 @@ def _tab(letter: DeadLetter, asked: str | None, registry: Registry) -> AttemptTa
         answer = marked_json(prior.answer, marks)
         if before is not None and before.answer is not None:
             changed = difference(before.answer, prior.answer)
-    rules = _rules(letter, [problem.path for problem in problems], registry)
+    rules = _rules(dead_letter, [problem.path for problem in problems], registry)
     return AttemptTab(prior, texts, answer or (), rules, changed)
 
 
-def _rules(letter: DeadLetter, paths: Sequence[str], registry: Registry) -> list[CodeLine]:
+def _rules(dead_letter: DeadLetter, paths: Sequence[str], registry: Registry) -> list[CodeLine]:
     """What the schema says of those places; nothing where there is no schema, or no problem."""
     schema: Any = None
-    match letter.request and letter.request.answer_schema:
+    match dead_letter.request and dead_letter.request.answer_schema:
         case ContractRef() as ref:
             contract = registry.find(ref)
             schema = contract.schema() if contract else None

@@ -12,19 +12,19 @@ from services.console.form import page_number
 from services.console.guard import session_of
 from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
-from services.console.state.letter_cache import Order, part_of
+from services.console.state.dead_letter_cache import Order, part_of
 from services.console.views.chips import chips_of
 from services.console.views.filters import seen_ends
 from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, ORDERS, Key, key_of
 from services.operators.dead_letters.row import STATUSES
 
 _Name = TypeVar("_Name", bound=str)
-PAGE_LETTERS = 50
+PAGE_DEAD_LETTERS = 50
 # Paths of problems may hold words of an answer, which viewers do not see.
 BY_FOR_VIEWERS = ("failure", "problem", "cause", "contract")
 OPERATORS_KEYS = frozenset({"why"})
 
-LETTER_SORTS: tuple[Order, ...] = ("oldest", "newest", "spent")
+DEAD_LETTER_SORTS: tuple[Order, ...] = ("oldest", "newest", "spent")
 
 
 async def groups(request: web.Request) -> web.Response:
@@ -58,10 +58,10 @@ async def groups(request: web.Request) -> web.Response:
 async def listed(request: web.Request) -> web.Response:
     """One page of the dead letters that the filters mean."""
     filters = filters_in(request, "page", "sort", "again")
-    sort = _sort(request, LETTER_SORTS)
+    sort = _sort(request, DEAD_LETTER_SORTS)
     state = request.app[CONTEXT].feed.state
-    found = state.letter_cache.of(filters)
-    number, last = page_number(request, len(found), PAGE_LETTERS)
+    found = state.dead_letter_cache.of(filters)
+    number, last = page_number(request, len(found), PAGE_DEAD_LETTERS)
     again = [(name, value) for name, value in request.query.items() if name == "again"]
     beside = [("sort", sort), *again]
     return page(
@@ -73,10 +73,10 @@ async def listed(request: web.Request) -> web.Response:
         again=again,
         query=urlencode([*filters.address, *again]),
         statuses=STATUSES,
-        sorts=LETTER_SORTS,
+        sorts=DEAD_LETTER_SORTS,
         sort=sort,
         count=len(found),
-        shown=part_of(found, sort, number * PAGE_LETTERS, PAGE_LETTERS),
+        shown=part_of(found, sort, number * PAGE_DEAD_LETTERS, PAGE_DEAD_LETTERS),
         seen=seen_ends(state.dead_letters.ends),
         number=number,
         last=last,

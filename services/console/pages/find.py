@@ -35,11 +35,18 @@ async def find(request: web.Request) -> web.Response:
     if not text or session_of(request).role is not Role.OPERATOR:
         return _to(list_address(text))
     found = await context.prompt_searcher.search(text)
-    letters = len(state.letter_cache.of(DeadLetterFilters(status=None, text=text)))
+    dead_letters = len(state.dead_letter_cache.of(DeadLetterFilters(status=None, text=text)))
     if request.headers.get("Accept") == _JSON:
         return web.json_response(as_data(found))
     href = list_address(text)
-    return page(request, "find.html", text=text, found=found, letters=letters, letters_href=href)
+    return page(
+        request,
+        "find.html",
+        text=text,
+        found=found,
+        dead_letters=dead_letters,
+        dead_letters_href=href,
+    )
 
 
 def _to(location: str) -> web.Response:

@@ -11,12 +11,12 @@ from services.console.pages.chosen import (
     AGAIN,
     EVERYTHING,
     ambiguous,
+    dead_letters_of,
     filters_in_form,
     job_of,
-    letters_of,
 )
 from services.console.pages.render import page
-from services.console.tasks.jobs import ACTIONS, LETTERS_MAX, Action
+from services.console.tasks.jobs import ACTIONS, DEAD_LETTERS_MAX, Action
 from services.console.views.chips import chips_of
 from services.console.views.filters import NAMES, DeadLetterFilters
 from services.console.views.replay_form import (
@@ -33,7 +33,7 @@ _FIELDS = frozenset({EVERYTHING, AGAIN, "csrf", "run", "action"})
 
 
 async def start(request: web.Request) -> web.Response:
-    """Do what the form says with the letters it means, in the background, and show how it goes."""
+    """Do what the form says with its dead letters, in the background, and show the progress."""
     session = operator_of(request)
     context = request.app[CONTEXT]
     form = await form_of(request)
@@ -43,7 +43,7 @@ async def start(request: web.Request) -> web.Response:
     if isinstance(order, EditFault):
         wrong: str | None = order.reason
     else:
-        ids = order.edits.by_letter
+        ids = order.edits.by_dead_letter
         wrong = _wrong(action, found, replay_form) or ambiguous(context, ids)
     if wrong or action is None or isinstance(order, EditFault):
         return _form(request, _chosen(context, form), replay_form, found, wrong)
@@ -68,9 +68,9 @@ async def job(request: web.Request) -> web.Response:
     if found is None:
         text = "This console has done no such thing since it was started."
         return page(request, "message.html", 404, title="No such run", text=text)
-    letters = context.feed.state.dead_letters
-    known = [letter for key in found.keys if (letter := letters.get(key))]
-    outcomes = [letters.replay_outcome(letter) for letter in known]
+    dead_letters = context.feed.state.dead_letters
+    known = [dead_letter for key in found.keys if (dead_letter := dead_letters.get(key))]
+    outcomes = [dead_letters.replay_outcome(dead_letter) for dead_letter in known]
     return page(
         request,
         "job.html",
@@ -96,12 +96,16 @@ def _chosen(context: ConsoleContext, form: Form) -> DeadLetterFilters:
 
 
 def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
-    """The letters of an earlier run, or those that are chosen: none, if it is not said which."""
+    """The dead letters of an earlier run, or those that are chosen; none if none are."""
     if (run := form.get("run")) is not None:
-        letters = context.feed.state.dead_letters
-        return [letter for key in job_of(context, run).keys if (letter := letters.get(key))]
+        dead_letters = context.feed.state.dead_letters
+        return [
+            dead_letter
+            for key in job_of(context, run).keys
+            if (dead_letter := dead_letters.get(key))
+        ]
     filters = _chosen(context, form)
-    return letters_of(context, filters) if filters.ids or EVERYTHING in form else []
+    return dead_letters_of(context, filters) if filters.ids or EVERYTHING in form else []
 
 
 def _wrong(
@@ -111,10 +115,9 @@ def _wrong(
         return "Choose what to do."
     if not found:
         return "No dead letter is chosen."
-    if len(found) > LETTERS_MAX:
-        return (
-            f"At most {LETTERS_MAX:,} dead letters at once: narrow them, or use `answerbus replay`."
-        )
+    if len(found) > DEAD_LETTERS_MAX:
+        most = f"At most {DEAD_LETTERS_MAX:,} dead letters at once"
+        return f"{most}: narrow them, or use `answerbus replay`."
     if action != "dry-run" and not replay_form.reason:
         return "Say why: the reason is recorded with the dead letters."
     return None

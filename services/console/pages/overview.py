@@ -34,7 +34,7 @@ async def overview(request: web.Request) -> web.Response:
         None if lag is None else sum(lag.values()),
         state.lanes.in_flight.total(),
         len(state.board.waits),
-        len(state.letter_cache.of(DeadLetterFilters())),
+        len(state.dead_letter_cache.of(DeadLetterFilters())),
         [now_ms - at_ms for at_ms in state.open_runs.asked_ms(now_ms)],
         span,
     )

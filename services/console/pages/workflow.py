@@ -27,7 +27,7 @@ from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import is_streamed, known_names
 from services.console.guard import session_of
 from services.console.pages.render import long_page, page
-from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
+from services.console.state.workflow_index import WorkflowIndex, dead_letter_key, retry_key
 from services.console.views.answer_pair import answer_pair, answers_of
 from services.console.views.run_tree import trees
 from services.console.views.timeline_rows import TimelineRow, timeline_rows
@@ -208,6 +208,6 @@ def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[Pla
     """What operators did with the workflow's dead letters, and where retries ended."""
     requests = {entry.request_id for entry in entries if entry.request_id}
     events = [entry.seen.event for entry in entries]
-    letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}
-    keys = [*map(retry_key, sorted(requests)), *map(letter_key, sorted(letters))]
+    dead_letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}
+    keys = [*map(retry_key, sorted(requests)), *map(dead_letter_key, sorted(dead_letters))]
     return [place for key in keys for place in index.find(key)][-RECORDS_MAX:]

@@ -5,13 +5,13 @@ from collections import defaultdict, deque
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS, RUNS
 from services.console.state.board import Board
 from services.console.state.control_actions import ControlActions
+from services.console.state.dead_letter_cache import DeadLetterCache
 from services.console.state.group_cache import GroupCache
 from services.console.state.lanes import Lanes
-from services.console.state.letter_cache import LetterCache
 from services.console.state.open_runs import OpenRuns
 from services.console.state.request_times import RequestTimes
 from services.console.state.topic_counts import TopicCounts
-from services.console.state.workflow_index import WorkflowIndex, letter_key, retry_key
+from services.console.state.workflow_index import WorkflowIndex, dead_letter_key, retry_key
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -33,7 +33,7 @@ class ConsoleState:
         self.lanes = Lanes()
         self.dead_letters = DeadLetterIndex()
         self.group_cache = GroupCache(self.dead_letters)
-        self.letter_cache = LetterCache(self.dead_letters)
+        self.dead_letter_cache = DeadLetterCache(self.dead_letters)
         self.workflows = WorkflowIndex()
         self.open_runs = OpenRuns()
         self.control_actions = ControlActions()
@@ -67,7 +67,7 @@ class ConsoleState:
         self._tail.append(record)
         if stored.topic is DEAD_LETTERS:
             self.group_cache.note(record)
-            self.letter_cache.note(record)
+            self.dead_letter_cache.note(record)
 
     def tail(self) -> list[RecordSummary]:
         """The newest records, the newest first; those of the ledger are left out."""
@@ -78,10 +78,10 @@ def _key(record: RecordSummary) -> str | None:
     """Under which the record is found: its workflow, or what leads to it from one."""
     match record.event:
         case (ReplayedSummary(workflow_id=None) | DismissedSummary(workflow_id=None)) as event:
-            return letter_key(event.dead_letter_id)
+            return dead_letter_key(event.dead_letter_id)
         case RetryEnded(request_id=request_id, workflow_id=None):
             return retry_key(request_id)
         case DeadLetterSummary(workflow_id=None) as event:
-            return letter_key(event.dead_letter_id)
+            return dead_letter_key(event.dead_letter_id)
         case _:
             return record.workflow_id

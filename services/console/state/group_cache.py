@@ -1,4 +1,4 @@
-"""Groups of letters, kept up to date as letters come, since pages ask often; pure."""
+"""Groups of dead letters, kept up to date as dead letters come, since pages ask often; pure."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -19,9 +19,9 @@ from services.operators.records.event_summary import DeadLetterSummary
 from services.operators.records.summary import RecordSummary
 
 KEPT = 16  # ways of grouping
-FOLDS_KEPT = 3  # of those to which letters are added: each knows all accounts
+FOLDS_KEPT = 3  # of those to which dead letters are added: each knows all accounts
 GROUPS_MAX = 100  # of each way
-STEP_LETTERS = 2_000  # counted in one go while pages wait: some milliseconds
+STEP_DEAD_LETTERS = 2_000  # counted in one go while pages wait: some milliseconds
 
 _Chosen = tuple[DeadLetterFilters, tuple[Key, ...]]
 DEFAULT: _Chosen = (DeadLetterFilters(), tuple(map(Key, BY_DEFAULT)))  # of an operator's page
@@ -38,21 +38,21 @@ class Grouped:
 
 @dataclass(slots=True)
 class _Kept:
-    """A fold, and how many letters of the index it knows."""
+    """A fold, and how many dead letters of the index it knows."""
 
     fold: GroupFold
-    letters: int
+    dead_letters: int
 
 
 class GroupCache:
     """Remembers the ways that were asked for last.
 
-    All of 100,000 letters are counted when a way is asked for first, and after an action of an
-    operator, which changes letters. Those that come are added to what was counted.
+    All of 100,000 dead letters are counted when a way is asked for first, and after an action of an
+    operator, which changes dead letters. Those that come are added to what was counted.
     """
 
-    def __init__(self, letters: DeadLetterIndex) -> None:
-        self._letters = letters
+    def __init__(self, dead_letters: DeadLetterIndex) -> None:
+        self._dead_letters = dead_letters
         self._found: OrderedDict[tuple[_Chosen, str], Grouped] = OrderedDict()
         self._folds: OrderedDict[_Chosen, _Kept] = OrderedDict()
 
@@ -63,11 +63,11 @@ class GroupCache:
             self._folds.clear()
 
     def count_ahead(self) -> Iterator[None]:
-        """Count all letters for the page that is opened first, in steps; none comes meanwhile."""
+        """Count all dead letters for the first page, in steps; none arrives meanwhile."""
         filters, keys = DEFAULT
-        letters, kept = list(self._letters), _Kept(GroupFold(), len(self._letters))
-        for start in range(0, len(letters), STEP_LETTERS):
-            step = letters[start : start + STEP_LETTERS]
+        dead_letters, kept = list(self._dead_letters), _Kept(GroupFold(), len(self._dead_letters))
+        for start in range(0, len(dead_letters), STEP_DEAD_LETTERS):
+            step = dead_letters[start : start + STEP_DEAD_LETTERS]
             kept.fold.add(members(filters.selection.of(step), keys))
             yield
         if 0 < _grouped(kept.fold, "letters").total <= GROUPS_MAX:
@@ -85,25 +85,25 @@ class GroupCache:
         return self._found[way]
 
     def _added(self, chosen: _Chosen, order: str) -> Grouped | None:
-        """What was counted, with the letters since; None where nothing was."""
+        """What was counted, with the dead letters since; None where nothing was."""
         (filters, keys), kept = chosen, self._folds.get(chosen)
         if kept is None:
             return None
         self._folds.move_to_end(chosen)
-        count = len(self._letters)
-        newest = list(islice(self._letters.newest(), count - kept.letters))
+        count = len(self._dead_letters)
+        newest = list(islice(self._dead_letters.newest(), count - kept.dead_letters))
         kept.fold.add(members(filters.selection.of(reversed(newest)), keys))
-        kept.letters = count
+        kept.dead_letters = count
         return _grouped(kept.fold, order)
 
     def _counted(self, chosen: _Chosen, order: str) -> Grouped:
         filters, keys = chosen
-        admitted = filters.selection.of(self._letters)
+        admitted = filters.selection.of(self._dead_letters)
         found = members(admitted, keys) if keys else {}
         if not found or len(found) > GROUPS_MAX or _needs_models(filters, keys):
             first = first_groups(found, order, GROUPS_MAX)
             return Grouped(len(admitted), first.total, first.groups)
-        kept = _Kept(GroupFold(), len(self._letters))
+        kept = _Kept(GroupFold(), len(self._dead_letters))
         kept.fold.add(found)
         self._keep(chosen, kept)
         return _grouped(kept.fold, order)
@@ -115,7 +115,7 @@ class GroupCache:
 
 
 def _needs_models(filters: DeadLetterFilters, keys: Sequence[Key]) -> bool:
-    """Whether what decides on a letter's group may be read after it: who was asked."""
+    """Whether what decides on a dead letter's group may be read after it: who was asked."""
     return filters.selection.needs_models or any(key.kind == "model" for key in keys)
 
 

@@ -40,7 +40,7 @@ class WorkflowIndex:
         return [_place(packed) for packed in sorted(found)]
 
 
-def letter_key(dead_letter_id: str) -> str:
+def dead_letter_key(dead_letter_id: str) -> str:
     """Under which what operators did with a dead letter is kept that names no workflow."""
     return f"letter\0{dead_letter_id}"
 

@@ -16,7 +16,7 @@ from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import Stored
 
 AGAIN_S = 5.0
-REACH_LETTERS_S = 60.0
+REACH_DEAD_LETTERS_S = 60.0
 PROGRESS_S = 0.5
 # New objects before they are searched for garbage, such searches before the older, and of those
 # before all: one page may make a million objects, none of them in a cycle.
@@ -50,7 +50,7 @@ class Progress:
 
 
 def _settle() -> None:
-    """Take what is there for good out of the search for garbage: it took 0.2 s at 100,000 letters.
+    """Exempt what stays from garbage collection: it took 0.2 s at 100,000 dead letters.
 
     What is garbage by now goes first, and what is no cycle is freed all the same.
     """
@@ -81,8 +81,8 @@ class Feed:
                 await asyncio.sleep(AGAIN_S)
 
     async def catch_up_with_dead_letters(self) -> None:
-        """Wait until all letters that there are by now are in the state. Raises TimeoutError."""
-        async with asyncio.timeout(REACH_LETTERS_S):
+        """Wait until all dead letters written by now are in the state. Raises TimeoutError."""
+        async with asyncio.timeout(REACH_DEAD_LETTERS_S):
             while not await self._have_reached():
                 pass  # the connection was made again meanwhile, with another state
 

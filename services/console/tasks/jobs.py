@@ -17,11 +17,11 @@ from services.operators.adapters.writer import Superseded, writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.row import DeadLetterRow
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 
 Action = Literal["dry-run", "replay", "dismiss", "reopen"]
 ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss", "reopen")
-LETTERS_MAX = 10_000  # of one run; beyond that the command line is the better tool
+DEAD_LETTERS_MAX = 10_000  # of one run; beyond that the command line is the better tool
 KEPT = 100  # runs whose pages can still be looked at
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Job:
 
     number: int
     action: Action
-    keys: Sequence[LetterKey]
+    keys: Sequence[DeadLetterKey]
     order: ReplayOrder
     replay_form: ReplayForm
     forecast: Forecast
@@ -58,20 +58,20 @@ class Jobs:
     def start(
         self,
         action: Action,
-        letters: Sequence[DeadLetterRow],
+        dead_letters: Sequence[DeadLetterRow],
         order: ReplayOrder,
         replay_form: ReplayForm,
     ) -> Job:
         """Begin; the job reports its progress."""
         number = max(self._jobs, default=0) + 1
-        keys, forecast = [letter.key for letter in letters], Forecast(self._known)
+        keys, forecast = [dead_letter.key for dead_letter in dead_letters], Forecast(self._known)
         job = Job(number, action, keys, order, replay_form, forecast)
         self._jobs[number] = job
         self._jobs.pop(number - KEPT, None)
         task = asyncio.create_task(self._run(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        _log.info("%s of %d dead letters by %s", action, len(letters), order.by)
+        _log.info("%s of %d dead letters by %s", action, len(dead_letters), order.by)
         return job
 
     async def stop(self) -> None:
@@ -104,8 +104,8 @@ class Jobs:
                 assert_never(other)
 
     async def _dry_run(self, job: Job) -> None:
-        async for letter, outcome in self._prepared(job, list(self._letters(job))):
-            job.forecast.take(letter.key, outcome)
+        async for dead_letter, outcome in self._prepared(job, list(self._dead_letters(job))):
+            job.forecast.take(dead_letter.key, outcome)
             job.done += 1
             await asyncio.sleep(0)  # let the pages in
 
@@ -113,12 +113,14 @@ class Jobs:
         async with writing(self._bus) as writer:
             await self._feed.catch_up_with_dead_letters()
             async for step in replaying(writer, self._prepared(job, self._open(job))):
-                for letter, outcome in step.outcomes:
-                    job.forecast.take(letter.key, outcome)
+                for dead_letter, outcome in step.outcomes:
+                    job.forecast.take(dead_letter.key, outcome)
                     job.done += 1
 
-    def _prepared(self, job: Job, letters: Collection[DeadLetterRow]) -> AsyncIterator[Prepared]:
-        return prepared_replays(self._bus, letters, job.order, self._known, self._time)
+    def _prepared(
+        self, job: Job, dead_letters: Collection[DeadLetterRow]
+    ) -> AsyncIterator[Prepared]:
+        return prepared_replays(self._bus, dead_letters, job.order, self._known, self._time)
 
     async def _dismiss(self, job: Job, *, undone: bool) -> None:
         async with writing(self._bus) as writer:
@@ -129,14 +131,20 @@ class Jobs:
                 job.done += len(step)
 
     def _open(self, job: Job) -> list[DeadLetterRow]:
-        return [letter for letter in self._letters(job) if letter.status == "open"]
+        return [
+            dead_letter for dead_letter in self._dead_letters(job) if dead_letter.status == "open"
+        ]
 
     def _dismissed(self, job: Job) -> list[DeadLetterRow]:
-        return [letter for letter in self._letters(job) if letter.status == "dismissed"]
+        return [
+            dead_letter
+            for dead_letter in self._dead_letters(job)
+            if dead_letter.status == "dismissed"
+        ]
 
-    def _letters(self, job: Job) -> Iterator[DeadLetterRow]:
+    def _dead_letters(self, job: Job) -> Iterator[DeadLetterRow]:
         found = map(self._feed.state.dead_letters.get, job.keys)
-        return (letter for letter in found if letter is not None)
+        return (dead_letter for dead_letter in found if dead_letter is not None)
 
     def _time(self) -> datetime:
         return datetime.fromtimestamp(self._now(), UTC)

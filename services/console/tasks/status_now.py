@@ -11,7 +11,7 @@ from services.console.tasks.polling import Poller
 from services.console.views.status import LATELY_MINUTES, BusStatus, StatusFacts, bus_status
 from services.operators.dead_letters.why import why_text, without_path
 
-RECENT_LETTERS_MAX = 1_000  # are looked at for why most of them died
+RECENT_DEAD_LETTERS_MAX = 1_000  # are looked at for why most of them died
 _MINUTE_MS = 60_000
 
 
@@ -53,8 +53,8 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
 def _mostly(feed: Feed, now_ms: int, *, operator: bool) -> str | None:
     """Why most of those died that died lately."""
     since_ms = now_ms - LATELY_MINUTES * _MINUTE_MS
-    newest = islice(feed.state.dead_letters.newest(), RECENT_LETTERS_MAX)
-    whys = Counter(letter.why for letter in newest if letter.at_ms >= since_ms)
+    newest = islice(feed.state.dead_letters.newest(), RECENT_DEAD_LETTERS_MAX)
+    whys = Counter(dead_letter.why for dead_letter in newest if dead_letter.at_ms >= since_ms)
     if not whys:
         return None
     why = whys.most_common(1)[0][0]

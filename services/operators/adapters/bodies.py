@@ -20,42 +20,45 @@ Body = DeadLetter | Rejection
 
 
 async def bodies(
-    bus: Bus, letters: Collection[DeadLetterRow]
+    bus: Bus, dead_letters: Collection[DeadLetterRow]
 ) -> AsyncIterator[tuple[DeadLetterRow, Body]]:
     """Each dead letter whole, or why it cannot be had; those of a partition in their order there.
 
     Raises BusUnavailable.
     """
-    if not letters:
+    if not dead_letters:
         return
-    found = _picked if len(letters) <= PICKED_MAX else _read
-    async for letter, stored in found(bus, letters):
-        letter.trace = read_trace(stored.headers) if stored else None
-        yield letter, _body(stored)
+    found = _picked if len(dead_letters) <= PICKED_MAX else _read
+    async for dead_letter, stored in found(bus, dead_letters):
+        dead_letter.trace = read_trace(stored.headers) if stored else None
+        yield dead_letter, _body(stored)
 
 
 async def _picked(
-    bus: Bus, letters: Collection[DeadLetterRow]
+    bus: Bus, dead_letters: Collection[DeadLetterRow]
 ) -> AsyncIterator[tuple[DeadLetterRow, Stored | None]]:
     async with picking(bus) as picker:
-        for letter in letters:
-            yield letter, await picker.pick(letter.place)
+        for dead_letter in dead_letters:
+            yield dead_letter, await picker.pick(dead_letter.place)
 
 
 async def _read(
-    bus: Bus, letters: Collection[DeadLetterRow]
+    bus: Bus, dead_letters: Collection[DeadLetterRow]
 ) -> AsyncIterator[tuple[DeadLetterRow, Stored | None]]:
-    missing = {(letter.place.partition, letter.place.offset): letter for letter in letters}
+    missing = {
+        (dead_letter.place.partition, dead_letter.place.offset): dead_letter
+        for dead_letter in dead_letters
+    }
     async with reading(bus, (DEAD_LETTERS,)) as reader:
         async for batch in reader.to_end():
             for stored in batch:
-                letter = missing.pop((stored.partition, stored.offset), None)
-                if letter is not None:
-                    yield letter, stored
+                dead_letter = missing.pop((stored.partition, stored.offset), None)
+                if dead_letter is not None:
+                    yield dead_letter, stored
             if not missing:
                 return
-    for letter in missing.values():
-        yield letter, None
+    for dead_letter in missing.values():
+        yield dead_letter, None
 
 
 def _body(stored: Stored | None) -> Body:

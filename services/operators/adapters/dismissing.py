@@ -12,7 +12,7 @@ from services.operators.dead_letters.row import DeadLetterRow
 
 async def dismissing(
     writer: Writer,
-    letters: Sequence[DeadLetterRow],
+    dead_letters: Sequence[DeadLetterRow],
     by: str,
     reason: str,
     now: Callable[[], datetime],
@@ -24,23 +24,23 @@ async def dismissing(
     Raises Superseded and BusUnavailable, as `Writer.commit`.
     """
     by, reason = clip(by, REASON_BYTES_MAX), clip(reason, REASON_BYTES_MAX)
-    for first in range(0, len(letters), CHANGES_MAX):
-        step = letters[first : first + CHANGES_MAX]
+    for first in range(0, len(dead_letters), CHANGES_MAX):
+        step = dead_letters[first : first + CHANGES_MAX]
         at = now()
         await writer.commit(
             [
                 Change(
                     Dismissed(
-                        dead_letter_id=letter.id,
-                        workflow_id=letter.workflow_id,
+                        dead_letter_id=dead_letter.id,
+                        workflow_id=dead_letter.workflow_id,
                         by=by,
                         reason=reason,
                         at=at,
                         undone=undone,
                     ),
-                    letter.place.partition,
+                    dead_letter.place.partition,
                 )
-                for letter in step
+                for dead_letter in step
             ]
         )
         yield step

@@ -36,7 +36,7 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.row import DeadLetterRow
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Place, Stored
 from services.operators.records.summary import summarize
 
@@ -47,7 +47,7 @@ Prepared = tuple[DeadLetterRow, PreparedReplay | Rejection]
 
 @dataclass(slots=True)
 class Step:
-    """What one transaction did: which letters were sent, and which before them were held back."""
+    """The dead letters that one transaction sent, and those before them that were held back."""
 
     sent: list[tuple[DeadLetterRow, PreparedReplay]] = field(default_factory=list)
     held_back: list[tuple[DeadLetterRow, Rejection]] = field(default_factory=list)
@@ -60,25 +60,25 @@ class Step:
 
 async def prepared_replays(
     bus: Bus,
-    letters: Collection[DeadLetterRow],
+    dead_letters: Collection[DeadLetterRow],
     order: ReplayOrder,
     known: KnownNames,
     now: Callable[[], datetime],
 ) -> AsyncIterator[Prepared]:
     """How each dead letter would end by the order; nothing is written. Raises BusUnavailable."""
-    async with past_runs(bus, letters) as past:
-        async for letter, body in bodies(bus, letters):
+    async with past_runs(bus, dead_letters) as past:
+        async for dead_letter, body in bodies(bus, dead_letters):
             if isinstance(body, Rejection):
-                yield letter, body
+                yield dead_letter, body
                 continue
             prepared = prepare_replay(body, order, now(), await past.of(body))
-            yield letter, checked_replay(body, prepared, order, known)
+            yield dead_letter, checked_replay(body, prepared, order, known)
 
 
 async def prepared_repairs(
     bus: Bus,
-    letters: Collection[DeadLetterRow],
-    repaired: Mapping[LetterKey, bytes],
+    dead_letters: Collection[DeadLetterRow],
+    repaired: Mapping[DeadLetterKey, bytes],
     order: ReplayOrder,
     now: Callable[[], datetime],
 ) -> AsyncIterator[Prepared]:
@@ -86,11 +86,11 @@ async def prepared_repairs(
 
     Nothing is written. Raises BusUnavailable.
     """
-    async for letter, body in bodies(bus, letters):
+    async for dead_letter, body in bodies(bus, dead_letters):
         if isinstance(body, Rejection):
-            yield letter, body
+            yield dead_letter, body
         else:
-            yield letter, prepare_repair(body, repaired[letter.key], order, now())
+            yield dead_letter, prepare_repair(body, repaired[dead_letter.key], order, now())
 
 
 async def replaying(
@@ -101,11 +101,11 @@ async def replaying(
     To stop, ask for no further step. Raises Superseded and BusUnavailable, as `Writer.commit`.
     """
     step, size = Step(), 0
-    async for letter, outcome in outcomes:
+    async for dead_letter, outcome in outcomes:
         if isinstance(outcome, Rejection):
-            step.held_back.append((letter, outcome))
+            step.held_back.append((dead_letter, outcome))
             continue
-        step.sent.append((letter, outcome))
+        step.sent.append((dead_letter, outcome))
         size += len(outcome.request.model_dump_json())
         if len(step.sent) >= at_once or size >= BATCH_BYTES_MAX:
             await _commit(writer, step)
@@ -118,7 +118,10 @@ async def replaying(
 async def _commit(writer: Writer, step: Step) -> None:
     if step.sent:
         await writer.commit(
-            [Change(found, letter.place.partition, letter.trace) for letter, found in step.sent]
+            [
+                Change(found, dead_letter.place.partition, dead_letter.trace)
+                for dead_letter, found in step.sent
+            ]
         )
 
 
@@ -136,13 +139,13 @@ class PastRuns:
     deliveries: dict[str, Delivery] = field(default_factory=dict)
     resumptions: list[RunResumed] = field(default_factory=list)
 
-    async def of(self, letter: DeadLetter) -> PastRun:
+    async def of(self, dead_letter: DeadLetter) -> PastRun:
         """What the run of a dead letter had done. Raises BusUnavailable."""
-        name = RequestKey(letter.workflow_id or "", letter.request_id or "")
+        name = RequestKey(dead_letter.workflow_id or "", dead_letter.request_id or "")
         records = await self._picked(self.places.get(name, []))
         places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
         below = await self._picked(places)
-        return past_run(letter, records, self.deliveries, below, self.resumptions)
+        return past_run(dead_letter, records, self.deliveries, below, self.resumptions)
 
     async def _picked(self, places: Sequence[Place]) -> list[Stored]:
         return await self.picker.pick_all(places) if self.picker and places else []
@@ -184,12 +187,12 @@ class PastRuns:
 
 
 @asynccontextmanager
-async def past_runs(bus: Bus, letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
+async def past_runs(bus: Bus, dead_letters: Collection[DeadLetterRow]) -> AsyncIterator[PastRuns]:
     """The runs of these dead letters; reads nothing if none is of a run. Raises BusUnavailable."""
     runs = runs_to_read(
-        RequestKey(letter.workflow_id, letter.request_id)
-        for letter in letters
-        if letter.agent and letter.request_id and letter.workflow_id
+        RequestKey(dead_letter.workflow_id, dead_letter.request_id)
+        for dead_letter in dead_letters
+        if dead_letter.agent and dead_letter.request_id and dead_letter.workflow_id
     )
     found = PastRuns()
     present = (*await bus.present(STEPS, APPROVALS), *await bus.card_topics()) if runs else ()

@@ -26,7 +26,7 @@ PRIVATE = (LEDGER, RETRIES)
 TERMINALS = (RESULTS, REFUSALS, DEAD_LETTERS)
 LOOKS_AGAIN_MAX = 3  # the end of a transaction may be visible in one topic a moment before another
 LOOK_AGAIN_S = 1.0
-_OF_A_PLACE = re.compile(r"-\d+-\d+\.dead-letter\Z")  # such a letter may stand in any partition
+_OF_A_PLACE = re.compile(r"-\d+-\d+\.dead-letter\Z")  # may be in any partition
 
 Progress = Callable[[int, int], None]
 

@@ -43,7 +43,7 @@ class Superseded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done with one letter, which stands in `partition`; a replay goes on in its trace."""
+    """The action on one dead letter of `partition`; a replay continues its trace."""
 
     done: PreparedReplay | Dismissed
     partition: int

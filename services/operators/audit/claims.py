@@ -144,7 +144,7 @@ class ClaimedSpending:
                 return ended
         return None
 
-    def has_letter(self, request: RequestKey) -> bool:
+    def has_dead_letter(self, request: RequestKey) -> bool:
         """Whether the request ended as a dead letter, which needs no attempt."""
         return any(ended.attempt is None for ended in self.terminals.get(request, ()))
 

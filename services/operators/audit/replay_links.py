@@ -20,7 +20,7 @@ class ReplayLink(NamedTuple):
 
 @dataclass(slots=True)
 class ReplayLinks:
-    """Letters stand in the partition of their record, so those of all partitions are compared."""
+    """A dead letter is in the partition of its record, so all partitions are compared."""
 
     made: set[ReplayLink] = field(default_factory=set)
     claimed: dict[ReplayLink, AuditFinding] = field(default_factory=dict)

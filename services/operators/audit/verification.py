@@ -80,7 +80,7 @@ class Verification:
         self._verified.replays = self._claims.replays
         self._verified.breaks += self._claims.unreadable.values()
         self._verified.passed_by = self._claims.passed_by
-        if DEAD_LETTERS in self._cut:  # an operator's record may be gone, and its letter is not yet
+        if DEAD_LETTERS in self._cut:  # an operator's record may be gone before its dead letter
             self._verified.replays.ignore(DEAD_LETTERS)
         for account_id in sorted(self._unread):
             self._head_is_missing(account_id, balances[account_id])
@@ -125,7 +125,7 @@ class Verification:
             attempt,
             stored.at_ms,
             was_cut=ATTEMPTS in self._cut,
-            asked_again=self._claims.has_letter(RequestKey.of(attempt)),
+            asked_again=self._claims.has_dead_letter(RequestKey.of(attempt)),
         )
         fault = fault or self._ended_otherwise(attempt, chain)
         if balance and attempt.account_id in self._unread:

@@ -10,7 +10,7 @@ from answerbus.dead_letter import PatchOperation
 from answerbus.limits import KIB
 from answerbus.problems import problems_of
 from services.operators.dead_letters.patch import EditFault, patched, same
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 
 OPERATIONS_MAX = 100  # of one dead letter
 EDIT_BYTES_MAX = 256 * KIB  # of one dead letter's, since its Replayed keeps them
@@ -29,18 +29,18 @@ Operations = tuple[PatchOperation, ...]
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """One patch for all letters, or one for each letter that is named; the others stay as is.
+    """One patch for all dead letters, or one for each that is named; the others stay unchanged.
 
-    Letters are named by id or by `<id>@<workflow>`.
+    Dead letters are named by id or by `<id>@<workflow>`.
     """
 
     for_all: Operations = ()
-    by_letter: Mapping[str, Operations] = field(default_factory=dict)
+    by_dead_letter: Mapping[str, Operations] = field(default_factory=dict)
 
-    def of(self, letter: LetterKey) -> Operations:
+    def of(self, dead_letter: DeadLetterKey) -> Operations:
         """The operations on one dead letter's request."""
-        by_id = self.by_letter.get(letter.dead_letter_id, self.for_all)
-        return self.by_letter.get(letter.text, by_id)
+        by_id = self.by_dead_letter.get(dead_letter.dead_letter_id, self.for_all)
+        return self.by_dead_letter.get(dead_letter.text, by_id)
 
 
 def edits_of(text: bytes) -> Edits | EditFault:
@@ -54,7 +54,7 @@ def edits_of(text: bytes) -> Edits | EditFault:
         if isinstance(parsed.value, list):
             edits = Edits(for_all=_ALL.validate_json(text))
         else:
-            edits = Edits(by_letter=_EACH.validate_json(text))
+            edits = Edits(by_dead_letter=_EACH.validate_json(text))
     except ValidationError as error:
         first = problems_of(error, parsed.value)[0]
         return EditFault(f"{first.path or 'all of it'}: {first.expected}")
@@ -83,7 +83,7 @@ def edited(
 
 
 def _fault(edits: Edits) -> EditFault | None:
-    for operations in (edits.for_all, *edits.by_letter.values()):
+    for operations in (edits.for_all, *edits.by_dead_letter.values()):
         if len(operations) > OPERATIONS_MAX:
             return EditFault(f"an edit has at most {OPERATIONS_MAX} operations")
         size = sum(len(operation.model_dump_json().encode()) for operation in operations)

@@ -10,24 +10,24 @@ from services.operators.dead_letters.row import DeadLetterRow
 class CostEstimate:
     """`known` of `letters` have attempts that are still kept; the others count as their average."""
 
-    letters: int
+    dead_letters: int
     known: int
     attempts: int
     tokens: int
     micro_usd: int
 
 
-def estimated_cost(letters: Iterable[DeadLetterRow]) -> CostEstimate | None:
+def estimated_cost(dead_letters: Iterable[DeadLetterRow]) -> CostEstimate | None:
     """None where no attempt of them is known, so that nothing can be said."""
     count = known = attempts = tokens = micro_usd = 0
-    for letter in letters:
+    for dead_letter in dead_letters:
         count += 1
-        if letter.cost is None:
+        if dead_letter.cost is None:
             continue
         known += 1
-        attempts += letter.cost.attempts
-        tokens += letter.cost.tokens or 0
-        micro_usd += letter.cost.micro_usd or 0
+        attempts += dead_letter.cost.attempts
+        tokens += dead_letter.cost.tokens or 0
+        micro_usd += dead_letter.cost.micro_usd or 0
     if not known:
         return None
     scaled = (round(total * count / known) for total in (attempts, tokens, micro_usd))

@@ -20,7 +20,7 @@ from services.operators.dead_letters.prepare_replay import (
 )
 from services.operators.dead_letters.row import NOTHING, Funds
 from services.operators.dead_letters.worst_case import NO_SETTINGS, CostOf, WorstCase, worst_case
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 
 DEAREST_MAX = 10
 
@@ -37,7 +37,7 @@ class KnownNames:
     cost_of: CostOf = NO_SETTINGS.get
 
 
-def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rejection | None:
+def rejection_of(dead_letter: DeadLetter, request: Request, known: KnownNames) -> Rejection | None:
     """Why this request would fail again at once; None if nothing is known against it."""
     if known.profiles is not None and request.profile not in known.profiles:
         message = f"The settings have no profile {request.profile}"
@@ -50,7 +50,7 @@ def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rej
                 message = f"No contract {ref.name}.v{ref.version} is installed here"
                 return Rejection("unknown_contract", message, forcible=True)
         case InlineRef() as schema:
-            if _fails_again(letter, request, schema):
+            if _fails_again(dead_letter, request, schema):
                 message = "Its schema is the one that was turned down"
                 return Rejection("schema", message, forcible=True)
         case TextRef():
@@ -60,26 +60,29 @@ def rejection_of(letter: DeadLetter, request: Request, known: KnownNames) -> Rej
     return None
 
 
-def _fails_again(letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
+def _fails_again(dead_letter: DeadLetter, request: Request, schema: InlineRef) -> bool:
     """A schema that could harm a worker always can; what one profile cannot say, another may."""
-    if letter.request is None or letter.request.answer_schema != schema:
+    if dead_letter.request is None or dead_letter.request.answer_schema != schema:
         return False
-    match letter.cause:
+    match dead_letter.cause:
         case HostileSchema():
             return True
         case UnsupportedSchema(dialect=dialect):
-            return dialect == ANY_DIALECT or letter.request.profile == request.profile
+            return dialect == ANY_DIALECT or dead_letter.request.profile == request.profile
         case _:
             return False
 
 
 def checked_replay(
-    letter: DeadLetter, outcome: PreparedReplay | Rejection, order: ReplayOrder, known: KnownNames
+    dead_letter: DeadLetter,
+    outcome: PreparedReplay | Rejection,
+    order: ReplayOrder,
+    known: KnownNames,
 ) -> PreparedReplay | Rejection:
     """The outcome, held back if the replay would be in vain and the order does not insist."""
     if isinstance(outcome, Rejection) or order.force:
         return outcome
-    return rejection_of(letter, outcome.request, known) or outcome
+    return rejection_of(dead_letter, outcome.request, known) or outcome
 
 
 @dataclass(slots=True)
@@ -87,7 +90,7 @@ class RejectedGroup:
     """Dead letters that are held back for one reason, and one of them."""
 
     rejection: Rejection
-    sample: LetterKey
+    sample: DeadLetterKey
     count: int = 0
 
 
@@ -95,7 +98,7 @@ class RejectedGroup:
 class RunForecast:
     """How one run goes on: it continues at a step, or starts over; `effects` have happened."""
 
-    letter: LetterKey
+    dead_letter: DeadLetterKey
     next_step: int
     effects: tuple[ResumedCall, ...]
     fault: str | None = None
@@ -115,10 +118,10 @@ class RunForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterForecast:
+class DeadLetterForecast:
     """What one replay can cost at worst."""
 
-    letter: LetterKey
+    dead_letter: DeadLetterKey
     worst: WorstCase
 
     @property
@@ -133,28 +136,28 @@ class Forecast:
     """The sum over all dead letters.
 
     `worst` is of those of which it is known; `unknown` counts the others by the reason, as far as
-    money is concerned. `dearest` are DEAREST_MAX of the letters.
+    money is concerned. `dearest` are DEAREST_MAX of the dead letters.
     """
 
     known: KnownNames
     sendable: int = 0
     worst: Funds = NOTHING
     unknown: Counter[str] = field(default_factory=Counter)
-    dearest: list[LetterForecast] = field(default_factory=list)
+    dearest: list[DeadLetterForecast] = field(default_factory=list)
     held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
     runs: list[RunForecast] = field(default_factory=list)
 
-    def take(self, letter: LetterKey, outcome: PreparedReplay | Rejection) -> None:
+    def take(self, dead_letter: DeadLetterKey, outcome: PreparedReplay | Rejection) -> None:
         if isinstance(outcome, Rejection):
-            held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, letter))
+            held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, dead_letter))
             held.count += 1
             return
         if outcome.past != NO_PAST:
-            self.runs.append(_run_forecast(letter, outcome))
+            self.runs.append(_run_forecast(dead_letter, outcome))
         self.sendable += 1
-        self._add(letter, worst_case(outcome.request, self.known.cost_of, self.known.registry))
+        self._add(dead_letter, worst_case(outcome.request, self.known.cost_of, self.known.registry))
 
-    def _add(self, letter: LetterKey, worst: WorstCase) -> None:
+    def _add(self, dead_letter: DeadLetterKey, worst: WorstCase) -> None:
         funds = worst.funds
         self.worst = Funds(
             self.worst.attempts + funds.attempts,
@@ -163,12 +166,12 @@ class Forecast:
         )
         if worst.unknown is not None:
             self.unknown[worst.unknown] += 1
-        insort(self.dearest, LetterForecast(letter, worst), key=attrgetter("rank"))
+        insort(self.dearest, DeadLetterForecast(dead_letter, worst), key=attrgetter("rank"))
         del self.dearest[DEAREST_MAX:]
 
     @property
     def worst_known(self) -> Funds:
-        """The same, without a sum of money where that of no letter is known, and so for tokens."""
+        """The same, without money or tokens where no dead letter has a known sum of them."""
         is_known = self.sendable > self.unknown.total()
         tokens, micro_usd = self.worst.tokens, self.worst.micro_usd
         return Funds(self.worst.attempts, tokens or None, micro_usd if is_known else None)
@@ -179,7 +182,7 @@ class Forecast:
         return sum(held.count for held in self.held_back.values())
 
 
-def _run_forecast(letter: LetterKey, prepared: PreparedReplay) -> RunForecast:
+def _run_forecast(dead_letter: DeadLetterKey, prepared: PreparedReplay) -> RunForecast:
     resumed, past = prepared.request.resumed, prepared.past
     next_step = len(resumed.steps) + 1 if resumed else 1
-    return RunForecast(letter, next_step, past.effects, past.fault)
+    return RunForecast(dead_letter, next_step, past.effects, past.fault)

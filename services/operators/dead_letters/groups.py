@@ -10,12 +10,12 @@ from operator import attrgetter, itemgetter
 from types import MappingProxyType
 
 from services.operators.dead_letters.row import NOTHING, DeadLetterRow, Funds
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 
 LABEL = "label:"
 
 _Values = tuple[str | None, ...]
-_Letters = Sequence[DeadLetterRow]
+_DeadLetters = Sequence[DeadLetterRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Key:
         return _READ.get(self.kind) or partial(_labelled, self.label)
 
 
-def _labelled(name: str, letter: DeadLetterRow) -> str | None:
-    for label, text in letter.labels:  # a generator takes twice as long
+def _labelled(name: str, dead_letter: DeadLetterRow) -> str | None:
+    for label, text in dead_letter.labels:  # a generator takes twice as long
         if label == name:
             return text
     return None
@@ -52,7 +52,7 @@ _READ: Mapping[str, Callable[[DeadLetterRow], str | None]] = MappingProxyType(
         "profile": attrgetter("profile"),
         "model": attrgetter("model"),
         "workflow": attrgetter("workflow_id"),
-        "round": lambda letter: str(letter.round),
+        "round": lambda dead_letter: str(dead_letter.round),
         "status": attrgetter("status"),
     }
 )
@@ -70,7 +70,7 @@ def key_of(text: str) -> Key | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Letters with the same values; `sample` is the newest, times are in ms since 1970.
+    """Dead letters with the same values; `sample` is the newest, times are in ms since 1970.
 
     `spent` is what the accounts behind them had spent, each account counted once.
     """
@@ -79,7 +79,7 @@ class Group:
     count: int
     oldest_ms: int
     newest_ms: int
-    sample: LetterKey
+    sample: DeadLetterKey
     spent: Funds
 
 
@@ -91,15 +91,15 @@ class FirstGroups:
     groups: Sequence[Group]
 
 
-def group(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> list[Group]:
+def group(dead_letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> list[Group]:
     """Largest group first."""
-    return _in_order(members(letters, keys).items(), ORDERS["letters"])
+    return _in_order(members(dead_letters, keys).items(), ORDERS["letters"])
 
 
-def first_groups(found: Mapping[_Values, _Letters], order: str, most: int) -> FirstGroups:
+def first_groups(found: Mapping[_Values, _DeadLetters], order: str, most: int) -> FirstGroups:
     """Those that come first in one of ORDERS, at most so many.
 
-    By a label that each letter has for itself there are as many groups as letters: only what is
+    A label may be unique to each dead letter, with as many groups as dead letters: only what is
     shown is added up, because someone waits.
     """
     rank = ORDERS[order]
@@ -108,7 +108,7 @@ def first_groups(found: Mapping[_Values, _Letters], order: str, most: int) -> Fi
 
 
 def _in_order(
-    members: Iterable[tuple[_Values, _Letters]], rank: Callable[[_Letters], int]
+    members: Iterable[tuple[_Values, _DeadLetters]], rank: Callable[[_DeadLetters], int]
 ) -> list[Group]:
     """Equal ones by their values."""
     ranked = (
@@ -118,33 +118,35 @@ def _in_order(
     return [_group(values, found) for _, _, values, found in ordered]
 
 
-def members(letters: Iterable[DeadLetterRow], keys: Sequence[Key]) -> Mapping[_Values, _Letters]:
-    """The letters of each group, by the values that they have in common."""
-    ungrouped = list(letters)
+def members(
+    dead_letters: Iterable[DeadLetterRow], keys: Sequence[Key]
+) -> Mapping[_Values, _DeadLetters]:
+    """The dead letters of each group, by the values that they have in common."""
+    ungrouped = list(dead_letters)
     columns = [map(key.getter, ungrouped) for key in keys]
     rows = zip(*columns, strict=True) if columns else repeat(())
     found: defaultdict[_Values, list[DeadLetterRow]] = defaultdict(list)
-    for letter, values in zip(ungrouped, rows, strict=False):
-        found[values].append(letter)
+    for dead_letter, values in zip(ungrouped, rows, strict=False):
+        found[values].append(dead_letter)
     return found
 
 
-def _group(values: _Values, letters: _Letters) -> Group:
-    newest = max(letters, key=_AT_MS)
+def _group(values: _Values, dead_letters: _DeadLetters) -> Group:
+    newest = max(dead_letters, key=_AT_MS)
     return Group(
         values,
-        len(letters),
-        min(map(_AT_MS, letters)),
+        len(dead_letters),
+        min(map(_AT_MS, dead_letters)),
         newest.at_ms,
         newest.key,
-        _spent(letters),
+        _spent(dead_letters),
     )
 
 
-def _spent(letters: Iterable[DeadLetterRow]) -> Funds:
+def _spent(dead_letters: Iterable[DeadLetterRow]) -> Funds:
     accounts: dict[str, Funds] = {}
-    for letter in letters:
-        spent, account_id = letter.spent, letter.account_id
+    for dead_letter in dead_letters:
+        spent, account_id = dead_letter.spent, dead_letter.account_id
         if spent is None or account_id is None:
             continue
         known = accounts.setdefault(account_id, spent)
@@ -159,26 +161,26 @@ def _spent(letters: Iterable[DeadLetterRow]) -> Funds:
 
 
 _AT_MS = attrgetter("at_ms")
-ORDERS: Mapping[str, Callable[[_Letters], int]] = MappingProxyType(
+ORDERS: Mapping[str, Callable[[_DeadLetters], int]] = MappingProxyType(
     {
-        "letters": lambda letters: -len(letters),
-        "newest": lambda letters: -max(map(_AT_MS, letters)),
-        "oldest": lambda letters: min(map(_AT_MS, letters)),
-        "spent": lambda letters: -(_spent(letters).micro_usd or 0),
+        "letters": lambda dead_letters: -len(dead_letters),
+        "newest": lambda dead_letters: -max(map(_AT_MS, dead_letters)),
+        "oldest": lambda dead_letters: min(map(_AT_MS, dead_letters)),
+        "spent": lambda dead_letters: -(_spent(dead_letters).micro_usd or 0),
     }
 )
 """Ways to order groups, by name: what is less comes first."""
 
 
 class GroupFold:
-    """The groups of all letters that were added; `count` is how many these are."""
+    """The groups of all dead letters that were added; `count` is how many these are."""
 
     def __init__(self) -> None:
         self._sums: dict[_Values, _Sum] = {}
         self.count = 0
 
     def add(self, members: Mapping[_Values, Sequence[DeadLetterRow]]) -> None:
-        """Letters that were not added before, by the values of their group."""
+        """Dead letters that were not added before, by the values of their group."""
         for values, found in members.items():
             self.count += len(found)
             known = self._sums.get(values)
@@ -204,13 +206,13 @@ class _Sum:
         self._accounts: dict[str, Funds] = {}
         self._attempts = self._tokens = self._micro_usd = 0
 
-    def add(self, letters: Sequence[DeadLetterRow]) -> None:
-        self._count += len(letters)
-        for letter in letters:
-            self._oldest_ms = min(self._oldest_ms, letter.at_ms)
-            if letter.at_ms > self._newest.at_ms:
-                self._newest = letter
-            spent, account_id = letter.spent, letter.account_id
+    def add(self, dead_letters: Sequence[DeadLetterRow]) -> None:
+        self._count += len(dead_letters)
+        for dead_letter in dead_letters:
+            self._oldest_ms = min(self._oldest_ms, dead_letter.at_ms)
+            if dead_letter.at_ms > self._newest.at_ms:
+                self._newest = dead_letter
+            spent, account_id = dead_letter.spent, dead_letter.account_id
             if spent is None or account_id is None:
                 continue
             known = self._accounts.get(account_id, NOTHING)

@@ -16,6 +16,7 @@ from services.operators.dead_letters.row import (
     RowBuilder,
     with_dismissal,
 )
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
@@ -27,7 +28,6 @@ from services.operators.records.event_summary import (
     RequestSummary,
     RetrySummary,
 )
-from services.operators.records.letter_key import LetterKey
 from services.operators.records.run_summary import RunEventSummary
 from services.operators.records.stored import Place, RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
@@ -47,7 +47,7 @@ class ReplayOutcome:
     """What came of a replay; `letter` is the new dead letter of one that died again."""
 
     ending: Ending
-    letter: LetterKey | None = None
+    dead_letter: DeadLetterKey | None = None
 
 
 PENDING = ReplayOutcome("pending")
@@ -69,64 +69,68 @@ _Info = TypeVar("_Info", ReplayInfo, tuple[Dismissal, ...])
 class DeadLetterIndex:
     """Records in, dead letters out; records may come in any order, and more than once.
 
-    Older actions name no workflow: they mean the one letter of that id in their partition, and
+    Older actions name no workflow: they mean the one dead letter of that id in their partition, and
     none where it has several, which then must precede them.
     """
 
     def __init__(self) -> None:
-        self._letters: dict[LetterKey, DeadLetterRow] = {}
-        # By partition and id; None where letters of several workflows stand there.
+        self._dead_letters: dict[DeadLetterKey, DeadLetterRow] = {}
+        # By partition and id; None where dead letters of several workflows stand there.
         self._placed: defaultdict[int, dict[str, DeadLetterRow | None]] = defaultdict(dict)
-        # By id and owner, of letters that were not read yet.
+        # By id and owner, of dead letters that were not read yet.
         self._replays: defaultdict[str, dict[Owner, ReplayInfo]] = defaultdict(dict)
         self._dismissals: defaultdict[str, dict[Owner, tuple[Dismissal, ...]]] = defaultdict(dict)
         self._replay_outcomes: dict[RequestKey, ReplayOutcome] = {}  # by the request that was sent
         self._of_request: dict[RequestKey, DeadLetterRow] = {}
-        # By request, without a letter so far.
+        # By request, without a dead letter so far.
         self._tried: OrderedDict[RequestKey, Tried] = OrderedDict()
         self._rows = RowBuilder()
         self.undecodable = 0
-        self.ends: dict[int, int] = {}  # by partition, after the last letter that was taken
+        self.ends: dict[int, int] = {}  # by partition, after the last dead letter that was taken
 
     def __len__(self) -> int:
-        return len(self._letters)
+        return len(self._dead_letters)
 
     def __iter__(self) -> Iterator[DeadLetterRow]:
-        return iter(self._letters.values())
+        return iter(self._dead_letters.values())
 
     def newest(self) -> Iterator[DeadLetterRow]:
         """Those that were read last come first."""
-        return reversed(self._letters.values())
+        return reversed(self._dead_letters.values())
 
-    def get(self, key: LetterKey) -> DeadLetterRow | None:
+    def get(self, key: DeadLetterKey) -> DeadLetterRow | None:
         """The dead letter of that workflow and id."""
-        return self._letters.get(key)
+        return self._dead_letters.get(key)
 
     def named(self, text: str) -> list[DeadLetterRow]:
         """Those that are called so: `<id>@<workflow>`, or an id, which several may have."""
-        key = LetterKey.parse(text)
-        if exact := self._letters.get(key) or self._letters.get(key._replace(workflow_id="")):
+        key = DeadLetterKey.parse(text)
+        if exact := self._dead_letters.get(key) or self._dead_letters.get(
+            key._replace(workflow_id="")
+        ):
             return [exact]
         if key.workflow_id:
             return []
-        placed = [letters[text] for letters in self._placed.values() if text in letters]
-        found = [letter for letter in placed if letter is not None]
+        placed = [
+            dead_letters[text] for dead_letters in self._placed.values() if text in dead_letters
+        ]
+        found = [dead_letter for dead_letter in placed if dead_letter is not None]
         if len(found) == len(placed):
             return found
-        return [letter for letter in self if letter.id == text]
+        return [dead_letter for dead_letter in self if dead_letter.id == text]
 
-    def replay_outcome(self, letter: DeadLetterRow) -> ReplayOutcome | None:
+    def replay_outcome(self, dead_letter: DeadLetterRow) -> ReplayOutcome | None:
         """What came of a dead letter's replay; None if there was none."""
-        if (sent := letter.replay) is None:
+        if (sent := dead_letter.replay) is None:
             return None
-        owner = letter.key.workflow_id if sent.workflow_id is None else sent.workflow_id
+        owner = dead_letter.key.workflow_id if sent.workflow_id is None else sent.workflow_id
         return self._replay_outcomes.get(RequestKey(owner, sent.request_id), PENDING)
 
     def take(self, record: RecordSummary) -> None:
         """Learn from a record; what is none of the events of its topic is counted."""
         match record.event:
             case DeadLetterSummary() as event:
-                self._take_letter(event, record.place)
+                self._take_dead_letter(event, record.place)
             case ReplayedSummary() as event:
                 self._take_replayed(event, record.place.partition)
             case DismissedSummary() as event:
@@ -144,51 +148,51 @@ class DeadLetterIndex:
             case other:
                 assert_never(other)
 
-    def _take_letter(self, event: DeadLetterSummary, place: Place) -> None:
+    def _take_dead_letter(self, event: DeadLetterSummary, place: Place) -> None:
         self.ends[place.partition] = max(self.ends.get(place.partition, 0), place.offset + 1)
-        if (key := LetterKey.of(event)) in self._letters:
+        if (key := DeadLetterKey.of(event)) in self._dead_letters:
             return
-        letter = self._rows.row(event, place)
-        self._letters[key] = letter
+        dead_letter = self._rows.row(event, place)
+        self._dead_letters[key] = dead_letter
         placed = self._placed[place.partition]
-        placed[letter.id] = None if letter.id in placed else letter
-        letter.replay = _taken(self._replays, letter)
-        letter.dismissals = _taken(self._dismissals, letter) or ()
-        if letter.request_id is None:
+        placed[dead_letter.id] = None if dead_letter.id in placed else dead_letter
+        dead_letter.replay = _taken(self._replays, dead_letter)
+        dead_letter.dismissals = _taken(self._dismissals, dead_letter) or ()
+        if dead_letter.request_id is None:
             return
-        request = RequestKey(letter.workflow_id or "", letter.request_id)
-        self._of_request[request] = letter
+        request = RequestKey(dead_letter.workflow_id or "", dead_letter.request_id)
+        self._of_request[request] = dead_letter
         if tried := self._tried.pop(request, None):
-            letter.model, letter.cost = tried.model, tried.cost
-        if letter.round or not letter.has_request:
+            dead_letter.model, dead_letter.cost = tried.model, tried.cost
+        if dead_letter.round or not dead_letter.has_request:
             self._end(request, ReplayOutcome("dead", key))
 
     def _take_replayed(self, event: ReplayedSummary, partition: int) -> None:
         sent = self._rows.replay(event)
-        letter = self._meant(event, partition)
-        if letter is not None:
-            letter.replay = letter.replay or sent
+        dead_letter = self._meant(event, partition)
+        if dead_letter is not None:
+            dead_letter.replay = dead_letter.replay or sent
         elif (owner := self._owner_of(event, partition)) is not None:
             self._replays[event.dead_letter_id].setdefault(owner, sent)
 
     def _take_dismissed(self, event: DismissedSummary, place: Place) -> None:
         dismissal = self._rows.dismissal(event, place.offset)
-        letter = self._meant(event, place.partition)
-        if letter is not None:
-            letter.dismissals = with_dismissal(letter.dismissals, dismissal)
+        dead_letter = self._meant(event, place.partition)
+        if dead_letter is not None:
+            dead_letter.dismissals = with_dismissal(dead_letter.dismissals, dismissal)
         elif (owner := self._owner_of(event, place.partition)) is not None:
             known = self._dismissals[event.dead_letter_id]
             known[owner] = with_dismissal(known.get(owner, ()), dismissal)
 
     def _meant(self, event: Action, partition: int) -> DeadLetterRow | None:
-        """The letter of an action, if it was read and is the only one that is meant."""
+        """The dead letter of an action, if it was read and is the only one that is meant."""
         if event.workflow_id is None:
             return self._placed[partition].get(event.dead_letter_id)
-        key = LetterKey(event.workflow_id, event.dead_letter_id)
-        return self._letters.get(key) or self._letters.get(key._replace(workflow_id=""))
+        key = DeadLetterKey(event.workflow_id, event.dead_letter_id)
+        return self._dead_letters.get(key) or self._dead_letters.get(key._replace(workflow_id=""))
 
     def _owner_of(self, event: Action, partition: int) -> Owner | None:
-        """Whose letter is to come; None where the letters that are there are too many."""
+        """Whose dead letter is to come; None where the dead letters that are there are too many."""
         if event.workflow_id is not None:
             return event.workflow_id
         return None if event.dead_letter_id in self._placed[partition] else partition
@@ -227,11 +231,11 @@ class DeadLetterIndex:
                 self._replay_outcomes[key] = outcome
 
 
-def _taken(awaiting: Mapping[str, dict[Owner, _Info]], letter: DeadLetterRow) -> _Info | None:
-    """What was done about a letter before it was read; without a request, its id says enough."""
-    found = awaiting.get(letter.id)
+def _taken(awaiting: Mapping[str, dict[Owner, _Info]], dead_letter: DeadLetterRow) -> _Info | None:
+    """The action on a dead letter read later; without a request, the id identifies it."""
+    found = awaiting.get(dead_letter.id)
     if not found:
         return None
-    own = (letter.workflow_id or "", letter.place.partition)
-    owners = own if letter.has_request else tuple(found)
+    own = (dead_letter.workflow_id or "", dead_letter.place.partition)
+    owners = own if dead_letter.has_request else tuple(found)
     return next((found.pop(owner) for owner in owners if owner in found), None)

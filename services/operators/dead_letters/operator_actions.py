@@ -7,9 +7,9 @@ from typing import Literal
 
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import DeadLetterRow
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 
-GAP_MS = 10 * 60_000  # between two letters of one action; beyond that it is another one
+GAP_MS = 10 * 60_000  # between two dead letters of one action; beyond that it is another one
 
 ActionKind = Literal["replayed", "dismissed", "reopened"]
 
@@ -26,8 +26,8 @@ class OperatorAction:
     reason: str
     first_ms: int
     last_ms: int
-    sample: LetterKey
-    letters: int = 0
+    sample: DeadLetterKey
+    dead_letters: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -35,25 +35,25 @@ def operator_actions(index: DeadLetterIndex) -> list[OperatorAction]:
     """Newest first."""
     found = list[OperatorAction]()
     current = dict[tuple[ActionKind, str, str], OperatorAction]()
-    for at_ms, key, letter in sorted(_actions(index), key=lambda entry: entry[0]):
+    for at_ms, key, dead_letter in sorted(_actions(index), key=lambda entry: entry[0]):
         action = current.get(key)
         if action is None or at_ms - action.last_ms > GAP_MS:
-            action = current[key] = OperatorAction(*key, at_ms, at_ms, letter.key)
+            action = current[key] = OperatorAction(*key, at_ms, at_ms, dead_letter.key)
             found.append(action)
-        action.letters += 1
+        action.dead_letters += 1
         action.last_ms = at_ms
-        outcome = index.replay_outcome(letter) if key[0] == "replayed" else None
+        outcome = index.replay_outcome(dead_letter) if key[0] == "replayed" else None
         if outcome is not None:
             action.outcomes[outcome.ending] += 1
     return sorted(found, key=lambda action: -action.last_ms)
 
 
 def _actions(
-    letters: Iterable[DeadLetterRow],
+    dead_letters: Iterable[DeadLetterRow],
 ) -> Iterator[tuple[int, tuple[ActionKind, str, str], DeadLetterRow]]:
-    for letter in letters:
-        if replay := letter.replay:
-            yield replay.at_ms, ("replayed", replay.by, replay.reason), letter
-        for one in letter.dismissals:
+    for dead_letter in dead_letters:
+        if replay := dead_letter.replay:
+            yield replay.at_ms, ("replayed", replay.by, replay.reason), dead_letter
+        for one in dead_letter.dismissals:
             kind: ActionKind = "reopened" if one.undone else "dismissed"
-            yield one.at_ms, (kind, one.by, one.reason), letter
+            yield one.at_ms, (kind, one.by, one.reason), dead_letter

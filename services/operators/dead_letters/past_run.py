@@ -32,7 +32,7 @@ NO_PAST = PastRun()
 
 
 def past_run(
-    letter: DeadLetter,
+    dead_letter: DeadLetter,
     records: Sequence[Stored],
     deliveries: Deliveries,
     below: Sequence[Stored] = (),
@@ -40,11 +40,11 @@ def past_run(
 ) -> PastRun:
     """What the request took over, and what the run itself added; `records` are of its steps.
 
-    Each record must follow the one before it, and all that its letter counts must be there: of a
+    Each record must follow the one before it, and all that the dead letter counts must exist: of a
     step that is missing, a tool would run again. `below` are the steps of runs that it asked. What
     its request took over must be in `resumptions`: any publisher can write steps into a request.
     """
-    request = letter.request
+    request = dead_letter.request
     if request is None or request.agent is None:
         return NO_PAST
     before = request.resumed
@@ -54,10 +54,10 @@ def past_run(
     for stored in sorted(records, key=lambda one: (one.at_ms, one.partition, one.offset)):
         if fault := reading.take(stored):
             return PastRun(fault=fault)
-    counted = (letter.run.steps, letter.run.tool_calls) if letter.run else (0, 0)
+    counted = (dead_letter.run.steps, dead_letter.run.tool_calls) if dead_letter.run else (0, 0)
     if missing := reading.chain.ended_otherwise(*counted):
         return PastRun(fault=f"its letter counts {missing}")
-    resumed = reading.resumed(letter.request_id or "")
+    resumed = reading.resumed(dead_letter.request_id or "")
     return PastRun(resumed, effects_of(resumed, below, deliveries))
 
 

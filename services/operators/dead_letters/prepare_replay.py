@@ -27,7 +27,7 @@ from services.operators.dead_letters.edit import Edits, edited, replacing
 from services.operators.dead_letters.past_run import NO_PAST, PastRun
 from services.operators.dead_letters.patch import EditFault, same
 from services.operators.explain import problem_text
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.text.digest import text_digest
 
 ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
@@ -74,7 +74,7 @@ class ReplayOrder:
     restart: bool = False
     force: bool = False
 
-    def operations(self, letter: LetterKey) -> tuple[PatchOperation, ...]:
+    def operations(self, dead_letter: DeadLetterKey) -> tuple[PatchOperation, ...]:
         """All that is changed in a dead letter's request, as one patch, for the record, too."""
         changes: dict[str, str | int | None] = {
             "/profile": self.profile,
@@ -83,7 +83,7 @@ class ReplayOrder:
             "/budget/micro_usd": self.budget.micro_usd,
         }
         wanted = (replacing(path, value) for path, value in changes.items() if value is not None)
-        return (*self.edits.of(letter), *wanted)
+        return (*self.edits.of(dead_letter), *wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +99,31 @@ class PreparedReplay:
 
 
 def prepare_replay(
-    letter: DeadLetter, order: ReplayOrder, at: datetime, past: PastRun = NO_PAST
+    dead_letter: DeadLetter, order: ReplayOrder, at: datetime, past: PastRun = NO_PAST
 ) -> PreparedReplay | Rejection:
     """The dead letter's request, edited, as another request; a run goes on from its `past`.
 
     What earlier attempts came to is handed on, so that the model is shown it, unless the order says
     otherwise or the request would become too large with it.
     """
-    request = letter.request
+    request = dead_letter.request
     if request is None:
         return Rejection(
             "no_request", "The dead letter holds no request: export it, repair it, import it"
         )
-    if letter.round >= ROUNDS_MAX and not order.force:
-        message = f"It was replayed {letter.round} times already"
+    if dead_letter.round >= ROUNDS_MAX and not order.force:
+        message = f"It was replayed {dead_letter.round} times already"
         return Rejection("rounds", message, forcible=True)
     if past.fault is not None and not order.restart:
         return Rejection("steps", f"Its run cannot go on, {past.fault}. --restart starts it over")
     resumed = None if order.restart else past.resumed
-    prior = letter.prior if order.keep_prior else ()
-    found = _edited(letter, _with(request, prior, resumed), order, at)
+    prior = dead_letter.prior if order.keep_prior else ()
+    found = _edited(dead_letter, _with(request, prior, resumed), order, at)
     if isinstance(found, Rejection) and found.code == "too_large":
-        found = _edited(letter, _with(request, (), resumed), order, at)
+        found = _edited(dead_letter, _with(request, (), resumed), order, at)
     if isinstance(found, Rejection) and found.code == "too_large" and resumed:
         shorter = _with(request, (), shortened(resumed, RESUMED_BYTES_MAX))
-        found = _edited(letter, shorter, order, at)
+        found = _edited(dead_letter, shorter, order, at)
     return found if isinstance(found, Rejection) else replace(found, past=past)
 
 
@@ -133,33 +133,33 @@ def _with(request: Request, prior: Sequence[Prior], resumed: ResumedRun | None) 
 
 
 def prepare_repair(
-    letter: DeadLetter, repaired: bytes, order: ReplayOrder, at: datetime
+    dead_letter: DeadLetter, repaired: bytes, order: ReplayOrder, at: datetime
 ) -> PreparedReplay | Rejection:
     """A repaired record in place of the one that was no request.
 
     It keeps its request id, for which someone may be waiting; but one whose id is known with
     another body gets an id of its own.
     """
-    if letter.request is not None:
+    if dead_letter.request is not None:
         return Rejection(
             "has_request", "The dead letter holds its request: replay it, with an edit"
         )
     request = _read(repaired)
     if isinstance(request, Rejection):
         return request
-    rounds = max(letter.round, request.replay.round if request.replay else 0)
-    replay = _replay(letter, rounds + 1, request.workflow_id, order.by, is_edited=True)
+    rounds = max(dead_letter.round, request.replay.round if request.replay else 0)
+    replay = _replay(dead_letter, rounds + 1, request.workflow_id, order.by, is_edited=True)
     new_id = request.request_id
-    if isinstance(letter.cause, ConflictingId):
-        new_id = _id(request, f".replay.{replay.round}.{short_digest(letter.dead_letter_id)}")
+    if isinstance(dead_letter.cause, ConflictingId):
+        new_id = _id(request, f".replay.{replay.round}.{short_digest(dead_letter.dead_letter_id)}")
     body = {**request.model_dump(mode="json"), "request_id": new_id}
     return _prepared(body, replay, (), order, at)
 
 
 def _edited(
-    letter: DeadLetter, request: Request, order: ReplayOrder, at: datetime
+    dead_letter: DeadLetter, request: Request, order: ReplayOrder, at: datetime
 ) -> PreparedReplay | Rejection:
-    operations = order.operations(LetterKey.of(letter))
+    operations = order.operations(DeadLetterKey.of(dead_letter))
     before = request.model_dump(mode="json")
     after = edited(before, operations)
     if isinstance(after, EditFault):
@@ -167,8 +167,8 @@ def _edited(
     if request.resumed and _agent_name(after) != _agent_name(before):
         message = "Another agent cannot go on with these steps: --restart starts over"
         return Rejection("edit", message)
-    round_, is_edited = letter.round + 1, not same(after, before)
-    replay = _replay(letter, round_, request.workflow_id, order.by, is_edited=is_edited)
+    round_, is_edited = dead_letter.round + 1, not same(after, before)
+    replay = _replay(dead_letter, round_, request.workflow_id, order.by, is_edited=is_edited)
     body = {**after, "request_id": _id(request, f".replay.{round_}")}
     return _prepared(body, replay, operations, order, at)
 
@@ -216,12 +216,12 @@ def _read(text: bytes) -> Request | Rejection:
 
 
 def _replay(
-    letter: DeadLetter, round_: int, workflow_id: str, by: str, *, is_edited: bool
+    dead_letter: DeadLetter, round_: int, workflow_id: str, by: str, *, is_edited: bool
 ) -> Replay:
     return Replay(
-        dead_letter_id=letter.dead_letter_id,
+        dead_letter_id=dead_letter.dead_letter_id,
         round=round_,
-        account=replay_account(workflow_id, letter.dead_letter_id),
+        account=replay_account(workflow_id, dead_letter.dead_letter_id),
         by=clip(by, REASON_BYTES_MAX),
         edited=is_edited,
     )

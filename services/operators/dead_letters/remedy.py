@@ -10,12 +10,12 @@ from services.operators.dead_letters.why import ENDINGS
 from services.operators.explain import remedy
 
 
-def remedy_of(letter: DeadLetter) -> str:
+def remedy_of(dead_letter: DeadLetter) -> str:
     """In a sentence or two; of the cause itself where trying did not simply end."""
-    failures = [prior.failure for prior in letter.prior]
-    last = getattr(letter.cause, "failure", None) or (failures[-1] if failures else None)
-    if last is None or letter.cause.kind not in ENDINGS:
-        return remedy(letter.cause)
+    failures = [prior.failure for prior in dead_letter.prior]
+    last = getattr(dead_letter.cause, "failure", None) or (failures[-1] if failures else None)
+    if last is None or dead_letter.cause.kind not in ENDINGS:
+        return remedy(dead_letter.cause)
     return _of_failure(last, _equal_at_the_end(failures))
 
 

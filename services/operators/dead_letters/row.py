@@ -7,13 +7,13 @@ from typing import Literal
 
 from answerbus.trace import Trace
 from services.operators.dead_letters.why import why_of
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.event_parts import BudgetSummary, SpentSummary
 from services.operators.records.event_summary import (
     DeadLetterSummary,
     DismissedSummary,
     ReplayedSummary,
 )
-from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place
 
 Status = Literal["open", "replayed", "dismissed"]
@@ -73,7 +73,7 @@ class DeadLetterRow:
     `failure` is that of its last attempt; `why` and its code `problem` are those of why.py. `at_ms`
     is in milliseconds since 1970, `model` who was asked last (known once its attempts were read),
     `cost` what its own attempts cost (likewise), `spent` what the account had spent by then.
-    `profile`, `schema` and `limit` are None where the letter holds no request. `trace` is the one
+    `profile`, `schema` and `limit` are None where it holds no request. `trace` is the one
     it ended (known once its body was read), `agent` who worked on it, if it was a run.
     """
 
@@ -101,9 +101,9 @@ class DeadLetterRow:
     agent: str | None = None
 
     @property
-    def key(self) -> LetterKey:
+    def key(self) -> DeadLetterKey:
         named = self.workflow_id if self.has_request else None
-        return LetterKey(named or "", self.id)
+        return DeadLetterKey(named or "", self.id)
 
     @property
     def dismissal(self) -> Dismissal | None:
@@ -113,7 +113,7 @@ class DeadLetterRow:
 
     @property
     def status(self) -> Status:
-        """What operators did about it; a letter that was dismissed and replayed is replayed."""
+        """The action of operators; one that was dismissed and replayed is replayed."""
         if self.replay:
             return "replayed"
         return "dismissed" if self.dismissal else "open"
@@ -132,24 +132,24 @@ class RowBuilder:
         self._labels: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
         self._limits: dict[Funds, Funds] = {}
 
-    def row(self, letter: DeadLetterSummary, place: Place) -> DeadLetterRow:
+    def row(self, dead_letter: DeadLetterSummary, place: Place) -> DeadLetterRow:
         """The dead letter at that place."""
-        request, account, why = letter.request, letter.account, why_of(letter)
+        request, account, why = dead_letter.request, dead_letter.account, why_of(dead_letter)
         return DeadLetterRow(
-            id=letter.dead_letter_id,
+            id=dead_letter.dead_letter_id,
             place=place,
-            at_ms=milliseconds(letter.at),
-            cause=self.interned(letter.cause.kind),
-            failure=self._one_or_none(letter.failure),
-            request_id=letter.request_id,
-            workflow_id=self._one_or_none(letter.workflow_id),
+            at_ms=milliseconds(dead_letter.at),
+            cause=self.interned(dead_letter.cause.kind),
+            failure=self._one_or_none(dead_letter.failure),
+            request_id=dead_letter.request_id,
+            workflow_id=self._one_or_none(dead_letter.workflow_id),
             schema=self.interned(request.answer_schema.label) if request else None,
             profile=self.interned(request.profile) if request else None,
-            labels=self._shared_labels(letter.labels),
+            labels=self._shared_labels(dead_letter.labels),
             account_id=self._one_or_none(account.id if account else None),
             limit=self._shared_limit(request.budget) if request else None,
             spent=_spent(account.spent) if account else None,
-            round=letter.round,
+            round=dead_letter.round,
             why=self.interned(str(why)),
             problem=self._one_or_none(why.code),
             agent=self._one_or_none(request.agent.name if request and request.agent else None),

@@ -13,9 +13,9 @@ TEXT_CHARS_MAX = 1_024  # of a text to look for
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What must hold of a letter, all of it; times are in ms since 1970, `until_ms` is excluded.
+    """Conditions on a dead letter, all required; times in ms since 1970, `until_ms` is excluded.
 
-    Each entry of `where` is a key with the value that is wanted, None for letters without one. A
+    Each entry of `where` is a key with the wanted value, None for dead letters without one. A
     contract may be given without its version, an inline schema as `inline` or by its name alone.
     `ids` empty is any, and so is `text`, which stands in an id, a label or a problem's code, in
     upper or lower case. Ids may be `<id>@<workflow>`; those of several workflows mean all of these.
@@ -37,49 +37,59 @@ class Selection:
         """Whether the attempts must be read, which alone say who was asked."""
         return any(key.kind == "model" for key, _ in self.where)
 
-    def of(self, letters: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
+    def of(self, dead_letters: Iterable[DeadLetterRow]) -> list[DeadLetterRow]:
         """The dead letters that are meant, leaving the limit aside.
 
         One condition after the other, each over all that is left: 100,000 are chosen from while
         someone waits.
         """
-        found = [letter for letter in letters if letter.status in self.statuses]
+        found = [dead_letter for dead_letter in dead_letters if dead_letter.status in self.statuses]
         if self.ids:
             ids = self.ids
-            found = [letter for letter in found if letter.id in ids or letter.key.text in ids]
+            found = [
+                dead_letter
+                for dead_letter in found
+                if dead_letter.id in ids or dead_letter.key.text in ids
+            ]
         if self.since_ms is not None:
-            found = [letter for letter in found if letter.at_ms >= self.since_ms]
+            found = [dead_letter for dead_letter in found if dead_letter.at_ms >= self.since_ms]
         if self.until_ms is not None:
-            found = [letter for letter in found if letter.at_ms < self.until_ms]
+            found = [dead_letter for dead_letter in found if dead_letter.at_ms < self.until_ms]
         for key, wanted in self.where:
             getter = key.getter
             fitting = {value for value in set(map(getter, found)) if _fits(key, value, wanted)}
-            found = [letter for letter in found if getter(letter) in fitting]
+            found = [dead_letter for dead_letter in found if getter(dead_letter) in fitting]
         if self.seen:
             ends = dict(self.seen)
             found = [row for row in found if row.place.offset < ends.get(row.place.partition, 0)]
         return _with_text(found, self.text.lower()) if self.text else found
 
 
-def select(letters: Iterable[DeadLetterRow], selection: Selection) -> list[DeadLetterRow]:
+def select(dead_letters: Iterable[DeadLetterRow], selection: Selection) -> list[DeadLetterRow]:
     """The dead letters that are meant, oldest first; the limit keeps the oldest."""
-    return sorted(selection.of(letters), key=_age)[: selection.limit]
+    return sorted(selection.of(dead_letters), key=_age)[: selection.limit]
 
 
-def _with_text(letters: list[DeadLetterRow], text: str) -> list[DeadLetterRow]:
+def _with_text(dead_letters: list[DeadLetterRow], text: str) -> list[DeadLetterRow]:
     """Those that have it somewhere: each value that many share is looked into once."""
-    labels = {pairs for pairs in {letter.labels for letter in letters} if _in_labels(text, pairs)}
-    shared = {letter.problem for letter in letters} | {letter.workflow_id for letter in letters}
+    labels = {
+        pairs
+        for pairs in {dead_letter.labels for dead_letter in dead_letters}
+        if _in_labels(text, pairs)
+    }
+    shared = {dead_letter.problem for dead_letter in dead_letters} | {
+        dead_letter.workflow_id for dead_letter in dead_letters
+    }
     fitting = {value for value in shared if value is not None and text in value.lower()}
     return [
-        letter
-        for letter in letters
-        if letter.workflow_id in fitting
-        or letter.problem in fitting
-        or letter.labels in labels
-        or text in (own := letter.id).lower()
+        dead_letter
+        for dead_letter in dead_letters
+        if dead_letter.workflow_id in fitting
+        or dead_letter.problem in fitting
+        or dead_letter.labels in labels
+        or text in (own := dead_letter.id).lower()
         # Its own id begins with that of its request, or it has none.
-        or ((asked := letter.request_id) and asked not in own and text in asked.lower())
+        or ((asked := dead_letter.request_id) and asked not in own and text in asked.lower())
     ]
 
 

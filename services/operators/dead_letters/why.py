@@ -88,10 +88,10 @@ class Why:
         return f"{self.kind}{code}{_AT}{self.path}" if self.path else f"{self.kind}{code}"
 
 
-def why_of(letter: DeadLetterSummary) -> Why:
+def why_of(dead_letter: DeadLetterSummary) -> Why:
     """Of the last failure where trying ended, else of the cause itself."""
-    cause = letter.cause
-    failure = letter.last_failure
+    cause = dead_letter.cause
+    failure = dead_letter.last_failure
     if failure is not None and cause.kind in ENDINGS:
         return _why(failure, None if failure.status is None else str(failure.status))
     details = (cause.status, cause.code, cause.which)

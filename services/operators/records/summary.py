@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from msgspec import DecodeError, Struct
 
 from answerbus.schema_name import SchemaName
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.event_summary import (
     EVENT_SUMMARY,
     AnswerSummary,
@@ -20,7 +21,6 @@ from services.operators.records.event_summary import (
     RetrySummary,
     SkippedSummary,
 )
-from services.operators.records.letter_key import LetterKey
 from services.operators.records.stored import Place, RetryEnded, Stored
 
 
@@ -78,11 +78,11 @@ class RecordSummary(Struct, frozen=True, gc=False):
                 return None
 
     @property
-    def letter(self) -> LetterKey | None:
+    def dead_letter(self) -> DeadLetterKey | None:
         """The same with its workflow, if the record says it."""
         if self.dead_letter_id is None:
             return None
-        return LetterKey(self.workflow_id or "", self.dead_letter_id)
+        return DeadLetterKey(self.workflow_id or "", self.dead_letter_id)
 
     @property
     def schema_name(self) -> SchemaName | None:

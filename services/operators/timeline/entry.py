@@ -34,7 +34,7 @@ from services.operators.records.tool_text import tool_text
 from services.operators.records.within_limits import amount
 from services.text.escaping import plain, plain_line
 
-LETTER_SUFFIX = ".dead-letter"
+DEAD_LETTER_SUFFIX = ".dead-letter"
 STYLES: Mapping[str, str] = MappingProxyType(
     {
         **OUTCOME_STYLES,
@@ -91,7 +91,7 @@ def _about(record: DecodedRecord) -> str | None:
     """Operators' events are about the request that ended, not about the one that they make."""
     match record.event:
         case (Replayed() | Dismissed()) as event:
-            return event.dead_letter_id.removesuffix(LETTER_SUFFIX)
+            return event.dead_letter_id.removesuffix(DEAD_LETTER_SUFFIX)
         case ClosedRecord() as event:
             return event.closes
         case _:
@@ -152,8 +152,8 @@ def _asked(request: Request) -> str:
     if request.replay is None:
         return asked
     # Not `by`: who replayed is said by the Replayed event, since a request may say anything.
-    letter = plain_line(request.replay.dead_letter_id)
-    return f"{asked}, round {request.replay.round} of {letter}"
+    dead_letter = plain_line(request.replay.dead_letter_id)
+    return f"{asked}, round {request.replay.round} of {dead_letter}"
 
 
 def _attempt(attempt: Attempt) -> str:

@@ -30,7 +30,7 @@ from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import REQUESTS
 from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.stored import Place, RetryEnded, Stored
-from services.operators.timeline.entry import LETTER_SUFFIX, TimelineEntry, entry_of
+from services.operators.timeline.entry import DEAD_LETTER_SUFFIX, TimelineEntry, entry_of
 from services.records.forwarding import first_place
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
@@ -90,8 +90,8 @@ def _related(
 ) -> Iterator[DecodedRecord]:
     """What belongs to the workflow without naming it."""
     requests = {record.subject for record in own}
-    letters = {f"{request}{LETTER_SUFFIX}" for request in requests}
-    letters |= {
+    dead_letters = {f"{request}{DEAD_LETTER_SUFFIX}" for request in requests}
+    dead_letters |= {
         record.event.dead_letter_id for record in own if isinstance(record.event, DeadLetter)
     }
     places = tuple(
@@ -104,7 +104,7 @@ def _related(
             case RetryEnded(request_id=request, workflow_id=None) if request in requests:
                 yield record
             case (Replayed(workflow_id=None) | Dismissed(workflow_id=None)) as event if (
-                event.dead_letter_id in letters
+                event.dead_letter_id in dead_letters
             ):
                 yield record
             case ClosedRecord(workflow_id=None, closes=closed) if closed.endswith(places):

@@ -106,14 +106,14 @@ class LaneRequestTask:
         lane, lane_request = self._lane, self.lane_request
         await lane.writable.wait()
         open_lane = lane.opened
-        letter, writing = open_lane.lane_state.dead_letter(
+        dead_letter, writing = open_lane.lane_state.dead_letter(
             lane_request, cause, lane.context.clock.now()
         )
         await open_lane.put(writing)
-        open_lane.lane_state.apply_decision(lane_request, letter)
+        open_lane.lane_state.apply_decision(lane_request, dead_letter)
         lane.progressed()
-        lane.context.observer.dead_lettered(lane_request, letter)
-        _log_dead_letter(letter)
+        lane.context.observer.dead_lettered(lane_request, dead_letter)
+        _log_dead_letter(dead_letter)
 
     async def pause(self, delay_s: float) -> None:
         if self._lane.leaving:
@@ -134,20 +134,20 @@ class LaneRequestTask:
         return isinstance(prepared, Plan) and planner.backend_of(prepared) is None
 
 
-def _log_dead_letter(letter: DeadLetter) -> None:
+def _log_dead_letter(dead_letter: DeadLetter) -> None:
     """Without what was written in the answer or the request: kinds and codes alone."""
-    if (request := letter.request) is None:
-        _log.info("dead letter: %s", _reason(letter))
+    if (request := dead_letter.request) is None:
+        _log.info("dead letter: %s", _reason(dead_letter))
         return
     schema = schema_name(request.answer_schema).label
-    _log.info("dead letter: %s, %s, profile %s", _reason(letter), schema, request.profile)
+    _log.info("dead letter: %s, %s, profile %s", _reason(dead_letter), schema, request.profile)
 
 
-def _reason(letter: DeadLetter) -> str:
-    cause = letter.cause.kind
-    if not letter.prior:
+def _reason(dead_letter: DeadLetter) -> str:
+    cause = dead_letter.cause.kind
+    if not dead_letter.prior:
         return cause
-    last = letter.prior[-1].failure
-    times = sum(prior.failure.kind == last.kind for prior in letter.prior)
+    last = dead_letter.prior[-1].failure
+    times = sum(prior.failure.kind == last.kind for prior in dead_letter.prior)
     code = f" {last.problems[0].code}" if isinstance(last, Invalid) and last.problems else ""
     return f"{last.kind}{code} {times}×, {cause}"

@@ -21,7 +21,7 @@ class Observer(Protocol):
         """A request was admitted."""
         ...
 
-    def rejected(self, letter: DeadLetter) -> None:
+    def rejected(self, dead_letter: DeadLetter) -> None:
         """A record that cannot become a request is about to have its dead letter."""
         ...
 
@@ -37,7 +37,7 @@ class Observer(Protocol):
         """A spend was given back; its call never began."""
         ...
 
-    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, dead_letter: DeadLetter) -> None:
         """A request was ended without another call, and that is committed."""
         ...
 
@@ -68,9 +68,9 @@ class Observers:
         for observer in self._observers:
             observer.admitted(lane_request)
 
-    def rejected(self, letter: DeadLetter) -> None:
+    def rejected(self, dead_letter: DeadLetter) -> None:
         for observer in self._observers:
-            observer.rejected(letter)
+            observer.rejected(dead_letter)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
         for observer in self._observers:
@@ -84,9 +84,9 @@ class Observers:
         for observer in self._observers:
             observer.released(lane_request, spend)
 
-    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, dead_letter: DeadLetter) -> None:
         for observer in self._observers:
-            observer.dead_lettered(lane_request, letter)
+            observer.dead_lettered(lane_request, dead_letter)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
         for observer in self._observers:

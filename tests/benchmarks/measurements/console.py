@@ -189,7 +189,7 @@ class _OneWord(BaseHTTPRequestHandler):
 
 
 def _case(size: Size, arriving: int = ARRIVING_PER_S) -> str:
-    past = f"{size.letters:,} letters, {size.attempts:,} attempts"
+    past = f"{size.dead_letters:,} letters, {size.attempts:,} attempts"
     return f"{past}, {arriving} records/s arrive"
 
 

@@ -37,7 +37,7 @@ class Arrival:
     owner: int | None
 
     @property
-    def letter_id(self) -> str:
+    def dead_letter_id(self) -> str:
         """The id of a dead letter about this very record."""
         return f"{self.place_id}.dead-letter"
 

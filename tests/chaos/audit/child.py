@@ -29,6 +29,6 @@ def child_of_record(record: Json) -> Child:
     return Child(record["request"], asked_at, record["body_digest"])
 
 
-def child_of_letter(letter: Json) -> Child:
+def child_of_dead_letter(dead_letter: Json) -> Child:
     """As its dead letter repeats it."""
-    return Child(letter["request"], moment(letter["origin"]["timestamp"]), None)
+    return Child(dead_letter["request"], moment(dead_letter["origin"]["timestamp"]), None)

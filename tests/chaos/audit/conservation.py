@@ -33,19 +33,19 @@ def _unread(history: History) -> Iterator[Violation]:
 
 
 def _fate(history: History, arrival: Arrival) -> Iterator[Violation]:
-    letters = history.place_letters.get(arrival.letter_id, [])
+    dead_letters = history.place_dead_letters.get(arrival.dead_letter_id, [])
     copies = [] if arrival.is_copy else history.copies.get(arrival.place, [])
 
     def wrong(text: str) -> Violation:
         return Violation("G1", arrival.place_id, text)
 
-    if len(letters) + len(copies) > 1:
-        yield wrong(f"it has {len(letters)} letters and {len(copies)} forwarded copies")
+    if len(dead_letters) + len(copies) > 1:
+        yield wrong(f"it has {len(dead_letters)} letters and {len(copies)} forwarded copies")
     if copies and arrival.owner == arrival.place[0]:
         yield wrong("its owner forwarded it")
-    if letters and not _is_letter_due(history, arrival, letters[0]):
-        yield wrong(f"it is a request, and has a letter {letters[0].body['cause']['kind']}")
-    if letters or copies:
+    if dead_letters and not _is_dead_letter_due(history, arrival, dead_letters[0]):
+        yield wrong(f"it is a request, and has a letter {dead_letters[0].body['cause']['kind']}")
+    if dead_letters or copies:
         return
     if arrival.request_id is None:
         yield wrong("it is no request, and there is no letter about it")
@@ -57,8 +57,8 @@ def _fate(history: History, arrival: Arrival) -> Iterator[Violation]:
         yield wrong(f"its id is that of {first}, its body is another, and there is no letter")
 
 
-def _is_letter_due(history: History, arrival: Arrival, letter: Event) -> bool:
-    match letter.body["cause"]["kind"]:
+def _is_dead_letter_due(history: History, arrival: Arrival, dead_letter: Event) -> bool:
+    match dead_letter.body["cause"]["kind"]:
         case "misrouted_twice":
             return arrival.is_copy and arrival.owner not in {None, arrival.place[0]}
         case "conflicting_id":
@@ -85,9 +85,9 @@ def _answered(
 def _from_nowhere(history: History) -> Iterator[Violation]:
     for request_id in history.terminals.keys() - history.asked.keys():
         yield Violation("G1", request_id, "a terminal for a request that is not there")
-    places = {arrival.letter_id for arrival in history.arrivals}
-    for letter_id in history.place_letters.keys() - places:
-        yield Violation("G1", letter_id, "a letter about a record that is not there")
+    places = {arrival.dead_letter_id for arrival in history.arrivals}
+    for dead_letter_id in history.place_dead_letters.keys() - places:
+        yield Violation("G1", dead_letter_id, "a letter about a record that is not there")
     originals = {arrival.place: arrival for arrival in history.arrivals if not arrival.is_copy}
     for place, copies in history.copies.items():
         original = originals.get(place)
@@ -101,7 +101,7 @@ def _replayed_twice(history: History) -> Iterator[Violation]:
     for arrival in history.arrivals:
         if replay := arrival.body.get("replay"):
             rounds[replay["dead_letter_id"], replay["round"]].add(str(arrival.request_id))
-    for (letter_id, number), ids in rounds.items():
+    for (dead_letter_id, number), ids in rounds.items():
         if len(ids) > 1:
             text = f"round {number} of its replay made the requests {', '.join(sorted(ids))}"
-            yield Violation("G10", letter_id, text)
+            yield Violation("G10", dead_letter_id, text)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from tests.chaos.audit.arrival import Arrival, Place, arrival_of
 from tests.chaos.audit.canonical import NotStrictError, moment, read_json
-from tests.chaos.audit.child import Child, child_of_letter, child_of_record
+from tests.chaos.audit.child import Child, child_of_dead_letter, child_of_record
 from tests.chaos.audit.record import Record
 
 TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempts", "ledger")
@@ -162,15 +162,15 @@ class History:
         events = [
             *self.events["results"],
             *self.events["refusals"],
-            *self._letters(about_place=False),
+            *self._dead_letters(about_place=False),
         ]
         return _grouped((event.body["request_id"], event) for event in events)
 
     @cached_property
-    def place_letters(self) -> Mapping[str, list[Event]]:
+    def place_dead_letters(self) -> Mapping[str, list[Event]]:
         """Letters about records that never became requests, by letter id."""
-        letters = self._letters(about_place=True)
-        return _grouped((event.body["dead_letter_id"], event) for event in letters)
+        dead_letters = self._dead_letters(about_place=True)
+        return _grouped((event.body["dead_letter_id"], event) for event in dead_letters)
 
     @cached_property
     def copies(self) -> Mapping[Place, list[Arrival]]:
@@ -185,7 +185,7 @@ class History:
             for arrival in self.arrivals
             if arrival.request_id is not None
             and arrival.owner == arrival.place[0]
-            and arrival.letter_id not in self.place_letters
+            and arrival.dead_letter_id not in self.place_dead_letters
         )
 
     @cached_property
@@ -196,8 +196,8 @@ class History:
         """
         records = (e for e in self.events["runs"] if e.body["kind"] == "run_child")
         found = [child_of_record(event.body) for event in records]
-        letters = (event.body for event in self._letters(about_place=False))
-        found += [child_of_letter(body) for body in letters if body.get("parent")]
+        dead_letters = (event.body for event in self._dead_letters(about_place=False))
+        found += [child_of_dead_letter(body) for body in dead_letters if body.get("parent")]
         return {
             child.body["request_id"]: child
             for child in reversed(found)
@@ -256,9 +256,9 @@ class History:
             for entry in event.body["in_flight"]
         )
 
-    def _letters(self, *, about_place: bool) -> list[Event]:
-        letters = [e for e in self.events["dead-letters"] if e.body["kind"] == "dead_letter"]
-        return [e for e in letters if (e.body["request"] is None) == about_place]
+    def _dead_letters(self, *, about_place: bool) -> list[Event]:
+        dead_letters = [e for e in self.events["dead-letters"] if e.body["kind"] == "dead_letter"]
+        return [e for e in dead_letters if (e.body["request"] is None) == about_place]
 
 
 def body_of(record: Record) -> Json | None:

@@ -57,7 +57,7 @@ def _closed_places(history: History) -> Iterator[Violation]:
     """The record itself is closed where no request id is: else a redelivery repeats its event."""
     for arrival in history.arrivals:
         expected = None
-        if arrival.letter_id in history.place_letters:
+        if arrival.dead_letter_id in history.place_dead_letters:
             expected = "dead_letter"
         elif not arrival.is_copy and arrival.place in history.copies:
             expected = "forwarded"

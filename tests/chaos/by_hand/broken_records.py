@@ -77,7 +77,7 @@ def terminal_invented(builder: HistoryBuilder) -> None:
 
 
 @breaks("G1", "made.requests.v1-0-0.dead-letter", "is not there")
-def letter_invented(builder: HistoryBuilder) -> None:
+def dead_letter_invented(builder: HistoryBuilder) -> None:
     builder.refuse(builder.put("requests", 0, b"", b"no JSON"), "undecodable")
     builder.records = [r for r in builder.records if r.topic == "dead-letters"]
 
@@ -121,7 +121,7 @@ def closed_as_something_else(builder: HistoryBuilder) -> None:
 
 
 @breaks("G2", "made.requests.v1-0-0", "closed this record as None")
-def letter_not_closed(builder: HistoryBuilder) -> None:
+def dead_letter_not_closed(builder: HistoryBuilder) -> None:
     builder.refuse(builder.put("requests", 0, b"", b"no JSON"), "undecodable")
     assert builder.records.pop().topic == "ledger"
 

@@ -112,13 +112,15 @@ class HistoryBuilder:
         shared = {"request_id": id_, "workflow_id": body["workflow_id"]}
         shared |= {"account": made.state(self._account(id_))}
         if kind == "dead_letter":
-            letter = {
+            dead_letter = {
                 "dead_letter_id": f"{id_}.dead-letter",
                 "request": made.whole(body),
                 "at": self._text(),
             }
             self.write(
-                kind, partition, **{**shared, **letter, "origin": made.origin(record), **changes}
+                kind,
+                partition,
+                **{**shared, **dead_letter, "origin": made.origin(record), **changes},
             )
             return
         times = {"requested_at": made.text(record.timestamp), "finished_at": self._text()}

@@ -102,15 +102,17 @@ def test_watch(extreme: Extreme) -> None:
 
 
 def test_lists_of_dead_letters(extreme: Extreme) -> None:
-    letters = DeadLetterIndex()
+    dead_letters = DeadLetterIndex()
     for record in extreme_records(extreme):
-        letters.take(summarize(record))
+        dead_letters.take(summarize(record))
     keys = [Key(kind) for kind in BY_DEFAULT]
-    groups = first_groups(members(list(letters), keys), "letters", len(letters)).groups
+    groups = first_groups(members(list(dead_letters), keys), "letters", len(dead_letters)).groups
 
     assert groups
-    assert printed(*groups_lines(groups, keys), *dead_letter_lines(list(letters), letters))
-    assert printed(status_table(status_data(list(letters), letters)))
+    assert printed(
+        *groups_lines(groups, keys), *dead_letter_lines(list(dead_letters), dead_letters)
+    )
+    assert printed(status_table(status_data(list(dead_letters), dead_letters)))
     assert all(json_line(group_data(group, keys)) for group in groups)
 
 

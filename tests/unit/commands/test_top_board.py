@@ -43,11 +43,11 @@ def red() -> BusStatus:
     return bus_status(facts)
 
 
-def test_the_board_names_contracts_profiles_lanes_and_letters() -> None:
+def test_the_board_names_contracts_profiles_lanes_and_dead_letters() -> None:
     facts = facts_of(
         *("result/dep_bump", "attempt/result", "dead_letter/unknown_profile"),
         lanes=[lane(30_000)],
-        open_letters=Counter({"unknown_profile": 4}),
+        open_dead_letters=Counter({"unknown_profile": 4}),
         unhealthy={"claude": "no connection"},
         status=red(),
     )
@@ -119,7 +119,7 @@ def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_the_bar_is_shorter
 
 def test_dead_letters_are_counted_by_why_with_paths_for_people_and_without_for_programs() -> None:
     whys = {"invalid: json_text at /actions/0/args": 3, "invalid: json_text at /actions/1/args": 1}
-    facts = facts_of("result/dep_bump", open_letters=Counter(whys))
+    facts = facts_of("result/dep_bump", open_dead_letters=Counter(whys))
     console = Console(width=150, record=True, file=StringIO())
     console.print(board_of(facts))
 

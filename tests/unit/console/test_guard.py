@@ -16,11 +16,11 @@ from services.console.guard import COOKIE
 from tests.unit.console.context import NIGHT, OPERATOR, VIEWER, Site, paths, site
 from tests.unit.operators.stored_examples import stored
 
-LETTER = "lost.dead-letter"
-LOST = stored("dead_letter/unknown_profile", dead_letter_id=LETTER)
+DEAD_LETTER = "lost.dead-letter"
+LOST = stored("dead_letter/unknown_profile", dead_letter_id=DEAD_LETTER)
 PAGES = (
     *(path for path in paths("GET") if not path.startswith("/login")),
-    f"/letters/one?id={LETTER}",
+    f"/letters/one?id={DEAD_LETTER}",
     "/workflow?id=order-4711",
 )
 ACTS = tuple(path for path in paths("POST") if path != "/login")
@@ -34,7 +34,7 @@ async def csrf(here: Site, cookie: str) -> str:
 
 
 def replay(secret: str) -> dict[str, str]:
-    return {"csrf": secret, "id": LETTER, "action": "replay", "new-reason": "why not"}
+    return {"csrf": secret, "id": DEAD_LETTER, "action": "replay", "new-reason": "why not"}
 
 
 def nothing_was_done(here: Site) -> bool:
@@ -48,7 +48,7 @@ async def test_no_page_is_shown_without_a_login(path: str) -> None:
             response = await here.get(path, cookie)
 
             assert (response.status, response.headers["Location"]) == (303, "/login")
-            assert LETTER not in await response.text()
+            assert DEAD_LETTER not in await response.text()
 
 
 @pytest.mark.parametrize("path", ACTS)
@@ -177,7 +177,7 @@ async def test_operators_may_act_and_the_token_says_who_they_are(token: str, nam
         job = here.context.jobs.get(1)
         assert job is not None
         assert (job.action, job.order.by) == ("replay", name)
-        assert [key.dead_letter_id for key in job.keys] == [LETTER]
+        assert [key.dead_letter_id for key in job.keys] == [DEAD_LETTER]
 
 
 async def test_logging_out_ends_the_session() -> None:

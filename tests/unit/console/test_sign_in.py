@@ -22,8 +22,8 @@ from tests.unit.console.context import NIGHT, OPERATOR, Site, site
 from tests.unit.console.issuer import CLIENT, SECRET, FakeIssuer, issuing
 from tests.unit.operators.stored_examples import stored
 
-LETTER = "lost.dead-letter"
-LOST = stored("dead_letter/unknown_profile", dead_letter_id=LETTER)
+DEAD_LETTER = "lost.dead-letter"
+LOST = stored("dead_letter/unknown_profile", dead_letter_id=DEAD_LETTER)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ async def test_a_person_signs_in_and_acts_by_their_own_name(tmp_path: Path) -> N
         assert "ada@acme.example, operator" in overview
         csrf = re.search(r'name="csrf" value="([^"]+)"', overview)
         assert csrf
-        form = {"csrf": csrf[1], "id": LETTER, "action": "replay", "new-reason": "why not"}
+        form = {"csrf": csrf[1], "id": DEAD_LETTER, "action": "replay", "new-reason": "why not"}
         done = await at.here.post("/letters/jobs", form, cookie)
         assert done.headers["Location"] == "/letters/jobs/1"
         job = at.here.context.jobs.get(1)

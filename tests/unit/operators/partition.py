@@ -93,10 +93,10 @@ class Partition:
 
     def dead_letter(self, lane_request: LaneRequest, cause: Any) -> DeadLetter:
         self.clock += timedelta(seconds=1)
-        letter, writing = self.lane_state.dead_letter(lane_request, cause, self.clock)
+        dead_letter, writing = self.lane_state.dead_letter(lane_request, cause, self.clock)
         self._write(writing)
         self.lane_state.queue.finish(lane_request)
-        return letter
+        return dead_letter
 
     def _write(self, writing: LaneWrite | None) -> None:
         for record in writing.records if writing else ():

@@ -57,6 +57,6 @@ def test_what_is_not_known_is_not_said(failure: Failure, expected: str) -> None:
     assert failure_text(failure) == expected
 
 
-def test_a_letter_of_an_unknown_kind_cannot_come_here() -> None:
+def test_a_dead_letter_of_an_unknown_kind_cannot_come_here() -> None:
     """The union is closed: the codec turns it into Undecodable, which has words of its own."""
     assert isinstance(decode(b'{"kind":"dead_letter","cause":{"kind":"mood"}}'), Undecodable)

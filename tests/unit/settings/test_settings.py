@@ -202,7 +202,7 @@ def test_a_misspelt_name_is_reported_with_the_one_that_was_meant(
 
 @pytest.mark.wide
 @pytest.mark.usefixtures("nowhere")
-def test_every_setting_that_lost_a_letter_is_found_again() -> None:
+def test_every_setting_that_lost_a_dead_letter_is_found_again() -> None:
     tables: dict[str, type[Section]] = {
         "kafka": KafkaSettings,
         "worker": WorkerSettings,

@@ -170,7 +170,7 @@ def _nothing(_: Asked) -> None:
 
 
 def _conflict(record: Encoded) -> Reply:
-    """A letter about the record itself, which does not end the request of that id."""
+    """A dead letter about the record itself, which does not end the request of that id."""
 
     def reply(asked: Asked) -> DeadLetter:
         origin = asked.origin

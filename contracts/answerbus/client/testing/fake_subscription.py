@@ -6,12 +6,12 @@ from typing import Self, cast
 
 from answerbus.client.answer_type import AnswerType
 from answerbus.client.bus import Bus
-from answerbus.client.subscription import AnswerT, Item, LetterT, Subscription, item_of
+from answerbus.client.subscription import AnswerT, DeadLetterT, Item, Subscription, item_of
 from answerbus.client.testing.fake_bus import FakeBus
 from answerbus.topics import Topic
 
 
-class FakeSubscription(Subscription[AnswerT, LetterT]):
+class FakeSubscription(Subscription[AnswerT, DeadLetterT]):
     """Ends when it has delivered all outcomes that there are, so that a test goes on.
 
     What is not done, since the loop was left with an exception, comes again to the next
@@ -47,7 +47,7 @@ class FakeSubscription(Subscription[AnswerT, LetterT]):
             self._note_done()
         self._next = None
 
-    async def __anext__(self) -> "Item[AnswerT] | LetterT":
+    async def __anext__(self) -> "Item[AnswerT] | DeadLetterT":
         if self._next is None:
             raise RuntimeError("A Subscription is used inside of `async with ... as outcomes:`.")
         self._note_done()
@@ -58,7 +58,7 @@ class FakeSubscription(Subscription[AnswerT, LetterT]):
                 continue
             item = item_of(record, self._answers, children=self._children)
             if item is not None:
-                return cast("Item[AnswerT] | LetterT", item)
+                return cast("Item[AnswerT] | DeadLetterT", item)
         self._note_done()
         raise StopAsyncIteration
 

@@ -15,7 +15,7 @@ from answerbus.budget import AccountState, Usage
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.contract import Contract, digest_of
-from answerbus.dead_letter import Cause, DeadLetter, letter_id
+from answerbus.dead_letter import Cause, DeadLetter, dead_letter_id
 from answerbus.event import AnyOutcome
 from answerbus.failure import Problem
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
@@ -87,7 +87,7 @@ def refused(
 def dead_letter(cause: Cause) -> Reply:
     """A DeadLetter with this cause, such as `BudgetExhausted(which="tokens")`."""
     return lambda asked: DeadLetter(
-        dead_letter_id=letter_id(asked.request.request_id, asked.origin.topic),
+        dead_letter_id=dead_letter_id(asked.request.request_id, asked.origin.topic),
         request_id=asked.request.request_id,
         workflow_id=asked.request.workflow_id,
         cause=cause,

@@ -45,9 +45,9 @@ class MetricsObserver:
     def admitted(self, lane_request: LaneRequest) -> None:
         self.counts.add(metrics.RECEIVED, *self._kind(lane_request.request))
 
-    def rejected(self, letter: DeadLetter) -> None:
-        self.counts.add(metrics.TERMINALS, letter.kind, UNKNOWN, UNKNOWN)
-        self._count_dead_letter(letter, UNKNOWN)
+    def rejected(self, dead_letter: DeadLetter) -> None:
+        self.counts.add(metrics.TERMINALS, dead_letter.kind, UNKNOWN, UNKNOWN)
+        self._count_dead_letter(dead_letter, UNKNOWN)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
         counts, profile, usage = self.counts, call.plan.profile.name, call.usage
@@ -79,10 +79,10 @@ class MetricsObserver:
         _, profile = self._kind(lane_request.request)
         self.counts.add(metrics.ATTEMPTS, "released", "none", "no", profile)
 
-    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
+    def dead_lettered(self, lane_request: LaneRequest, dead_letter: DeadLetter) -> None:
         _, profile = self._kind(lane_request.request)
-        self._ended(lane_request, letter, letter.at)
-        self._count_dead_letter(letter, profile)
+        self._ended(lane_request, dead_letter, dead_letter.at)
+        self._count_dead_letter(dead_letter, profile)
 
     def call_ended(self, tool: str, end: ToolEnded) -> None:
         is_repeat = isinstance(end.outcome, CallOk) and end.outcome.same_as is not None
@@ -112,9 +112,9 @@ class MetricsObserver:
         if repeats_at(lane_request.run.steps) >= REPEATS_COUNTED:
             self.counts.add(metrics.RUN_REPEATS, agent)
 
-    def _count_dead_letter(self, letter: DeadLetter, profile: str) -> None:
-        failure = letter.prior[-1].failure.kind if letter.prior else "none"
-        self.counts.add(metrics.DEAD_LETTERS, letter.cause.kind, failure, profile)
+    def _count_dead_letter(self, dead_letter: DeadLetter, profile: str) -> None:
+        failure = dead_letter.prior[-1].failure.kind if dead_letter.prior else "none"
+        self.counts.add(metrics.DEAD_LETTERS, dead_letter.cause.kind, failure, profile)
 
     def _ended(self, lane_request: LaneRequest, terminal: AnyOutcome, now: datetime) -> None:
         self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(lane_request.request))

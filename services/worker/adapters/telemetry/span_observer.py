@@ -60,13 +60,13 @@ class SpanObserver:
             case _:
                 self._end(lane_request, decision.kind, now)
 
-    def dead_lettered(self, lane_request: LaneRequest, letter: DeadLetter) -> None:
-        self._end(lane_request, letter.kind, letter.at)
+    def dead_lettered(self, lane_request: LaneRequest, dead_letter: DeadLetter) -> None:
+        self._end(lane_request, dead_letter.kind, dead_letter.at)
 
     def admitted(self, lane_request: LaneRequest) -> None:
         """Its span is sent when it is over."""
 
-    def rejected(self, letter: DeadLetter) -> None:
+    def rejected(self, dead_letter: DeadLetter) -> None:
         """It never was a request."""
 
     def stepped(self, lane_request: LaneRequest) -> None:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.agent import ParentId, RunSummary
 from answerbus.budget import AccountState, Usage
-from answerbus.dead_letter import Cause, DeadLetter, letter_id
+from answerbus.dead_letter import Cause, DeadLetter, dead_letter_id
 from answerbus.limits import REASON_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import ModelUsed, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior, Replay, SchemaId
@@ -163,7 +163,7 @@ def _dead_letter(
 ) -> DeadLetter:
     request = lane_request.request
     return DeadLetter(
-        dead_letter_id=letter_id(request.request_id, lane_request.origin.topic),
+        dead_letter_id=dead_letter_id(request.request_id, lane_request.origin.topic),
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         cause=cause,

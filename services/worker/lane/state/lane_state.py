@@ -239,9 +239,12 @@ class LaneState:
     ) -> tuple[DeadLetter, LaneWrite]:
         """End a request without another call."""
         account = self.ledger.account(lane_request.request, now)
-        letter = events.dead_letter_without_call(lane_request, cause, account.state, now)
-        return letter, self._terminal(
-            lane_request, letter, now, records.outcome_record(letter, lane_request, self.partition)
+        dead_letter = events.dead_letter_without_call(lane_request, cause, account.state, now)
+        return dead_letter, self._terminal(
+            lane_request,
+            dead_letter,
+            now,
+            records.outcome_record(dead_letter, lane_request, self.partition),
         )
 
     def apply_decision(self, lane_request: LaneRequest, decision: Decision) -> None:

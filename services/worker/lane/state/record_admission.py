@@ -97,9 +97,9 @@ def _is_held(lane_state: LaneState, arrival: Arrival) -> bool:
 def _reject(
     lane_state: LaneState, arrival: Arrival, unfit: Unfit, home: int, now: datetime
 ) -> LaneWrite:
-    letter = records.unfit_dead_letter(unfit, arrival, now)
-    lane_state.observer.rejected(letter)
-    record = records.unfit_record(letter, arrival, home)
+    dead_letter = records.unfit_dead_letter(unfit, arrival, now)
+    lane_state.observer.rejected(dead_letter)
+    record = records.unfit_record(dead_letter, arrival, home)
     return _dispose(lane_state, arrival, record, "dead_letter", now)
 
 

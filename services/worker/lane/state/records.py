@@ -83,10 +83,10 @@ def attempt_record(attempt: Attempt, incoming_trace: Trace | None, partition: in
     return event_record(attempt, partition, trace)
 
 
-def unfit_record(letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:
+def unfit_record(dead_letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:
     """The dead letter of a record that cannot become a request."""
     trace = incoming_trace(arrival.headers, arrival.origin, arrival.place_id)
-    return event_record(letter, partition, trace.child(arrival.place_id))
+    return event_record(dead_letter, partition, trace.child(arrival.place_id))
 
 
 def account_record(account: Account, partition: int) -> LateRecord:

@@ -18,7 +18,7 @@ NOON_MS = 1_795_262_400_000
 PATCH = '[{"op":"replace","path":"/profile","value":"large"}]'
 
 
-def test_no_option_means_all_open_letters() -> None:
+def test_no_option_means_all_open_dead_letters() -> None:
     assert selection_of() == Selection()
 
 
@@ -84,7 +84,7 @@ def test_an_edit_is_a_text_or_a_file(tmp_path: Path) -> None:
 
     assert edits_from(None) == Edits()
     assert edits_from(PATCH) == Edits(for_all=large)
-    assert edits_from(str(file)) == Edits(by_letter={"r-1": large})
+    assert edits_from(str(file)) == Edits(by_dead_letter={"r-1": large})
 
 
 def test_an_operator_is_who_is_said_or_who_it_is() -> None:

@@ -4,19 +4,19 @@ from services.commands.replay import views
 from services.operators.dead_letters.groups import Key, group
 from services.operators.dead_letters.row import STATUSES, Funds
 from services.operators.dead_letters.selection import Selection, select
-from tests.unit.operators.dead_letters.examples import folded, letter_body, replayed_body
+from tests.unit.operators.dead_letters.examples import dead_letter_body, folded, replayed_body
 
-LETTERS = folded(
-    letter_body("r-1", labels={"tenant": "acme\x1b[31m"}),
-    letter_body("r-2", cause={"kind": "rejected", "status": 400, "code": None}, prior=[]),
+DEAD_LETTERS = folded(
+    dead_letter_body("r-1", labels={"tenant": "acme\x1b[31m"}),
+    dead_letter_body("r-2", cause={"kind": "rejected", "status": 400, "code": None}, prior=[]),
     replayed_body("r-2"),
-    letter_body("r-2.replay.1", round=1, prior=[]),
+    dead_letter_body("r-2.replay.1", round=1, prior=[]),
 )
 
 
 def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     keys = [Key("cause"), Key("label:", "tenant")]
-    lines = [str(line) for line in views.groups_lines(group(LETTERS, keys), keys)]
+    lines = [str(line) for line in views.groups_lines(group(DEAD_LETTERS, keys), keys)]
 
     assert lines[0] == "dead letters  cause             label:tenant"
     assert lines[1] == "1             budget_exhausted  -"
@@ -25,19 +25,19 @@ def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     assert lines[-1] == "3 dead letters in 3 groups"
 
 
-def test_no_letters_are_no_groups() -> None:
+def test_no_dead_letters_are_no_groups() -> None:
     assert [str(line) for line in views.groups_lines([], [Key("cause")])] == [
         "dead letters  cause",
         "0 dead letters in 0 groups",
     ]
 
 
-def test_a_letter_says_what_came_of_its_replay() -> None:
+def test_a_dead_letter_says_what_came_of_its_replay() -> None:
     chosen = select(
-        LETTERS, Selection(ids=frozenset({"r-2.dead-letter"}), statuses=frozenset(STATUSES))
+        DEAD_LETTERS, Selection(ids=frozenset({"r-2.dead-letter"}), statuses=frozenset(STATUSES))
     )
-    _, line = [str(line) for line in views.dead_letter_lines(chosen, LETTERS)]
-    data = views.dead_letter_data(chosen[0], LETTERS.replay_outcome(chosen[0]))
+    _, line = [str(line) for line in views.dead_letter_lines(chosen, DEAD_LETTERS)]
+    data = views.dead_letter_data(chosen[0], DEAD_LETTERS.replay_outcome(chosen[0]))
 
     assert line.endswith(
         "r-2.dead-letter  w-0       rejected: 400  text    default  replayed, dead"
@@ -50,8 +50,8 @@ def test_a_letter_says_what_came_of_its_replay() -> None:
     )
 
 
-def test_status_counts_letters_and_the_fates_of_replays() -> None:
-    data = views.status_data(list(LETTERS), LETTERS)
+def test_status_counts_dead_letters_and_the_fates_of_replays() -> None:
+    data = views.status_data(list(DEAD_LETTERS), DEAD_LETTERS)
 
     assert data == {
         "open": 2,

@@ -101,8 +101,8 @@ def test_all_that_filters_say_is_in_their_address() -> None:
     assert (narrowed.since_ms, narrowed.until_ms) == (NOON_MS - 1, NOON_MS)
 
 
-async def test_letters_are_those_of_the_time_that_is_asked_for() -> None:
-    letters = [
+async def test_dead_letters_are_those_of_the_time_that_is_asked_for() -> None:
+    dead_letters = [
         stored(
             "dead_letter/unknown_profile",
             offset=age,
@@ -111,7 +111,7 @@ async def test_letters_are_those_of_the_time_that_is_asked_for() -> None:
         )
         for age in (HOUR_MS // 2, 3 * HOUR_MS)
     ]
-    async with site(*letters) as here:
+    async with site(*dead_letters) as here:
         cookie = await here.log_in(OPERATOR)
         for address, count in (("since=1h", 1), ("until=1h", 1), ("since=4h&until=2h", 1), ("", 2)):
             text = await (await here.get(f"/letters/list?{address}", cookie)).text()

@@ -50,10 +50,10 @@ async def test_every_page_opens(extreme: Extreme) -> None:
 
 def _pages_of_records(here: Site, records: Sequence[Stored]) -> list[str]:
     """One for each dead letter and each workflow."""
-    letters = [letter.id for letter in here.context.feed.state.dead_letters]
-    assert letters
+    dead_letters = [dead_letter.id for dead_letter in here.context.feed.state.dead_letters]
+    assert dead_letters
     workflows = {workflow_of(event) for event in events_of(records)} - {None}
-    return [f"/letters/one?{urlencode({'id': name})}" for name in letters] + [
+    return [f"/letters/one?{urlencode({'id': name})}" for name in dead_letters] + [
         f"/workflow?{urlencode({'id': name})}" for name in sorted(filter(None, workflows))
     ]
 

@@ -15,12 +15,12 @@ from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.moment import as_text
 from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.worst_case import ProfileCost
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from services.worker.core.attempt.plan import Tariff
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
-from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.dead_letters.test_prepare_replay import prepared
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
 
@@ -121,7 +121,7 @@ async def test_what_a_page_does_not_know_is_an_error(address: str) -> None:
         assert (await here.get(address, await here.log_in(OPERATOR))).status == 400
 
 
-async def test_letters_are_sorted_as_the_address_says() -> None:
+async def test_dead_letters_are_sorted_as_the_address_says() -> None:
     async with site(*some()) as here:
         found = {
             sort: re.findall(
@@ -143,7 +143,7 @@ def fields_of(text: str, action: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", ["/letters", "/letters/list"])
-async def test_a_bulk_action_takes_no_letter_that_came_after_its_page(page: str) -> None:
+async def test_a_bulk_action_takes_no_dead_letter_that_came_after_its_page(page: str) -> None:
     async with site(*some()) as here:
         cookie = await here.log_in(OPERATOR)
         text = await (await here.get(f"{page}?q=bad&since=1h", cookie)).text()
@@ -191,7 +191,10 @@ async def test_what_died_again_is_listed_by_the_run() -> None:
     )
     async with site(*some(), sent, died) as here:
         for number, name in ((1, "bad-0"), (2, "slow-0")):
-            keys, order = [LetterKey(f"order-{name}", f"{name}.dead-letter")], ReplayOrder("x", "y")
+            keys, order = (
+                [DeadLetterKey(f"order-{name}", f"{name}.dead-letter")],
+                ReplayOrder("x", "y"),
+            )
             forecast = Forecast(KnownNames(None, Registry()))
             job = Job(number, "replay", keys, order, ReplayForm(), forecast, finished=True)
             here.context.jobs._jobs[number] = job
@@ -208,8 +211,10 @@ async def test_a_dry_run_says_what_its_replays_cost_at_most_and_why_it_cannot_fo
     cost = ProfileCost(1_000, Tariff(2.0, 10.0))
     forecast = Forecast(KnownNames({"default"}, Registry(), {"default": cost}.get))
     for n, profile in enumerate(("default", "default", "vision")):
-        letter = letter_event(f"r-{n}", request={"profile": profile, "budget": {"attempts": n + 1}})
-        forecast.take(LetterKey.of(letter), prepared(letter))
+        dead_letter = dead_letter_event(
+            f"r-{n}", request={"profile": profile, "budget": {"attempts": n + 1}}
+        )
+        forecast.take(DeadLetterKey.of(dead_letter), prepared(dead_letter))
     most = forecast.worst.micro_usd
     async with site() as here:
         here.context.jobs._jobs[1] = Job(
@@ -298,7 +303,7 @@ async def test_find_shows_operators_the_prompts_that_have_a_text() -> None:
         "facts": [{"name": "map", "value": ["Bad & X"]}],
     }
     asked = stored("request/minimal", request_id="r-1", workflow_id="geo", context=context)
-    letters = "/letters/list?q=bad+%26+x&amp;status=any"
+    dead_letters = "/letters/list?q=bad+%26+x&amp;status=any"
     async with site(*some(), asked) as here:
         cookie, viewer = await here.log_in(OPERATOR), await here.log_in(VIEWER)
         text = await (await here.get("/find?q=ZANZI", cookie)).text()
@@ -310,7 +315,7 @@ async def test_find_shows_operators_the_prompts_that_have_a_text() -> None:
     assert 'href="/workflow?id=geo"' in text
     assert "instructions" in text
     assert "fact map" in page
-    assert letters in page
+    assert dead_letters in page
     assert "No prompt has this text." in none
     assert [(one["request_id"], one["excerpt"]) for one in data["matches"]] == [
         ("r-1", "Where is Zanzibar?")
@@ -384,7 +389,7 @@ def tried(*answers: dict[str, Any]) -> Stored:
     )
 
 
-async def test_a_letter_shows_what_was_written_beside_the_rule_and_what_has_changed() -> None:
+async def test_a_dead_letter_shows_what_was_written_beside_the_rule_and_what_has_changed() -> None:
     first, last = ({"actions": [{"tool": "t", "args": text}]} for text in ("npm i", "npm ci"))
     async with site(tried(first, last)) as here:
         shown = await text_of(here, "/letters/one?id=d")
@@ -406,10 +411,10 @@ async def test_a_letter_shows_what_was_written_beside_the_rule_and_what_has_chan
 
 
 async def test_a_dismissal_can_be_undone_where_it_is_seen() -> None:
-    letter = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
+    dead_letter = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
     aside = stored("dismissed/dismissed", offset=1, dead_letter_id="x.dead-letter")
     undone = stored("dismissed/dismissed", offset=2, dead_letter_id="x.dead-letter", undone=True)
-    async with site(letter, aside) as here:
+    async with site(dead_letter, aside) as here:
         text = await text_of(here, "/letters/one?id=x.dead-letter")
         assert "Undo: reopen 1" in text
         assert 'value="dismiss"' not in text
@@ -418,7 +423,7 @@ async def test_a_dismissal_can_be_undone_where_it_is_seen() -> None:
         plan = {**fields_of(listed, "/letters/plan"), "everything": "yes"}
         chosen = await (await here.post("/letters/plan", plan, cookie)).text()
         assert "Undo: reopen 1" in chosen
-    async with site(letter, aside, undone) as here:
+    async with site(dead_letter, aside, undone) as here:
         text = await text_of(here, "/letters/one?id=x.dead-letter")
         assert "Undo: reopen" not in text
         assert 'value="dismiss"' in text

@@ -12,7 +12,7 @@ from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
 
 SAID = "what-was-said-in-confidence"
 SCRIPT_TEXT = "\"'><script>alert(1)</script><svg onload=alert(1)>"
-LETTER, RAW = f"lost-{SCRIPT_TEXT}", "raw.dead-letter"
+DEAD_LETTER, RAW = f"lost-{SCRIPT_TEXT}", "raw.dead-letter"
 PROBLEM = {"path": f"/{SAID}", "code": "wrong", "expected": f"{SAID} {SCRIPT_TEXT}"}
 FAILURE = {"kind": "invalid", "problems": [PROBLEM]}
 ASKED = {
@@ -64,7 +64,7 @@ def records() -> list[Stored]:
         stored("result/text", workflow_id=SCRIPT_TEXT, answer=f"{SAID} {SCRIPT_TEXT}", model=MODEL),
         stored(
             "dead_letter/invalid_answer",
-            dead_letter_id=LETTER,
+            dead_letter_id=DEAD_LETTER,
             workflow_id=SCRIPT_TEXT,
             request=ASKED,
             cause={"kind": "invalid_answer", "failure": FAILURE},
@@ -75,7 +75,7 @@ def records() -> list[Stored]:
         stored(
             "replayed/edited",
             offset=2,
-            dead_letter_id=LETTER,
+            dead_letter_id=DEAD_LETTER,
             workflow_id=SCRIPT_TEXT,
             by=SCRIPT_TEXT,
             reason=SCRIPT_TEXT,
@@ -93,7 +93,7 @@ PAGES = {
     "/actions": {},
     "/letters": {"by": "label:x"},
     "/letters/list": {"status": "any"},
-    "/letters/one": {"id": LETTER},
+    "/letters/one": {"id": DEAD_LETTER},
     "/letters/one#raw": {"id": RAW},
     "/workflow": {"id": SCRIPT_TEXT},
     "/tail": {"workflow": SCRIPT_TEXT},
@@ -156,7 +156,7 @@ async def test_a_page_says_how_far_the_topics_are_read() -> None:
     assert "43 %" in text
 
 
-async def test_letters_are_grouped_listed_and_counted() -> None:
+async def test_dead_letters_are_grouped_listed_and_counted() -> None:
     many = [
         stored("dead_letter/unknown_profile", NOON_MS, n, dead_letter_id=f"lost-{n}.dead-letter")
         for n in range(120)

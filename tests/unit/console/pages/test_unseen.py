@@ -11,7 +11,14 @@ from services.console.access.tokens import Tokens
 from services.console.pages.render import environment, exact
 from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, VIEWER, site
-from tests.unit.console.pages.test_pages import LETTER, PAGES, SAID, SCRIPT_TEXT, records, text_of
+from tests.unit.console.pages.test_pages import (
+    DEAD_LETTER,
+    PAGES,
+    SAID,
+    SCRIPT_TEXT,
+    records,
+    text_of,
+)
 
 UNSEEN = "\u202e\u2066\u200b\U000e0041\ufe0f\u2028\x9b31m\x1b[2J\x85\u3164"
 
@@ -39,13 +46,13 @@ async def test_a_page_shows_them_written_out(path: str, query: dict[str, str], t
 
 
 async def test_what_a_form_sends_back_is_the_value_itself() -> None:
-    letter_id = LETTER.replace(SCRIPT_TEXT, UNSEEN)
+    dead_letter_id = DEAD_LETTER.replace(SCRIPT_TEXT, UNSEEN)
     async with site(*map(with_unseen, records())) as here:
         cookie = await here.log_in(OPERATOR)
         response = await here.get("/letters/list?status=any", cookie)
         text = await response.text()
 
-    assert str(exact(letter_id)) in text
+    assert str(exact(dead_letter_id)) in text
 
 
 @pytest.mark.parametrize("text", ["", "plain", "\u202e<b>", "a\U000e0041\"'&"])

@@ -46,7 +46,7 @@ def test_the_state_keeps_a_tail_without_the_ledger_and_finds_operators_deeds() -
     assert Place(DEAD_LETTERS, 0, 2) in state.workflows.find("order-4711")
 
 
-def test_groups_are_counted_again_when_letters_have_changed_and_only_then() -> None:
+def test_groups_are_counted_again_when_dead_letters_have_changed_and_only_then() -> None:
     state = ConsoleState()
     state.take(stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter"))
     keys = [Key("cause")]

@@ -17,7 +17,7 @@ from services.operators.records.stored import Stored
 from tests.unit.console.context import NOWHERE, OPERATOR, site
 from tests.unit.operators.stored_examples import stored
 
-LETTER = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
+DEAD_LETTER = stored("dead_letter/unknown_profile", dead_letter_id="x.dead-letter")
 DISMISSED = stored("dismissed/dismissed", offset=1, dead_letter_id="x.dead-letter")
 OTHER_TOPICS_BATCHES = 50
 
@@ -25,17 +25,17 @@ OTHER_TOPICS_BATCHES = 50
 class Script(Reader):
     """Gives the letters first and the other topics, which are long, after them."""
 
-    def __init__(self, letters: Sequence[Stored], *, breaks: bool) -> None:
-        self._letters, self._breaks = letters, breaks
-        self.gave_letters = asyncio.Event()
+    def __init__(self, dead_letters: Sequence[Stored], *, breaks: bool) -> None:
+        self._dead_letters, self._breaks = dead_letters, breaks
+        self.gave_dead_letters = asyncio.Event()
 
     async def to_end(
         self,
         topics: Collection[Topic] | None = None,
         partition: int | None = None,
     ) -> AsyncIterator[Sequence[Stored]]:
-        yield self._letters
-        self.gave_letters.set()
+        yield self._dead_letters
+        self.gave_dead_letters.set()
         for _ in range(OTHER_TOPICS_BATCHES):
             yield []
 
@@ -52,16 +52,19 @@ class Script(Reader):
         return {}
 
     async def has_reached(self, end: Mapping[TopicPartition, int]) -> bool:
-        return self.gave_letters.is_set()
+        return self.gave_dead_letters.is_set()
 
     async def left(self) -> int:
         return 0
 
 
-async def test_letters_are_reached_only_in_the_picture_that_has_them(
+async def test_dead_letters_are_reached_only_in_the_picture_that_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, second = Script([LETTER], breaks=True), Script([LETTER, DISMISSED], breaks=False)
+    first, second = (
+        Script([DEAD_LETTER], breaks=True),
+        Script([DEAD_LETTER, DISMISSED], breaks=False),
+    )
     scripts = iter([first, second])
 
     @asynccontextmanager
@@ -73,11 +76,11 @@ async def test_letters_are_reached_only_in_the_picture_that_has_them(
     feed = Feed(NOWHERE)
     running = asyncio.create_task(feed.run())
     try:
-        await second.gave_letters.wait()
+        await second.gave_dead_letters.wait()
 
         await feed.catch_up_with_dead_letters()
 
-        assert [letter.status for letter in feed.state.dead_letters] == ["dismissed"]
+        assert [dead_letter.status for dead_letter in feed.state.dead_letters] == ["dismissed"]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -88,7 +91,7 @@ async def test_dead_letters_are_counted_before_the_topics_are_told_as_read(
 ) -> None:
     @asynccontextmanager
     async def reading(_: Bus, __: Collection[Topic], **___: object) -> AsyncIterator[Reader]:
-        yield Script([LETTER], breaks=False)
+        yield Script([DEAD_LETTER], breaks=False)
 
     async with site() as here:
         feed = here.context.feed

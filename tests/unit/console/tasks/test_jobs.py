@@ -56,7 +56,7 @@ async def done(
     return writer.written
 
 
-async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_takes(
+async def test_a_reason_in_dead_letters_of_several_bytes_is_cut_to_what_the_topic_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feed = Feed(NOWHERE)
@@ -73,9 +73,9 @@ async def test_a_reason_in_letters_of_several_bytes_is_cut_to_what_the_topic_tak
 async def test_only_what_was_dismissed_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = Feed(NOWHERE)
     for offset, name in enumerate(("open", "aside", "replayed")):
-        letter = f"{name}.dead-letter"
+        dead_letter = f"{name}.dead-letter"
         feed.state.take(
-            stored("dead_letter/unknown_profile", NOON_MS, offset, dead_letter_id=letter)
+            stored("dead_letter/unknown_profile", NOON_MS, offset, dead_letter_id=dead_letter)
         )
     feed.state.take(stored("dismissed/dismissed", offset=3, dead_letter_id="aside.dead-letter"))
     feed.state.take(stored("replayed/unchanged", offset=4, dead_letter_id="replayed.dead-letter"))

@@ -39,7 +39,7 @@ def test_a_result_that_was_charged_to_another_workflows_account_is_named(
     }
 
 
-def test_a_result_that_was_charged_to_the_account_of_another_letter_is_named(
+def test_a_result_that_was_charged_to_the_account_of_another_dead_letter_is_named(
     partition: Partition,
 ) -> None:
     result = partition.of(RESULTS)[0]
@@ -64,11 +64,11 @@ def test_an_attempt_of_an_account_that_is_not_its_workflows_is_named(partition: 
 
 
 def test_a_replay_is_one_that_an_operator_made() -> None:
-    partition, letter_id = Partition(), "r-3.dead-letter"
+    partition, dead_letter_id = Partition(), "r-3.dead-letter"
     replay = {
-        "dead_letter_id": letter_id,
+        "dead_letter_id": dead_letter_id,
         "round": 1,
-        "account": replay_account(WORKFLOW, letter_id),
+        "account": replay_account(WORKFLOW, dead_letter_id),
         "by": "ops@acme",
         "edited": False,
     }
@@ -77,7 +77,9 @@ def test_a_replay_is_one_that_an_operator_made() -> None:
     missing = [found for _, found in verified(partition.stored).replays.not_published()]
 
     partition.tell(
-        Replayed(dead_letter_id=letter_id, request_id="again", round=1, by="o", reason="r", at=NOW)
+        Replayed(
+            dead_letter_id=dead_letter_id, request_id="again", round=1, by="o", reason="r", at=NOW
+        )
     )
     found = verified(partition.stored)
 

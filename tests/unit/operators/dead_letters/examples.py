@@ -23,7 +23,7 @@ def example(kind: str, name: str) -> JsonObject:
     return found
 
 
-def letter_body(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) -> JsonObject:
+def dead_letter_body(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) -> JsonObject:
     """A letter of a request that was tried once; `request` are further members of its request."""
     request = body(request_id, workflow_id, **more.pop("request", {}))
     return {
@@ -44,9 +44,9 @@ def letter_body(request_id: str = "r-1", workflow_id: str = "w-0", **more: Any) 
     }
 
 
-def letter_event(*arguments: Any, **more: Any) -> DeadLetter:
+def dead_letter_event(*arguments: Any, **more: Any) -> DeadLetter:
     """The same as the codec reads it."""
-    return DeadLetter.model_validate_json(json.dumps(letter_body(*arguments, **more)))
+    return DeadLetter.model_validate_json(json.dumps(dead_letter_body(*arguments, **more)))
 
 
 def replayed_body(request_id: str = "r-1", round_: int = 1) -> JsonObject:
@@ -77,12 +77,12 @@ def stored(
 
 
 def folded(*events: JsonObject | bytes | None) -> DeadLetterIndex:
-    letters = DeadLetterIndex()
+    dead_letters = DeadLetterIndex()
     for offset, event in enumerate(events):
-        letters.take(summarize(stored(event, offset)))
-    return letters
+        dead_letters.take(summarize(stored(event, offset)))
+    return dead_letters
 
 
-def only(letters: DeadLetterIndex) -> DeadLetterRow:
-    (letter,) = letters
-    return letter
+def only(dead_letters: DeadLetterIndex) -> DeadLetterRow:
+    (dead_letter,) = dead_letters
+    return dead_letter

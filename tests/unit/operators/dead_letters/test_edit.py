@@ -16,7 +16,7 @@ from services.operators.dead_letters.edit import (
     replacing,
 )
 from services.operators.dead_letters.patch import EditFault, patched
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from tests.unit.worker.builders import body, nested
 
 NOTHING = "there is nothing there (a JSON pointer is one like /context/instructions)"
@@ -166,8 +166,8 @@ def test_edits_are_for_all_or_for_each() -> None:
 
     assert for_all == Edits(for_all=(large,))
     assert isinstance(each, Edits)
-    assert each.of(LetterKey("w", "r-1.dead-letter")) == (large,)
-    assert each.of(LetterKey("w", "r-2.dead-letter")) == ()
+    assert each.of(DeadLetterKey("w", "r-1.dead-letter")) == (large,)
+    assert each.of(DeadLetterKey("w", "r-2.dead-letter")) == ()
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ from services.operators.dead_letters.prepare_replay import (
     ReplayOrder,
     prepare_replay,
 )
-from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.worker.builders import NOW, body
 
 SCHEMA = {"kind": "inline", "name": "n", "json_schema": {"const": 1}, "wrapped": False}
 
 
-def letter(**members: Any) -> DeadLetter:
-    return letter_event(request={"answer_schema": SCHEMA, "labels": {"a": "b"}, **members})
+def dead_letter(**members: Any) -> DeadLetter:
+    return dead_letter_event(request={"answer_schema": SCHEMA, "labels": {"a": "b"}, **members})
 
 
 def replayed(found: DeadLetter, *operations: PatchOperation) -> PreparedReplay | Rejection:
@@ -36,7 +36,7 @@ def replayed(found: DeadLetter, *operations: PatchOperation) -> PreparedReplay |
 )
 def test_a_value_of_another_type_is_an_edit(value: Any, *, is_edited: bool) -> None:
     """Python takes `true` for 1; JSON does not, and takes 1.0 for 1."""
-    found = replayed(letter(), replacing("/answer_schema/json_schema/const", value))
+    found = replayed(dead_letter(), replacing("/answer_schema/json_schema/const", value))
 
     assert isinstance(found, PreparedReplay)
     assert found.request.replay is not None
@@ -53,9 +53,9 @@ def test_what_cannot_be_edited_cannot_become_another_type() -> None:
 
 
 def test_an_edit_of_a_replay_starts_from_what_was_edited_before() -> None:
-    first = replayed(letter(), replacing("/profile", "large"))
+    first = replayed(dead_letter(), replacing("/profile", "large"))
     assert isinstance(first, PreparedReplay)
-    again = letter_event(round=1).model_copy(update={"request": first.request})
+    again = dead_letter_event(round=1).model_copy(update={"request": first.request})
     second = replayed(again, replacing("/labels/a", "c"))
     assert isinstance(second, PreparedReplay)
 
@@ -97,7 +97,7 @@ def test_no_edit_makes_it_raise_and_what_it_sends_can_be_read(
         assert edits.reason
         return
 
-    match prepare_replay(letter(), ReplayOrder("ops", "", edits), NOW):
+    match prepare_replay(dead_letter(), ReplayOrder("ops", "", edits), NOW):
         case PreparedReplay(request=request):
             read = decode_request(request.model_dump_json().encode())
             assert isinstance(read, ReceivedRequest)

@@ -7,7 +7,7 @@ from services.operators.dead_letters.estimate import CostEstimate, estimated_cos
 from services.operators.dead_letters.row import Funds
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
-from tests.unit.operators.dead_letters.examples import folded, letter_body
+from tests.unit.operators.dead_letters.examples import dead_letter_body, folded
 from tests.unit.operators.stored_examples import stored
 
 
@@ -25,22 +25,22 @@ def attempt(request_id: str, number: int, offset: int = 0) -> Stored:
     return found
 
 
-def test_attempts_before_and_after_the_letter_count_each_once() -> None:
-    letters = folded(letter_body("r-1"), letter_body("r-2"))
+def test_attempts_before_and_after_the_dead_letter_count_each_once() -> None:
+    dead_letters = folded(dead_letter_body("r-1"), dead_letter_body("r-2"))
     for one in (attempt("r-1", 1), attempt("r-1", 2, 1), attempt("r-1", 2, 1), attempt("r-3", 1)):
-        letters.take(summarize(one))
+        dead_letters.take(summarize(one))
 
-    assert [letter.cost for letter in letters] == [Funds(2, 240, 100), None]
+    assert [dead_letter.cost for dead_letter in dead_letters] == [Funds(2, 240, 100), None]
 
 
-def test_letters_without_known_attempts_count_as_the_average() -> None:
-    letters = folded(*(letter_body(f"r-{n}") for n in range(4)))
+def test_dead_letters_without_known_attempts_count_as_the_average() -> None:
+    dead_letters = folded(*(dead_letter_body(f"r-{n}") for n in range(4)))
     for number in (0, 1):
-        letters.take(summarize(attempt(f"r-{number}", 1)))
+        dead_letters.take(summarize(attempt(f"r-{number}", 1)))
 
-    assert estimated_cost(letters) == CostEstimate(4, 2, attempts=4, tokens=480, micro_usd=200)
+    assert estimated_cost(dead_letters) == CostEstimate(4, 2, attempts=4, tokens=480, micro_usd=200)
 
 
 def test_of_nothing_known_nothing_is_said() -> None:
-    assert estimated_cost(folded(letter_body("r-1"))) is None
+    assert estimated_cost(folded(dead_letter_body("r-1"))) is None
     assert estimated_cost([]) is None

@@ -17,9 +17,9 @@ from services.operators.dead_letters.groups import (
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.row import Funds
 from services.operators.dead_letters.selection import Selection, select
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Place
-from tests.unit.operators.dead_letters.examples import at, folded, letter_body, replayed_body
+from tests.unit.operators.dead_letters.examples import at, dead_letter_body, folded, replayed_body
 
 CONTRACT = {"kind": "contract", "name": "plan_proposal", "version": 2}
 HOUR_MS = 3_600_000
@@ -29,9 +29,9 @@ NOW_MS = 1_795_255_200_000
 def some() -> DeadLetterIndex:
     """Three of acme: two in one workflow; one of another tenant, which was replayed."""
     return folded(
-        letter_body("r-1", "w-1", labels={"tenant": "acme"}, at=at(3600)),
-        letter_body("r-2", "w-1", labels={"tenant": "acme"}, at=at(0)),
-        letter_body(
+        dead_letter_body("r-1", "w-1", labels={"tenant": "acme"}, at=at(3600)),
+        dead_letter_body("r-2", "w-1", labels={"tenant": "acme"}, at=at(0)),
+        dead_letter_body(
             "r-3",
             "w-2",
             labels={"tenant": "acme"},
@@ -39,7 +39,7 @@ def some() -> DeadLetterIndex:
             prior=[],
             request={"answer_schema": CONTRACT, "profile": "large"},
         ),
-        letter_body("r-4", "w-3", labels={"tenant": "zeta"}),
+        dead_letter_body("r-4", "w-3", labels={"tenant": "zeta"}),
         replayed_body("r-4"),
     )
 
@@ -53,7 +53,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             2,
             NOW_MS,
             NOW_MS + HOUR_MS,
-            LetterKey("w-1", "r-1.dead-letter"),
+            DeadLetterKey("w-1", "r-1.dead-letter"),
             Funds(1, 10, 0),
         ),
         Group(
@@ -61,7 +61,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             1,
             NOW_MS,
             NOW_MS,
-            LetterKey("w-3", "r-4.dead-letter"),
+            DeadLetterKey("w-3", "r-4.dead-letter"),
             Funds(1, 10, 0),
         ),
         Group(
@@ -69,7 +69,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             1,
             NOW_MS,
             NOW_MS,
-            LetterKey("w-2", "r-3.dead-letter"),
+            DeadLetterKey("w-2", "r-3.dead-letter"),
             Funds(1, 10, 0),
         ),
     ]
@@ -78,7 +78,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("keys", [["cause"], ["workflow"], ["cause", "label:tenant"]])
 def test_the_first_groups_are_those_that_come_first_of_all(order: str, keys: list[str]) -> None:
-    letters, chosen = list(some()), [key for name in keys if (key := key_of(name))]
+    dead_letters, chosen = list(some()), [key for name in keys if (key := key_of(name))]
     ranks_of: dict[str, Callable[[Group], int]] = {
         "letters": lambda found: -found.count,
         "newest": lambda found: -found.newest_ms,
@@ -86,11 +86,11 @@ def test_the_first_groups_are_those_that_come_first_of_all(order: str, keys: lis
         "spent": lambda found: -(found.spent.micro_usd or 0),
     }
     rank = ranks_of[order]
-    everything = sorted(group(letters, chosen), key=rank)
+    everything = sorted(group(dead_letters, chosen), key=rank)
     ranks = [rank(found) for found in everything]
 
     for most in range(len(everything) + 2):
-        first = first_groups(members(letters, chosen), order, most)
+        first = first_groups(members(dead_letters, chosen), order, most)
 
         assert first.total == len(everything)
         assert [rank(found) for found in first.groups] == ranks[:most]
@@ -154,7 +154,7 @@ def test_what_is_no_key_is_none(text: str) -> None:
 def test_a_selection_takes_what_meets_all_of_it_oldest_first(
     selection: Selection, ids: list[str]
 ) -> None:
-    assert [letter.request_id for letter in select(some(), selection)] == ids
+    assert [dead_letter.request_id for dead_letter in select(some(), selection)] == ids
 
 
 @pytest.mark.parametrize(
@@ -172,16 +172,16 @@ def test_a_selection_takes_what_meets_all_of_it_oldest_first(
 )
 def test_a_contract_is_found_by_its_kind_its_name_and_both(wanted: str, found: list[str]) -> None:
     inline = {"kind": "inline", "json_schema": {}}
-    letters = folded(
-        letter_body("r-1", request={"answer_schema": {**inline, "name": "search"}}),
-        letter_body("r-2", request={"answer_schema": {**inline, "name": "other"}}),
-        letter_body("r-3", request={"answer_schema": CONTRACT}),
-        letter_body("r-4"),
+    dead_letters = folded(
+        dead_letter_body("r-1", request={"answer_schema": {**inline, "name": "search"}}),
+        dead_letter_body("r-2", request={"answer_schema": {**inline, "name": "other"}}),
+        dead_letter_body("r-3", request={"answer_schema": CONTRACT}),
+        dead_letter_body("r-4"),
     )
 
-    chosen = select(letters, Selection(where=((Key("contract"), wanted),)))
+    chosen = select(dead_letters, Selection(where=((Key("contract"), wanted),)))
 
-    assert sorted(letter.request_id or "" for letter in chosen) == found
+    assert sorted(dead_letter.request_id or "" for dead_letter in chosen) == found
 
 
 @pytest.mark.parametrize(
@@ -200,18 +200,18 @@ def test_a_contract_is_found_by_its_kind_its_name_and_both(wanted: str, found: l
 def test_a_text_is_looked_for_in_ids_labels_and_codes(text: str, found: list[str]) -> None:
     chosen = select(some(), Selection(text=text))
 
-    assert sorted(letter.request_id or "" for letter in chosen) == found
+    assert sorted(dead_letter.request_id or "" for dead_letter in chosen) == found
 
 
 def test_what_came_after_a_page_was_read_is_not_meant() -> None:
-    letters = some()
-    seen = tuple(letters.ends.items())
-    before = select(letters, Selection(seen=seen))
-    rest = folded(*(letter_body(f"new-{n}") for n in range(3)))
-    for number, letter in enumerate(rest):
-        letter.place = Place(letter.place.topic, 0, dict(seen)[0] + number)
+    dead_letters = some()
+    seen = tuple(dead_letters.ends.items())
+    before = select(dead_letters, Selection(seen=seen))
+    rest = folded(*(dead_letter_body(f"new-{n}") for n in range(3)))
+    for number, dead_letter in enumerate(rest):
+        dead_letter.place = Place(dead_letter.place.topic, 0, dict(seen)[0] + number)
 
     assert len(before) == 3
-    assert select([*letters, *rest], Selection(seen=seen)) == before
-    assert len(select([*letters, *rest], Selection())) == 6
-    assert select([*letters, *rest], Selection(seen=((7, 9),))) == []
+    assert select([*dead_letters, *rest], Selection(seen=seen)) == before
+    assert len(select([*dead_letters, *rest], Selection())) == 6
+    assert select([*dead_letters, *rest], Selection(seen=((7, 9),))) == []

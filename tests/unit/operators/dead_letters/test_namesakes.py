@@ -17,14 +17,14 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.selection import Selection, select
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.dead_letters.examples import (
     JsonObject,
+    dead_letter_body,
+    dead_letter_event,
     example,
-    letter_body,
-    letter_event,
     replayed_body,
     stored,
 )
@@ -51,7 +51,7 @@ def story(workflow_id: str, fate: str) -> list[JsonObject]:
     """The records about the dead letter of one workflow, whose last attempt asked its model."""
     model = {**example("attempt", "retry")["model"], "model": f"model of {workflow_id}"}
     attempt = {**example("attempt", "retry"), "request_id": "r-1", "workflow_id": workflow_id}
-    events = [{**attempt, "model": model}, letter_body(workflow_id=workflow_id)]
+    events = [{**attempt, "model": model}, dead_letter_body(workflow_id=workflow_id)]
     if fate == "dismissed":
         events.append(dismissed_body(workflow_id))
     elif fate != "open":
@@ -62,29 +62,31 @@ def story(workflow_id: str, fate: str) -> list[JsonObject]:
         events.append({**example(*ENDINGS[fate]), **ended})
     if fate == "dead":
         request = {"replay": replay}
-        events.append(letter_body("r-1.replay.1", workflow_id, round=1, request=request))
+        events.append(dead_letter_body("r-1.replay.1", workflow_id, round=1, request=request))
     return events
 
 
 def index_of(*records: Stored) -> DeadLetterIndex:
-    letters = DeadLetterIndex()
+    dead_letters = DeadLetterIndex()
     for record in records:
-        letters.take(summarize(record))
-    return letters
+        dead_letters.take(summarize(record))
+    return dead_letters
 
 
-def check(letters: DeadLetterIndex, workflow_id: str, fate: str) -> None:
-    letter = letters.get(LetterKey(workflow_id, ID))
-    assert letter is not None
-    assert letter.workflow_id == workflow_id
-    assert letter.model == f"model of {workflow_id}"
-    assert letter.cost is not None
+def check(dead_letters: DeadLetterIndex, workflow_id: str, fate: str) -> None:
+    dead_letter = dead_letters.get(DeadLetterKey(workflow_id, ID))
+    assert dead_letter is not None
+    assert dead_letter.workflow_id == workflow_id
+    assert dead_letter.model == f"model of {workflow_id}"
+    assert dead_letter.cost is not None
     is_replayed = fate not in ("open", "dismissed")
-    assert letter.status == ("replayed" if is_replayed else fate)
-    assert (letter.replay and letter.replay.reason) == (workflow_id if is_replayed else None)
-    again = LetterKey(workflow_id, "r-1.replay.1.dead-letter") if fate == "dead" else None
+    assert dead_letter.status == ("replayed" if is_replayed else fate)
+    assert (dead_letter.replay and dead_letter.replay.reason) == (
+        workflow_id if is_replayed else None
+    )
+    again = DeadLetterKey(workflow_id, "r-1.replay.1.dead-letter") if fate == "dead" else None
     expected = ReplayOutcome(fate, again) if is_replayed else None  # type: ignore[arg-type]
-    assert letters.replay_outcome(letter) == expected
+    assert dead_letters.replay_outcome(dead_letter) == expected
 
 
 @given(fates, fates, partitions, st.data())
@@ -95,25 +97,25 @@ def test_each_is_listed_tried_replayed_dismissed_and_ended_by_itself(
         *(stored(event, n) for n, event in enumerate(story("w-1", one))),
         *(stored(event, 10 + n, partition) for n, event in enumerate(story("w-2", two))),
     ]
-    letters = index_of(*data.draw(st.permutations([*records, *records])))
+    dead_letters = index_of(*data.draw(st.permutations([*records, *records])))
 
-    check(letters, "w-1", one)
-    check(letters, "w-2", two)
-    assert len(letters.named(ID)) == 2
-    assert [letter.workflow_id for letter in letters.named(f"{ID}@w-2")] == ["w-2"]
-    assert letters.named(f"{ID}@w-3") == []
+    check(dead_letters, "w-1", one)
+    check(dead_letters, "w-2", two)
+    assert len(dead_letters.named(ID)) == 2
+    assert [dead_letter.workflow_id for dead_letter in dead_letters.named(f"{ID}@w-2")] == ["w-2"]
+    assert dead_letters.named(f"{ID}@w-3") == []
 
 
-def test_an_older_action_means_the_one_letter_of_its_partition() -> None:
+def test_an_older_action_means_the_one_dead_letter_of_its_partition() -> None:
     unnamed = (replayed_body(), dismissed_body(None))
     records = [
-        stored(letter_body(workflow_id="w-1"), 0, partition=0),
-        stored(letter_body(workflow_id="w-2"), 0, partition=1),
+        stored(dead_letter_body(workflow_id="w-1"), 0, partition=0),
+        stored(dead_letter_body(workflow_id="w-2"), 0, partition=1),
         *(stored(event, 1 + n, partition=1) for n, event in enumerate(unnamed)),
     ]
     for order in itertools.permutations(records):
-        letters = index_of(*order)
-        one, two = (letters.get(LetterKey(workflow, ID)) for workflow in ("w-1", "w-2"))
+        dead_letters = index_of(*order)
+        one, two = (dead_letters.get(DeadLetterKey(workflow, ID)) for workflow in ("w-1", "w-2"))
 
         assert one is not None
         assert two is not None
@@ -122,14 +124,14 @@ def test_an_older_action_means_the_one_letter_of_its_partition() -> None:
         assert two.dismissal is not None
 
 
-def test_an_older_action_on_letters_of_one_partition_means_what_was_there() -> None:
-    one, two, three = (letter_body(workflow_id=f"w-{n}") for n in (1, 2, 3))
+def test_an_older_action_on_dead_letters_of_one_partition_means_what_was_there() -> None:
+    one, two, three = (dead_letter_body(workflow_id=f"w-{n}") for n in (1, 2, 3))
 
     before = index_of(stored(one), stored(replayed_body(), 1), stored(two, 2))
     after = index_of(stored(one), stored(two, 1), stored(replayed_body(), 2), stored(three, 3))
 
-    assert [letter.status for letter in before] == ["replayed", "open"]
-    assert [letter.status for letter in after] == ["open", "open", "open"]
+    assert [dead_letter.status for dead_letter in before] == ["replayed", "open"]
+    assert [dead_letter.status for dead_letter in after] == ["open", "open", "open"]
 
 
 RAW = {
@@ -141,7 +143,7 @@ RAW = {
 
 @pytest.mark.parametrize("workflow_id", [None, "w-1"])
 @pytest.mark.parametrize("replayed_in", [None, "w-1", "w-9"])
-def test_a_letter_without_a_request_is_known_by_its_place(
+def test_a_dead_letter_without_a_request_is_known_by_its_place(
     workflow_id: str | None, replayed_in: str | None
 ) -> None:
     sent = {**replayed_body(), "dead_letter_id": RAW["dead_letter_id"], "request_id": "r-1"}
@@ -152,22 +154,22 @@ def test_a_letter_without_a_request_is_known_by_its_place(
         {**answer, "workflow_id": replayed_in or "w-9"},
     ]
     for order in itertools.permutations(events):
-        letters = index_of(*(stored(event, n) for n, event in enumerate(order)))
-        (letter,) = letters.named("t-0-7.dead-letter")
+        dead_letters = index_of(*(stored(event, n) for n, event in enumerate(order)))
+        (dead_letter,) = dead_letters.named("t-0-7.dead-letter")
 
-        assert letter.key == LetterKey("", "t-0-7.dead-letter")
-        assert letters.replay_outcome(letter) == ReplayOutcome("answered")
+        assert dead_letter.key == DeadLetterKey("", "t-0-7.dead-letter")
+        assert dead_letters.replay_outcome(dead_letter) == ReplayOutcome("answered")
 
 
-def test_commands_list_the_letters_of_an_id_of_several_workflows_and_choose_none(
+def test_commands_list_the_dead_letters_of_an_id_of_several_workflows_and_choose_none(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    events = [letter_body(workflow_id=workflow_id) for workflow_id in ("w-1", "w-2")]
-    letters = index_of(*(stored(event, n) for n, event in enumerate(events)))
+    events = [dead_letter_body(workflow_id=workflow_id) for workflow_id in ("w-1", "w-2")]
+    dead_letters = index_of(*(stored(event, n) for n, event in enumerate(events)))
 
     with pytest.raises(typer.Exit) as ended:
-        report_unavailable_ids(letters, (ID,))
-    report_unavailable_ids(letters, (f"{ID}@w-1",))
+        report_unavailable_ids(dead_letters, (ID,))
+    report_unavailable_ids(dead_letters, (f"{ID}@w-1",))
 
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err.splitlines() == [
@@ -175,15 +177,15 @@ def test_commands_list_the_letters_of_an_id_of_several_workflows_and_choose_none
         f"  {ID}@w-1",
         f"  {ID}@w-2",
     ]
-    chosen = select(letters, Selection(ids=frozenset({f"{ID}@w-2"})))
-    assert [letter.workflow_id for letter in chosen] == ["w-2"]
+    chosen = select(dead_letters, Selection(ids=frozenset({f"{ID}@w-2"})))
+    assert [dead_letter.workflow_id for dead_letter in chosen] == ["w-2"]
 
 
-def test_an_edit_names_its_letter_with_the_workflow() -> None:
-    edits = Edits(by_letter={f"{ID}@w-1": (replacing("/profile", "large"),)})
+def test_an_edit_names_its_dead_letter_with_the_workflow() -> None:
+    edits = Edits(by_dead_letter={f"{ID}@w-1": (replacing("/profile", "large"),)})
     order = ReplayOrder("ops@acme", "why", edits)
     prepared = [
-        prepare_replay(letter_event("r-1", workflow_id), order, NOW)
+        prepare_replay(dead_letter_event("r-1", workflow_id), order, NOW)
         for workflow_id in ("w-1", "w-2")
     ]
 

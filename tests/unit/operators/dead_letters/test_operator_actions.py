@@ -13,18 +13,20 @@ def index_of(*deeds: tuple[str, int, str, str]) -> DeadLetterIndex:
     """Of (kind, time after noon, by, reason)."""
     index = DeadLetterIndex()
     for n, (kind, after_ms, by, reason) in enumerate(deeds):
-        letter = f"l-{n}"
-        index.take(summarize(stored("dead_letter/unknown_profile", dead_letter_id=letter)))
+        dead_letter = f"l-{n}"
+        index.take(summarize(stored("dead_letter/unknown_profile", dead_letter_id=dead_letter)))
         example = "replayed/unchanged" if kind == "replayed" else "dismissed/dismissed"
         more: dict[str, Any] = {"request_id": f"again-{n}"} if kind == "replayed" else {}
         at = as_text(NOON_MS + after_ms)
         index.take(
-            summarize(stored(example, dead_letter_id=letter, by=by, reason=reason, at=at, **more))
+            summarize(
+                stored(example, dead_letter_id=dead_letter, by=by, reason=reason, at=at, **more)
+            )
         )
     return index
 
 
-def test_letters_of_one_person_and_reason_are_one_action_until_a_while_has_passed() -> None:
+def test_dead_letters_of_one_person_and_reason_are_one_action_until_a_while_has_passed() -> None:
     index = index_of(
         ("replayed", 0, "night", "back again"),
         ("replayed", GAP_MS, "night", "back again"),
@@ -39,7 +41,7 @@ def test_letters_of_one_person_and_reason_are_one_action_until_a_while_has_passe
         (
             operator_action.kind,
             operator_action.by,
-            operator_action.letters,
+            operator_action.dead_letters,
             dict(operator_action.outcomes),
         )
         for operator_action in operator_actions(index)

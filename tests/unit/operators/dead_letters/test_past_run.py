@@ -22,11 +22,11 @@ from services.operators.dead_letters.prepare_replay import (
     ReplayOrder,
     prepare_replay,
 )
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Stored
 from services.records.resumed_steps import run_resumed
 from tests.unit.operators.audit.test_step_verification import a_run, chained, changed
-from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.runs.events import AGENT, call, ended, step
 from tests.unit.worker.builders import NOW
 
@@ -34,20 +34,20 @@ ORDER = ReplayOrder("ops@acme", "model is back")
 OFTEN: Deliveries = {"orders.get_order": "at_least_once"}
 
 
-def letter(steps: int = 2, calls: int = 3, **more: Any) -> DeadLetter:
+def dead_letter(steps: int = 2, calls: int = 3, **more: Any) -> DeadLetter:
     run = {"agent": AGENT, "steps": steps, "tool_calls": calls}
     request = {"agent": {"name": "support"}, **more.pop("request", {})}
-    return letter_event(run=run, request=request, **more)
+    return dead_letter_event(run=run, request=request, **more)
 
 
 def past(records: Sequence[Stored] | None = None, deliveries: Deliveries = OFTEN) -> PastRun:
-    return past_run(letter(), a_run() if records is None else records, deliveries)
+    return past_run(dead_letter(), a_run() if records is None else records, deliveries)
 
 
 def prepared(
     order: ReplayOrder = ORDER, of: DeadLetter | None = None, found: PastRun | None = None
 ) -> PreparedReplay:
-    replay = prepare_replay(of or letter(), order, NOW, found or past())
+    replay = prepare_replay(of or dead_letter(), order, NOW, found or past())
     assert isinstance(replay, PreparedReplay), replay
     return replay
 
@@ -68,7 +68,7 @@ def test_steps_and_ends_of_calls_are_taken_over() -> None:
 
 def test_a_dry_run_says_at_which_step_it_goes_on_and_what_has_happened() -> None:
     forecast = Forecast(KnownNames(None, Registry()))
-    forecast.take(LetterKey("w", "letter"), prepared(found=past(deliveries={})))
+    forecast.take(DeadLetterKey("w", "letter"), prepared(found=past(deliveries={})))
     (run,) = forecast.runs
 
     assert run.text() == "goes on at step 3, 3 calls of tools with effects done"
@@ -79,7 +79,7 @@ def test_to_start_over_names_each_tool_with_effects_that_has_run() -> None:
     order = ReplayOrder("ops", "again", restart=True)
     forecast = Forecast(KnownNames(None, Registry()))
     replay = prepared(order, found=past(deliveries={}))
-    forecast.take(LetterKey("w", "letter"), replay)
+    forecast.take(DeadLetterKey("w", "letter"), replay)
 
     assert replay.request.resumed is None
     named = "orders.get_order (timed_out); orders.get_order (ok); orders.get_order (ok)"
@@ -89,7 +89,7 @@ def test_to_start_over_names_each_tool_with_effects_that_has_run() -> None:
 
 def test_a_replay_of_a_replay_goes_on_from_all_steps() -> None:
     first = prepared().request
-    again = letter(steps=1, calls=1, round=1, request=again_request(first))
+    again = dead_letter(steps=1, calls=1, round=1, request=again_request(first))
     own = chained([step("r-1", 3, call("r-1", 3)), ended("r-1.call.3.0")])
     head = first.resumed.previous if first.resumed else ""
     linked = [changed(own[0], rehash=True, previous=head)]
@@ -101,7 +101,7 @@ def test_a_replay_of_a_replay_goes_on_from_all_steps() -> None:
     assert found.fault is None
     assert found.resumed is not None
     assert (len(found.resumed.steps), found.resumed.number) == (3, 7)
-    none_of_its_own = letter(steps=0, calls=0, round=1, request=again_request(first))
+    none_of_its_own = dead_letter(steps=0, calls=0, round=1, request=again_request(first))
     found = past_run(none_of_its_own, [], OFTEN, resumptions=sent)
     assert found.resumed == first.resumed
 
@@ -109,7 +109,7 @@ def test_a_replay_of_a_replay_goes_on_from_all_steps() -> None:
 def test_steps_that_no_operator_has_sent_are_not_gone_on_from() -> None:
     """A publisher's dead letter would else become an operator's replay, with what it claims."""
     first = prepared().request
-    forged = letter(steps=0, calls=0, round=1, request=again_request(first))
+    forged = dead_letter(steps=0, calls=0, round=1, request=again_request(first))
     sent = resumption(forged)
     others: tuple[list[RunResumed], ...] = (
         [],
@@ -153,7 +153,7 @@ def test_of_what_is_missing_or_changed_nothing_is_gone_on_from(missing: int) -> 
 
     for found in (without, other):
         assert found.fault is not None
-        held_back = prepare_replay(letter(), ORDER, NOW, found)
+        held_back = prepare_replay(dead_letter(), ORDER, NOW, found)
         assert isinstance(held_back, Rejection)
         assert (held_back.code, held_back.forcible) == ("steps", False)
         assert "--restart" in held_back.text
@@ -169,7 +169,7 @@ def test_instructions_and_version_may_be_edited_and_the_agent_may_not() -> None:
     assert (request.agent.version, request.profile) == (4, "large")
     assert request.resumed is not None
     for forbidden in (other, replacing("/resumed", None)):
-        wrong = prepare_replay(letter(), ReplayOrder("", "", Edits((forbidden,))), NOW, past())
+        wrong = prepare_replay(dead_letter(), ReplayOrder("", "", Edits((forbidden,))), NOW, past())
         assert isinstance(wrong, Rejection)
         assert wrong.code == "edit"
 
@@ -179,8 +179,8 @@ def test_steps_that_are_too_large_lose_the_oldest_results() -> None:
     for n in range(1, 13):
         many += [step("r-1", n, call("r-1", n))]
         many += [ended(f"r-1.call.{n}.0", outcome={"kind": "ok", "value": value})]
-    found = past_run(letter(steps=12, calls=12), chained(many), OFTEN)
-    request = prepared(of=letter(steps=12, calls=12), found=found).request
+    found = past_run(dead_letter(steps=12, calls=12), chained(many), OFTEN)
+    request = prepared(of=dead_letter(steps=12, calls=12), found=found).request
 
     assert request.resumed is not None
     outcomes = [step.calls[0].outcome for step in request.resumed.steps]
@@ -207,7 +207,7 @@ def test_effects_of_a_tree_are_those_of_its_children_too() -> None:
         ended(f"{deeper}.2.call.1.0"),
         step("r-1.call.1.11", 1, call("r-1.call.1.11", 1, **pay)),
     ]
-    found = past_run(letter(1, 4), own, OFTEN, chained(below))
+    found = past_run(dead_letter(1, 4), own, OFTEN, chained(below))
 
     effects = [(effect.call_id, effect.outcome.kind) for effect in found.effects]
     assert effects == [
@@ -221,10 +221,10 @@ def test_a_step_that_asked_for_more_calls_than_run_is_taken_over() -> None:
     calls = [call("r-1", 1, place) for place in range(STEP_CALLS_MAX + 8)]
     ends = [ended(one["call_id"]) for one in calls[:STEP_CALLS_MAX]]
     ends += [ended(one["call_id"], "not_run_calls") for one in calls[STEP_CALLS_MAX:]]
-    found = past_run(letter(1, len(calls)), chained([step("r-1", 1, *calls), *ends]), OFTEN)
+    found = past_run(dead_letter(1, len(calls)), chained([step("r-1", 1, *calls), *ends]), OFTEN)
 
     assert found.fault is None
-    request = prepared(of=letter(1, len(calls)), found=found).request
+    request = prepared(of=dead_letter(1, len(calls)), found=found).request
     assert request.resumed is not None
     assert len(request.resumed.steps[0].calls) == len(calls)
 

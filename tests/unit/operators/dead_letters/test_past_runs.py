@@ -11,7 +11,7 @@ from services.operators.adapters.replaying import PastRuns, runs_to_read
 from services.operators.records.stored import Stored
 from tests.unit.console.context import Shelf
 from tests.unit.operators.audit.test_step_verification import AT_MS, chained
-from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.runs.events import AGENT, WORKFLOW, call, ended, step
 
 CARD = ToolsetCard.model_validate(
@@ -44,9 +44,9 @@ def keys(*names: str) -> frozenset[RequestKey]:
     return runs_to_read(RequestKey(WORKFLOW, name) for name in names)
 
 
-def letter(request_id: str) -> DeadLetter:
+def dead_letter(request_id: str) -> DeadLetter:
     run = {"agent": AGENT, "steps": 1, "tool_calls": 1}
-    return letter_event(
+    return dead_letter_event(
         request_id=request_id, workflow_id=WORKFLOW, run=run, request={"agent": {"name": "support"}}
     )
 
@@ -59,7 +59,7 @@ async def test_the_effects_of_children_are_found_for_their_own_run_alone(
     card = Stored(toolset_cards("orders"), 0, 0, AT_MS, b"orders", encode(CARD).value, ())
     found = PastRuns(Shelf(records))
     found.take([card, *records], keys("r-1", *other))
-    past = await found.of(letter("r-1"))
+    past = await found.of(dead_letter("r-1"))
 
     assert past.fault is None
     assert [effect.call_id for effect in past.effects] == ["r-1.call.1.0.call.1.0"]
@@ -83,7 +83,7 @@ async def test_a_child_that_died_has_children_of_its_own() -> None:
     )
     found = PastRuns(Shelf(records))
     found.take(records, keys(child))
-    past = await found.of(letter(child))
+    past = await found.of(dead_letter(child))
 
     assert past.fault is None
     assert [effect.call_id for effect in past.effects] == [f"{deeper}.call.1.0"]

@@ -25,22 +25,22 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.row import Funds
-from services.operators.records.letter_key import LetterKey
-from tests.unit.operators.dead_letters.examples import example, letter_event
+from services.operators.records.dead_letter_key import DeadLetterKey
+from tests.unit.operators.dead_letters.examples import dead_letter_event, example
 from tests.unit.worker.builders import NOW, body
 
 ORDER = ReplayOrder("ops@acme", "prompt fixed")
 KNOWN = KnownNames({"default", "large"}, Registry())
 
 
-def prepared(letter: DeadLetter, order: ReplayOrder = ORDER) -> PreparedReplay:
-    found = prepare_replay(letter, order, NOW)
+def prepared(dead_letter: DeadLetter, order: ReplayOrder = ORDER) -> PreparedReplay:
+    found = prepare_replay(dead_letter, order, NOW)
     assert isinstance(found, PreparedReplay), found
     return found
 
 
-def trouble(letter: DeadLetter, order: ReplayOrder = ORDER) -> Rejection:
-    found = prepare_replay(letter, order, NOW)
+def trouble(dead_letter: DeadLetter, order: ReplayOrder = ORDER) -> Rejection:
+    found = prepare_replay(dead_letter, order, NOW)
     assert isinstance(found, Rejection)
     return found
 
@@ -48,11 +48,11 @@ def trouble(letter: DeadLetter, order: ReplayOrder = ORDER) -> Rejection:
 def test_the_replay_of_a_child_is_a_request_of_its_own() -> None:
     """The call of its parent ended with the dead letter: as a child it would be turned down."""
     child = {"parent": {"request_id": "r-0", "call_id": "r-0.1.0"}}
-    letter = letter_event("r-0.1.0", request=child)
-    assert letter.request is not None
-    assert letter.request.parent is not None
+    dead_letter = dead_letter_event("r-0.1.0", request=child)
+    assert dead_letter.request is not None
+    assert dead_letter.request.parent is not None
 
-    found = prepared(letter)
+    found = prepared(dead_letter)
 
     assert found.request.parent is None
     assert found.request.replay is not None
@@ -61,9 +61,9 @@ def test_the_replay_of_a_child_is_a_request_of_its_own() -> None:
     assert found.replayed.edit == ()
 
 
-def test_a_letter_becomes_another_request_that_knows_where_it_comes_from() -> None:
-    letter = letter_event()
-    found = prepared(letter)
+def test_a_dead_letter_becomes_another_request_that_knows_where_it_comes_from() -> None:
+    dead_letter = dead_letter_event()
+    found = prepared(dead_letter)
 
     expected = {
         **body("r-1.replay.1"),
@@ -89,8 +89,8 @@ def test_a_letter_becomes_another_request_that_knows_where_it_comes_from() -> No
     assert found.request.account_id.startswith("w-0~")
 
 
-def test_reviving_twice_gives_the_same_and_another_letter_gets_another_account() -> None:
-    one, other = letter_event("r-1"), letter_event("r-2")
+def test_reviving_twice_gives_the_same_and_another_dead_letter_gets_another_account() -> None:
+    one, other = dead_letter_event("r-1"), dead_letter_event("r-2")
 
     assert prepared(one) == prepared(one)
     assert prepared(one).request.account_id != prepared(other).request.account_id
@@ -101,7 +101,7 @@ def test_edits_profile_and_budget_are_one_patch_and_on_record() -> None:
     order = ReplayOrder(
         "ops@acme", "", Edits((wanted,)), "large", BudgetOverride(attempts=7, tokens=900)
     )
-    found = prepared(letter_event(), order)
+    found = prepared(dead_letter_event(), order)
     request = found.request
 
     assert request.context.instructions == "Say it again."
@@ -117,10 +117,10 @@ def test_edits_profile_and_budget_are_one_patch_and_on_record() -> None:
 
 
 def test_what_attempts_came_to_can_be_left_out_or_edited_out() -> None:
-    letter = letter_event()
-    kept = prepared(letter).request
-    fresh = prepared(letter, ReplayOrder("", "", keep_prior=False)).request
-    cut = prepared(letter, ReplayOrder("", "", Edits((replacing("/prior", []),)))).request
+    dead_letter = dead_letter_event()
+    kept = prepared(dead_letter).request
+    fresh = prepared(dead_letter, ReplayOrder("", "", keep_prior=False)).request
+    cut = prepared(dead_letter, ReplayOrder("", "", Edits((replacing("/prior", []),)))).request
 
     assert [prior.attempt for prior in kept.prior] == [1]
     assert (fresh.prior, cut.prior) == ((), ())
@@ -129,18 +129,18 @@ def test_what_attempts_came_to_can_be_left_out_or_edited_out() -> None:
 
 
 def test_rounds_count_on_in_the_first_id_and_need_force_after_the_fifth() -> None:
-    letter = letter_event("r-1")
+    dead_letter = dead_letter_event("r-1")
     for n in range(1, 7):
         order = ReplayOrder("ops", "", force=n > 5)
-        found = prepared(letter, order)
+        found = prepared(dead_letter, order)
         assert (found.request.request_id, found.replayed.round) == (f"r-1.replay.{n}", n)
-        last, letter = letter, again(found.request)
+        last, dead_letter = dead_letter, again(found.request)
     assert trouble(last) == Rejection("rounds", "It was replayed 5 times already", forcible=True)
 
 
 def again(request: Request) -> DeadLetter:
     """The letter of a replay that died as well."""
-    return letter_event(
+    return dead_letter_event(
         request.request_id,
         round=request.replay.round if request.replay else 0,
         request=request.model_dump(mode="json", exclude={"request_id", "workflow_id"}),
@@ -149,7 +149,7 @@ def again(request: Request) -> DeadLetter:
 
 def test_long_ids_stay_within_the_limit_and_apart() -> None:
     one, other = "x" * (REQUEST_ID_CHARS_MAX - 1) + "1", "x" * (REQUEST_ID_CHARS_MAX - 1) + "2"
-    first = [prepared(letter_event(name)).request for name in (one, other)]
+    first = [prepared(dead_letter_event(name)).request for name in (one, other)]
     second = prepared(again(first[0])).request
 
     assert {len(request.request_id) for request in first} == {REQUEST_ID_CHARS_MAX}
@@ -167,7 +167,7 @@ def test_long_ids_stay_within_the_limit_and_apart() -> None:
     ],
 )
 def test_an_edit_that_leaves_no_valid_request_is_rejected(path: str, value: Any, text: str) -> None:
-    found = trouble(letter_event(), ReplayOrder("", "", Edits((replacing(path, value),))))
+    found = trouble(dead_letter_event(), ReplayOrder("", "", Edits((replacing(path, value),))))
 
     assert found.code in ("edit", "invalid")
     assert not found.forcible
@@ -178,7 +178,7 @@ def test_a_member_that_requests_do_not_have_is_rejected() -> None:
     add = replacing("/budget", {"attempts": 1, "tokns": 5})
 
     assert (
-        trouble(letter_event(), ReplayOrder("", "", Edits((add,)))).text
+        trouble(dead_letter_event(), ReplayOrder("", "", Edits((add,)))).text
         == "Requests have no /budget/tokns"
     )
 
@@ -188,8 +188,8 @@ def test_what_makes_a_request_too_large_is_left_out() -> None:
     prior = [{"attempt": 1, "failure": {"kind": "unknown"}, "answer": "y" * 10_000}]
     more = replacing("/context/instructions", "x" * REQUEST_BYTES_MAX)
 
-    assert prepared(letter_event(request={"context": full}, prior=prior)).request.prior == ()
-    assert trouble(letter_event(), ReplayOrder("", "", Edits((more,)))).code in (
+    assert prepared(dead_letter_event(request={"context": full}, prior=prior)).request.prior == ()
+    assert trouble(dead_letter_event(), ReplayOrder("", "", Edits((more,)))).code in (
         "edit",
         "too_large",
     )
@@ -199,33 +199,33 @@ def unread(name: str, **more: Any) -> DeadLetter:
     return DeadLetter.model_validate_json(json.dumps({**example("dead_letter", name), **more}))
 
 
-def mended(letter: DeadLetter, request: dict[str, Any]) -> PreparedReplay | Rejection:
-    return prepare_repair(letter, json.dumps(request).encode(), ORDER, NOW)
+def mended(dead_letter: DeadLetter, request: dict[str, Any]) -> PreparedReplay | Rejection:
+    return prepare_repair(dead_letter, json.dumps(request).encode(), ORDER, NOW)
 
 
 def test_a_repaired_record_keeps_its_id_and_gets_the_link() -> None:
-    letter = unread("undecodable")
-    found = mended(letter, body("r-1", "order-4711"))
+    dead_letter = unread("undecodable")
+    found = mended(dead_letter, body("r-1", "order-4711"))
 
     assert isinstance(found, PreparedReplay)
     assert (found.request.request_id, found.request.profile) == ("r-1", "default")
     assert found.request.replay is not None
-    assert found.request.replay.dead_letter_id == letter.dead_letter_id
+    assert found.request.replay.dead_letter_id == dead_letter.dead_letter_id
     assert found.request.replay.edited
     assert (found.replayed.dead_letter_id, found.replayed.request_id) == (
-        letter.dead_letter_id,
+        dead_letter.dead_letter_id,
         "r-1",
     )
 
 
 def test_a_conflicting_record_gets_an_id_of_its_own() -> None:
-    letters = [
+    dead_letters = [
         unread("conflicting_id", dead_letter_id=f"answerbus.requests.v1-7-{offset}.dead-letter")
         for offset in (1, 2)
     ]
     ids = set()
-    for letter in letters:
-        found = mended(letter, body("r-1"))
+    for dead_letter in dead_letters:
+        found = mended(dead_letter, body("r-1"))
         assert isinstance(found, PreparedReplay)
         ids.add(found.request.request_id)
 
@@ -234,18 +234,18 @@ def test_a_conflicting_record_gets_an_id_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("letter", "request_", "code"),
+    ("dead_letter", "request_", "code"),
     [
-        (letter_event(), body(), "has_request"),
+        (dead_letter_event(), body(), "has_request"),
         (unread("undecodable"), {**body(), "ttl_s": 0}, "invalid"),
         (unread("undecodable"), {**body(), "budgte": {}}, "invalid"),
         (unread("undecodable"), {}, "invalid"),
     ],
 )
 def test_what_is_rejected_also_after_an_edit(
-    letter: DeadLetter, request_: dict[str, Any], code: str
+    dead_letter: DeadLetter, request_: dict[str, Any], code: str
 ) -> None:
-    found = mended(letter, request_)
+    found = mended(dead_letter, request_)
 
     assert isinstance(found, Rejection)
     assert found.code == code
@@ -289,38 +289,43 @@ UNKNOWN = {"kind": "contract", "name": "plan_proposal", "version": 99}
 def test_what_would_fail_again_at_once_is_held_back_unless_forced(
     more: dict[str, Any], order: ReplayOrder, code: str | None
 ) -> None:
-    letter = letter_event(**more)
-    request = prepared(letter, order).request
-    found = rejection_of(letter, request, KNOWN)
+    dead_letter = dead_letter_event(**more)
+    request = prepared(dead_letter, order).request
+    found = rejection_of(dead_letter, request, KNOWN)
     forced = ReplayOrder(order.by, order.reason, order.edits, order.profile, force=True)
 
     assert (found.code if found else None) == code
     assert found is None or found.forcible
-    sent = prepared(letter, order)
-    assert checked_replay(letter, sent, order, KNOWN) == (found or sent)
-    assert checked_replay(letter, sent, forced, KNOWN) == sent
+    sent = prepared(dead_letter, order)
+    assert checked_replay(dead_letter, sent, order, KNOWN) == (found or sent)
+    assert checked_replay(dead_letter, sent, forced, KNOWN) == sent
 
 
 def test_profiles_that_are_not_known_here_are_not_missed() -> None:
-    letter = letter_event(request={"profile": "any"})
+    dead_letter = dead_letter_event(request={"profile": "any"})
 
-    assert rejection_of(letter, prepared(letter).request, KnownNames(None, Registry())) is None
+    assert (
+        rejection_of(dead_letter, prepared(dead_letter).request, KnownNames(None, Registry()))
+        is None
+    )
 
 
 def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
     forecast = Forecast(KNOWN)
     for n in range(3):
-        letter = letter_event(f"r-{n}", request={"budget": {"attempts": 2, "tokens": 100}})
-        forecast.take(LetterKey.of(letter), prepared(letter))
+        dead_letter = dead_letter_event(
+            f"r-{n}", request={"budget": {"attempts": 2, "tokens": 100}}
+        )
+        forecast.take(DeadLetterKey.of(dead_letter), prepared(dead_letter))
     for n in range(2):
         forecast.take(
-            LetterKey("w", f"held-{n}"), Rejection("rounds", "It was replayed 5 times already")
+            DeadLetterKey("w", f"held-{n}"), Rejection("rounds", "It was replayed 5 times already")
         )
 
     assert (forecast.sendable, forecast.worst_known) == (3, Funds(6, 300, None))
     (held,) = forecast.held_back.values()
     assert (held.sample, held.count, forecast.held_back_count) == (
-        LetterKey("w", "held-0"),
+        DeadLetterKey("w", "held-0"),
         2,
         2,
     )

@@ -9,7 +9,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.explain import remedy
 from answerbus.failure import Failure
 from services.operators.dead_letters.remedy import remedy_of
-from tests.unit.operators.dead_letters.examples import letter_body
+from tests.unit.operators.dead_letters.examples import dead_letter_body
 from tests.unit.operators.dead_letters.test_why import INVALID, SPENT, TIMED_OUT
 
 OTHER = {"kind": "invalid", "problems": [{"path": "/x", "code": "type", "expected": "y"}]}
@@ -25,20 +25,20 @@ FAILURES: dict[str, dict[str, Any]] = {
 }
 
 
-def letter(cause: dict[str, Any], *failures: dict[str, Any]) -> DeadLetter:
+def dead_letter(cause: dict[str, Any], *failures: dict[str, Any]) -> DeadLetter:
     prior = [{"attempt": n, "failure": failure} for n, failure in enumerate(failures, start=1)]
-    return DeadLetter.model_validate_json(json.dumps(letter_body(cause=cause, prior=prior)))
+    return DeadLetter.model_validate_json(json.dumps(dead_letter_body(cause=cause, prior=prior)))
 
 
 def test_equal_answers_need_no_larger_budget() -> None:
-    reported = remedy_of(letter(SPENT, OTHER, INVALID, INVALID, INVALID))
+    reported = remedy_of(dead_letter(SPENT, OTHER, INVALID, INVALID, INVALID))
 
     assert reported.startswith("The last 3 attempts failed at the same place")
     assert "budget" not in reported
 
 
 def test_different_answers_may_need_more_attempts() -> None:
-    assert remedy_of(letter(SPENT, INVALID, OTHER)).endswith("or allow more attempts.")
+    assert remedy_of(dead_letter(SPENT, INVALID, OTHER)).endswith("or allow more attempts.")
 
 
 @pytest.mark.parametrize("kind", FAILURES)
@@ -46,7 +46,8 @@ def test_each_failure_has_a_remedy_of_its_own(kind: str) -> None:
     kinds = {member.model_fields["kind"].default for member in get_args(get_args(Failure)[0])}
     assert kinds == set(FAILURES)
     fields = {
-        name: remedy_of(letter(SPENT, {"kind": name, **more})) for name, more in FAILURES.items()
+        name: remedy_of(dead_letter(SPENT, {"kind": name, **more}))
+        for name, more in FAILURES.items()
     }
 
     assert list(fields.values()).count(fields[kind]) == 1
@@ -61,12 +62,12 @@ def test_each_failure_has_a_remedy_of_its_own(kind: str) -> None:
     ],
 )
 def test_what_did_not_simply_end_has_the_remedy_of_its_cause(cause: dict[str, Any]) -> None:
-    found = letter(cause, TIMED_OUT)
+    found = dead_letter(cause, TIMED_OUT)
 
     assert remedy_of(found) == remedy(found.cause)
 
 
 def test_without_any_attempt_it_is_the_cause() -> None:
-    found = letter({"kind": "deadline_passed"})
+    found = dead_letter({"kind": "deadline_passed"})
 
     assert remedy_of(found) == remedy(found.cause)

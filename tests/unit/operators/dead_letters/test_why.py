@@ -7,7 +7,7 @@ import pytest
 from answerbus.failure import Failure
 from services.operators.dead_letters.groups import BY_DEFAULT, Key, group, key_of
 from services.operators.dead_letters.why import why_text
-from tests.unit.operators.dead_letters.examples import example, folded, letter_body
+from tests.unit.operators.dead_letters.examples import dead_letter_body, example, folded
 
 INVALID = {
     "kind": "invalid",
@@ -20,8 +20,8 @@ INVALID = {
 
 def why(cause: dict[str, Any], *failures: dict[str, Any]) -> str:
     prior = [{"attempt": n, "failure": failure} for n, failure in enumerate(failures, start=1)]
-    (letter,) = folded(letter_body(cause=cause, prior=prior))
-    return letter.why
+    (dead_letter,) = folded(dead_letter_body(cause=cause, prior=prior))
+    return dead_letter.why
 
 
 SPENT = {"kind": "budget_exhausted", "which": "attempts"}
@@ -62,21 +62,21 @@ def test_the_last_failure_is_why_where_trying_ended(
     assert why(cause, *failures) == expected
 
 
-def test_letters_of_one_why_are_one_group_however_they_ended() -> None:
+def test_dead_letters_of_one_why_are_one_group_however_they_ended() -> None:
     prior = [{"attempt": 1, "failure": INVALID}]
-    letters = folded(
-        *(letter_body(f"a-{n}", cause=SPENT, prior=prior) for n in range(3)),
-        letter_body("late", cause={"kind": "deadline_passed"}, prior=prior),
-        letter_body("other", cause=SPENT, prior=[{"attempt": 1, "failure": TIMED_OUT}]),
+    dead_letters = folded(
+        *(dead_letter_body(f"a-{n}", cause=SPENT, prior=prior) for n in range(3)),
+        dead_letter_body("late", cause={"kind": "deadline_passed"}, prior=prior),
+        dead_letter_body("other", cause=SPENT, prior=[{"attempt": 1, "failure": TIMED_OUT}]),
     )
 
-    groups = group(letters, [Key(name) for name in BY_DEFAULT])
+    groups = group(dead_letters, [Key(name) for name in BY_DEFAULT])
 
     assert [(one.values[0], one.count) for one in groups] == [
         ("invalid: json_text at /actions/0/args", 4),
         ("timed_out", 1),
     ]
-    assert [(one.values, one.count) for one in group(letters, [Key("problem")])] == [
+    assert [(one.values, one.count) for one in group(dead_letters, [Key("problem")])] == [
         (("json_text",), 4),
         ((None,), 1),
     ]
@@ -118,6 +118,6 @@ def test_a_code_without_a_bound_is_cut_and_ends_no_list() -> None:
 
 
 def test_committed_examples_have_one() -> None:
-    (letter,) = folded(example("dead_letter", "invalid_answer"))
+    (dead_letter,) = folded(example("dead_letter", "invalid_answer"))
 
-    assert letter.why == "invalid: escapes_sandbox at /manifest_path"
+    assert dead_letter.why == "invalid: escapes_sandbox at /manifest_path"

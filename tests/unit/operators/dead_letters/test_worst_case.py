@@ -17,12 +17,12 @@ from services.operators.dead_letters.worst_case import (
     WorstCase,
     worst_case,
 )
-from services.operators.records.letter_key import LetterKey
+from services.operators.records.dead_letter_key import DeadLetterKey
 from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for
-from tests.unit.operators.dead_letters.examples import letter_event
+from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.dead_letters.test_prepare_replay import prepared
 from tests.unit.worker.builders import body
 
@@ -121,14 +121,16 @@ def test_what_is_not_known_has_its_reason() -> None:
     assert worst(limited) == WorstCase(Funds(20, None, 9))
 
 
-def test_a_forecast_has_the_sum_the_dearest_letters_and_the_reasons() -> None:
+def test_a_forecast_has_the_sum_the_dearest_dead_letters_and_the_reasons() -> None:
     forecast = Forecast(KnownNames({"default"}, Registry(), costs()))
     for n in range(DEAREST_MAX + 5):
-        letter = letter_event(f"r-{n}", request={"budget": {"attempts": n + 1}})
-        forecast.take(LetterKey.of(letter), prepared(letter))
-    strange = letter_event("r-x", request={"profile": "vision"})
-    forecast.take(LetterKey.of(strange), prepared(strange))
-    forecast.take(LetterKey("w", "held"), Rejection("rounds", "It was replayed 5 times already"))
+        dead_letter = dead_letter_event(f"r-{n}", request={"budget": {"attempts": n + 1}})
+        forecast.take(DeadLetterKey.of(dead_letter), prepared(dead_letter))
+    strange = dead_letter_event("r-x", request={"profile": "vision"})
+    forecast.take(DeadLetterKey.of(strange), prepared(strange))
+    forecast.take(
+        DeadLetterKey("w", "held"), Rejection("rounds", "It was replayed 5 times already")
+    )
 
     assert forecast.sendable == DEAREST_MAX + 6
     assert forecast.worst.attempts == sum(range(1, DEAREST_MAX + 6)) + 3
@@ -140,7 +142,7 @@ def test_a_forecast_has_the_sum_the_dearest_letters_and_the_reasons() -> None:
 
 def test_where_no_cost_is_known_no_sum_is_made_up() -> None:
     forecast = Forecast(KnownNames(None, Registry()))
-    letter = letter_event("r-1", request={})
-    forecast.take(LetterKey.of(letter), prepared(letter))
+    dead_letter = dead_letter_event("r-1", request={})
+    forecast.take(DeadLetterKey.of(dead_letter), prepared(dead_letter))
 
     assert forecast.worst_known == Funds(forecast.worst.attempts, None, None)

@@ -139,11 +139,11 @@ def test_an_approved_call_is_called_and_a_denied_one_ends() -> None:
 
 
 def test_a_run_that_ended_says_how_and_leaves_nothing_to_be_approved() -> None:
-    letter = event(
+    dead_letter = event(
         "dead_letter/cancelled", request_id="r-1", dead_letter_id="r-1.dead-letter", parent=None
     )
     cancelled = event("control_applied/cancelled", requests=["r-1"])
-    (run,) = folded([*a_run(), letter, cancelled])
+    (run,) = folded([*a_run(), dead_letter, cancelled])
 
     assert run.state == "ended"
     assert not list(run.awaiting)
@@ -153,7 +153,7 @@ def test_a_run_that_ended_says_how_and_leaves_nothing_to_be_approved() -> None:
     assert "── orders.refund · ended\n" in text
 
 
-def test_a_letter_about_another_record_of_that_id_ends_no_run() -> None:
+def test_a_dead_letter_about_another_record_of_that_id_ends_no_run() -> None:
     conflict = event("dead_letter/conflicting_id", request_id="r-1")
     (run,) = folded([*a_run(), conflict])
 

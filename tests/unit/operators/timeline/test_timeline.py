@@ -114,24 +114,24 @@ def test_records_of_other_requests_are_not_shown(partition: Partition) -> None:
     assert timeline("another", partition.stored) == ()
 
 
-def test_a_letter_that_is_replayed_and_then_answered() -> None:
+def test_a_dead_letter_that_is_replayed_and_then_answered() -> None:
     partition = Partition()
     partition.ask()
     ticket = partition.lane_state.queue.take()
     assert ticket
-    letter = partition.dead_letter(ticket, UnknownProfile())
-    assert isinstance(letter, DeadLetter)
+    dead_letter = partition.dead_letter(ticket, UnknownProfile())
+    assert isinstance(dead_letter, DeadLetter)
     replay = {
-        "dead_letter_id": letter.dead_letter_id,
+        "dead_letter_id": dead_letter.dead_letter_id,
         "round": 1,
-        "account": replay_account(WORKFLOW, letter.dead_letter_id),
+        "account": replay_account(WORKFLOW, dead_letter.dead_letter_id),
         "by": "ops@acme",
         "edited": False,
     }
     partition.ask("r-1.replay.1", replay=replay)
     partition.tell(
         Replayed(
-            dead_letter_id=letter.dead_letter_id,
+            dead_letter_id=dead_letter.dead_letter_id,
             request_id="r-1.replay.1",
             round=1,
             by="ops@acme",
@@ -165,9 +165,9 @@ def test_a_letter_that_is_replayed_and_then_answered() -> None:
     ]
 
 
-def test_a_letter_that_is_put_aside(partition: Partition) -> None:
-    letter = "r-1.dead-letter"
-    partition.tell(Dismissed(dead_letter_id=letter, by="ops", reason="gone", at=after(999)))
+def test_a_dead_letter_that_is_put_aside(partition: Partition) -> None:
+    dead_letter = "r-1.dead-letter"
+    partition.tell(Dismissed(dead_letter_id=dead_letter, by="ops", reason="gone", at=after(999)))
 
     assert texts(timeline(WORKFLOW, partition.stored))[-1] == (
         "dismissed",

@@ -54,5 +54,5 @@ async def finished(stage: RunStage, limit_s: float = 900.0) -> None:
 
 
 def cause(stage: RunStage, name: str) -> str:
-    letters = {event["request_id"]: event for event in events(stage.broker, DEAD_LETTERS)}
-    return str(letters[name]["cause"]["kind"])
+    dead_letters = {event["request_id"]: event for event in events(stage.broker, DEAD_LETTERS)}
+    return str(dead_letters[name]["cause"]["kind"])

@@ -52,12 +52,12 @@ class Supervised:
         return found
 
     def causes(self) -> dict[str, str]:
-        letters = (
-            letter
+        dead_letters = (
+            dead_letter
             for partition in range(self.partitions)
-            for letter in events(self.broker, DEAD_LETTERS, partition=partition)
+            for dead_letter in events(self.broker, DEAD_LETTERS, partition=partition)
         )
-        return {str(e["request_id"]): e["cause"]["kind"] for e in letters}
+        return {str(e["request_id"]): e["cause"]["kind"] for e in dead_letters}
 
     async def called_again(self, calls: int = 1) -> None:
         """Wait for so many more calls, or the end."""

@@ -99,11 +99,11 @@ def test_without_a_proposal_the_run_says_how_each_ended() -> None:
     async def main() -> None:
         stage = ProposingStage()
         stage.provider.proposals = {"0": Refused("no", CallFacts()), "1": "{", "2": "{"}
-        letter = await told(stage, policy={"on_invalid": "dead_letter"})
+        dead_letter = await told(stage, policy={"on_invalid": "dead_letter"})
 
         ended = ["declined", "invalid_answer", "invalid_answer"]
-        assert letter["cause"] == {"kind": "children_failed", "ended": ended}
-        assert letter["run"]["steps"] == 1
+        assert dead_letter["cause"] == {"kind": "children_failed", "ended": ended}
+        assert dead_letter["run"]["steps"] == 1
         assert stage.provider.chosen_among == []
 
     run(main())
@@ -115,11 +115,11 @@ def test_no_id_but_those_of_the_proposals_is_taken(text: str, at_last: str) -> N
     async def main() -> None:
         stage = ProposingStage()
         stage.provider.choose = lambda _: text
-        letter = await told(stage, budget={"attempts": 5}, policy={"at_last": at_last})
+        dead_letter = await told(stage, budget={"attempts": 5}, policy={"at_last": at_last})
 
-        assert letter["cause"]["kind"] == "budget_exhausted"
+        assert dead_letter["cause"]["kind"] == "budget_exhausted"
         assert len(stage.provider.chosen_among) == 2, "it was told what is wrong, and asked again"
-        failures = [prior["failure"]["kind"] for prior in letter["prior"]]
+        failures = [prior["failure"]["kind"] for prior in dead_letter["prior"]]
         assert failures == ["invalid", "invalid"]
 
     run(main())
@@ -186,10 +186,10 @@ def test_proposals_that_fail_leave_the_selector_its_step() -> None:
 def test_an_answer_of_another_form_than_the_agent_proposes_is_not_asked_for() -> None:
     async def main() -> None:
         stage = ProposingStage(propose="proposal")
-        letter = await told(stage)
+        dead_letter = await told(stage)
 
-        assert letter["cause"]["kind"] == "unsupported_schema"
-        assert letter["cause"]["problems"][0]["path"] == "/answer_schema"
+        assert dead_letter["cause"]["kind"] == "unsupported_schema"
+        assert dead_letter["cause"]["problems"][0]["path"] == "/answer_schema"
         assert stage.provider.prompts == []
 
     run(main())
@@ -213,9 +213,9 @@ def test_what_no_profile_can_be_asked_ends_before_anything_is_spent() -> None:
     async def main() -> None:
         stage = ProposingStage()
         schema = {"kind": "inline", "name": "x", "json_schema": {"type": "strin"}}
-        letter = await told(stage, answer_schema=schema)
+        dead_letter = await told(stage, answer_schema=schema)
 
-        assert letter["cause"]["kind"] == "hostile_schema"
+        assert dead_letter["cause"]["kind"] == "hostile_schema"
         assert stage.provider.prompts == []
 
     run(main())

@@ -75,13 +75,13 @@ def test_another_body_is_a_conflict_within_its_own_workflow_alone() -> None:
     write = arrive(lane, body("r-1", OTHER, labels={"other": "body"}), 2)
 
     assert write
-    (letter,) = [
+    (dead_letter,) = [
         event
         for one in write.records
         if isinstance(one, OutRecord) and isinstance(event := decode(one.value), DeadLetter)
     ]
-    assert isinstance(letter.cause, ConflictingId)
-    assert letter.workflow_id == OTHER
+    assert isinstance(dead_letter.cause, ConflictingId)
+    assert dead_letter.workflow_id == OTHER
 
 
 def test_retries_and_closed_ids_of_both_outlive_compaction() -> None:
@@ -180,9 +180,12 @@ def test_runs_of_both_have_calls_and_approvals_of_their_own() -> None:
 
         effects = [step["effect"] for step in stage.steps("control_applied")]
         assert effects == ["nothing", "approved", "cancelled"]
-        (result,), (letter,) = events(stage.broker, RESULTS), events(stage.broker, DEAD_LETTERS)
-        assert (result["workflow_id"], letter["workflow_id"]) == (OURS, OTHER)
-        assert letter["cause"]["kind"] == "cancelled"
+        (result,), (dead_letter,) = (
+            events(stage.broker, RESULTS),
+            events(stage.broker, DEAD_LETTERS),
+        )
+        assert (result["workflow_id"], dead_letter["workflow_id"]) == (OURS, OTHER)
+        assert dead_letter["cause"]["kind"] == "cancelled"
         called_ids = {one["workflow_id"]: one["call_id"] for one in stage.calls()}
         assert called_ids == {OURS: asked[OURS]["call_id"]}
         last = {record.key: record.value for record in stage.broker.log(RUNS).records}

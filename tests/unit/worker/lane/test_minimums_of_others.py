@@ -78,8 +78,8 @@ def test_runs_that_keep_too_little_for_their_next_step_do_not_wait_for_each_othe
 
         ended = terminals(stage.broker)
         assert sorted(ended.values()) == ["dead_letter", "result"]
-        (letter,) = (name for name, kind in ended.items() if kind == "dead_letter")
-        assert cause(stage, letter) == "budget_exhausted"
+        (dead_letter,) = (name for name, kind in ended.items() if kind == "dead_letter")
+        assert cause(stage, dead_letter) == "budget_exhausted"
 
     run(main())
 
@@ -105,8 +105,8 @@ def test_a_run_whose_last_call_a_crash_took_leaves_another_what_that_keeps() -> 
         await finished(stage)
 
         assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
-        (letter,) = events(stage.broker, DEAD_LETTERS)
-        assert letter["account"]["spent"]["attempts"] == 4, "it has waited for what was left"
+        (dead_letter,) = events(stage.broker, DEAD_LETTERS)
+        assert dead_letter["account"]["spent"]["attempts"] == 4, "it has waited for what was left"
 
     run(main())
 

@@ -71,7 +71,7 @@ def test_a_plugins_contract_is_answered_and_refused_like_any_other(bus: Broker) 
     assert contract is not None
     results = {event["request_id"]: event for event in events(bus, RESULTS)}
     (refusal,) = events(bus, REFUSALS)
-    letters = {event["request_id"]: event for event in events(bus, DEAD_LETTERS)}
+    dead_letters = {event["request_id"]: event for event in events(bus, DEAD_LETTERS)}
     rationales = [event["rationale"] for event in events(bus, ATTEMPTS)]
 
     assert results["routed"]["answer"] == ROUTE
@@ -79,6 +79,6 @@ def test_a_plugins_contract_is_answered_and_refused_like_any_other(bus: Broker) 
     Draft202012Validator(contract.schema()).validate(ROUTE)
     assert (refusal["by"], refusal["category"]) == ("model", "spam")
     assert refusal["answer"] == {"kind": "no_ticket", "why": "spam"}
-    assert letters["unheard"]["cause"] == {"kind": "unknown_schema"}
-    assert letters["malformed"]["cause"] == {"kind": "budget_exhausted", "which": "attempts"}
+    assert dead_letters["unheard"]["cause"] == {"kind": "unknown_schema"}
+    assert dead_letters["malformed"]["cause"] == {"kind": "budget_exhausted", "which": "attempts"}
     assert [text for text in rationales if text] == ["charged twice", "sells watches"]

@@ -42,18 +42,18 @@ async def died(attempts: int = TAKEN + 1, steps_max: int = 20) -> RunStage:
 def replay(stage: RunStage, attempts: int = 20, *, restart: bool = False) -> str:
     """As the replay tool does it, of what stands in the topics; gives the new request's id."""
     *_, record = stored_in(stage, DEAD_LETTERS)
-    letter = decode(record.value)
-    assert isinstance(letter, DeadLetter)
+    dead_letter = decode(record.value)
+    assert isinstance(dead_letter, DeadLetter)
     own = [
         one
         for one in stored_in(stage, STEPS)
-        if getattr(decode(one.value), "request_id", None) == letter.request_id
+        if getattr(decode(one.value), "request_id", None) == dead_letter.request_id
     ]
     budget = BudgetOverride(attempts=attempts)
     # Without what failed: the provider here counts the answers in a prompt as steps.
     order = ReplayOrder("ops", "", budget=budget, keep_prior=False, restart=restart)
-    past = past_run(letter, own, {}, resumptions=stage.resumptions)
-    found = prepare_replay(letter, order, NOW, past)
+    past = past_run(dead_letter, own, {}, resumptions=stage.resumptions)
+    found = prepare_replay(dead_letter, order, NOW, past)
     assert isinstance(found, PreparedReplay), found
     stage.resume(found.request)
     return found.request.request_id

@@ -93,7 +93,7 @@ def test_a_call_that_died_with_its_worker_is_of_the_trace_that_its_retry_kept() 
     run(main())
 
 
-def test_a_letter_names_the_trace_of_its_request_or_of_its_record() -> None:
+def test_a_dead_letter_names_the_trace_of_its_request_or_of_its_record() -> None:
     broker = Broker()
 
     async def main() -> None:

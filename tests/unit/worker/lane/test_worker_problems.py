@@ -51,9 +51,9 @@ def test_a_bug_in_handling_one_request_ends_with_that_request() -> None:
 
         assert now() - began > 2, "it is opened ever more slowly"
 
-        letters = events(stage.broker, DEAD_LETTERS)
-        assert [letter["request_id"] for letter in letters] == ["poison"]
-        assert letters[0]["cause"]["kind"] == "crashed_worker"
+        dead_letters = events(stage.broker, DEAD_LETTERS)
+        assert [dead_letter["request_id"] for dead_letter in dead_letters] == ["poison"]
+        assert dead_letters[0]["cause"]["kind"] == "crashed_worker"
         assert len(stage.worker.shards) < 20
 
     run(main())

@@ -57,9 +57,12 @@ def copies(broker: Broker) -> Counter[str]:
 
 def assert_all_left_once(broker: Broker, names: Iterable[str]) -> None:
     assert copies(broker) == dict.fromkeys(names, 1)
-    letters = events(broker, DEAD_LETTERS, partition=HOME)
-    assert Counter(letter["dead_letter_id"] for letter in letters).most_common(1)[0][1] == 1
-    assert len(letters) == UNDECODABLE
+    dead_letters = events(broker, DEAD_LETTERS, partition=HOME)
+    assert (
+        Counter(dead_letter["dead_letter_id"] for dead_letter in dead_letters).most_common(1)[0][1]
+        == 1
+    )
+    assert len(dead_letters) == UNDECODABLE
     closed = Counter(event["closes"] for event in events(broker, LEDGER, partition=HOME))
     assert len(closed) == REQUESTS_COUNT + UNDECODABLE
     assert set(closed.values()) == {1}

@@ -76,9 +76,9 @@ def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
             policy = {"ordering": "none"}
             budget = {"attempts": 2}
             asked: dict[str, Any] = {"answer_schema": {"kind": "text"}, "policy": policy}
-            letter_id = f"{name}.dead-letter"
-            account = replay_account(OUR_WORKFLOW, letter_id)
-            replay = {"dead_letter_id": letter_id, "round": 1, "account": account, "by": "me"}
+            dead_letter_id = f"{name}.dead-letter"
+            account = replay_account(OUR_WORKFLOW, dead_letter_id)
+            replay = {"dead_letter_id": dead_letter_id, "round": 1, "account": account, "by": "me"}
             publish(broker, name, budget=budget, replay={**replay, "edited": False}, **asked)
         publish(broker, "elsewhere", profile="made-up")
         worker = Worker(broker, around)

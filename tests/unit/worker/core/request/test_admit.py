@@ -11,7 +11,7 @@ from answerbus.dead_letter import (
     MisroutedTwice,
     RequestTooLarge,
     UndecodableCause,
-    letter_id,
+    dead_letter_id,
 )
 from answerbus.envelope import decode, encode
 from answerbus.event import key
@@ -265,12 +265,13 @@ def test_a_request_may_be_called_like_the_place_of_another_record() -> None:
 def test_letters_of_requests_and_of_records_never_have_one_id() -> None:
     place = arrival(b"nonsense", offset=12).place_id
     ids = {
-        letter_id(name, TOPIC) for name in (place, f"{place}.request", f"{place}.request.request")
+        dead_letter_id(name, TOPIC)
+        for name in (place, f"{place}.request", f"{place}.request.request")
     }
 
     assert len(ids) == 3
     assert f"{place}.dead-letter" not in ids
-    assert letter_id("r-1", TOPIC) == "r-1.dead-letter"
+    assert dead_letter_id("r-1", TOPIC) == "r-1.dead-letter"
 
 
 def sized(size: int, **more: object) -> bytes:

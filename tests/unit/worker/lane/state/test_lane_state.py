@@ -152,8 +152,8 @@ def test_a_dead_letter_needs_no_call_and_no_account_before() -> None:
     lane = lane_state()
     lane_request = running(lane)
 
-    letter, writing = lane.dead_letter(lane_request, UnknownProfile(), NOW)
-    lane.apply_decision(lane_request, letter)
+    dead_letter, writing = lane.dead_letter(lane_request, UnknownProfile(), NOW)
+    lane.apply_decision(lane_request, dead_letter)
 
     assert kinds(writing) == ["dead_letter", "account", "closed"]
     assert (writing.offset, len(lane.queue)) == (1, 0)
@@ -190,15 +190,15 @@ def test_a_misrouted_record_is_forwarded_and_its_place_closed_in_one_transaction
     assert (writing.offset, lane.counters.forwarded) == (1, 1)
 
 
-def test_a_record_that_is_no_request_becomes_a_letter_about_its_bytes() -> None:
+def test_a_record_that_is_no_request_becomes_a_dead_letter_about_its_bytes() -> None:
     writing = arrive(lane_state(), b"nonsense", 0)
 
     assert kinds(writing) == ["dead_letter", "closed"]
     assert writing
-    letter = decode(written(writing)[0].value)
-    assert isinstance(letter, DeadLetter)
-    assert letter.raw
-    assert (letter.dead_letter_id, letter.raw.bytes) == (
+    dead_letter = decode(written(writing)[0].value)
+    assert isinstance(dead_letter, DeadLetter)
+    assert dead_letter.raw
+    assert (dead_letter.dead_letter_id, dead_letter.raw.bytes) == (
         "answerbus.requests.v1-0-0.dead-letter",
         8,
     )
@@ -281,7 +281,7 @@ def test_misspelt_fields_are_noted_within_bounds_and_break_no_retry() -> None:
     assert decode(encode(decision).value) == decision
 
 
-def test_a_history_that_fills_the_request_breaks_no_letter() -> None:
+def test_a_history_that_fills_the_request_breaks_no_dead_letter() -> None:
     """It stands in the request and in the letter: twice half a MiB is no record."""
     lane = lane_state()
     prior = [{"attempt": 1, "failure": {"kind": "unknown"}, "answer": "x" * 500_000}]
@@ -292,7 +292,7 @@ def test_a_history_that_fills_the_request_breaks_no_letter() -> None:
     assert len(written(writing)[0].value or b"") < REQUEST_BYTES_MAX + 64 * 1024
 
 
-def test_an_outcome_that_no_record_can_hold_becomes_a_letter(
+def test_an_outcome_that_no_record_can_hold_becomes_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the limit on the values of an answer none grows that far: so the record is smaller."""

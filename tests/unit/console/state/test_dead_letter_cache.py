@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from services.console.state.letter_cache import LetterCache, Order, part_of
+from services.console.state.dead_letter_cache import DeadLetterCache, Order, part_of
 from services.console.views.filters import DeadLetterFilters
 from services.operators.dead_letters.groups import Key
 from services.operators.dead_letters.index import DeadLetterIndex
@@ -14,7 +14,7 @@ from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import Selection, select
 from services.operators.records.summary import summarize
 from tests.unit.console.state.test_group_cache import ACME, CountedIndex, records
-from tests.unit.operators.dead_letters.examples import at, letter_body, stored
+from tests.unit.operators.dead_letters.examples import at, dead_letter_body, stored
 from tests.unit.operators.stored_examples import NOON_MS
 from tests.unit.operators.stored_examples import stored as of_kind
 
@@ -23,37 +23,37 @@ OF_NO_MODEL = DeadLetterFilters(where=((Key("model"), None),))
 
 
 @pytest.mark.parametrize("filters", [DeadLetterFilters(), ACME, OF_NO_MODEL])
-def test_lists_that_letters_are_put_into_are_those_of_choosing_again(
+def test_lists_that_dead_letters_are_put_into_are_those_of_choosing_again(
     filters: DeadLetterFilters,
 ) -> None:
-    chance, letters = Random(7), DeadLetterIndex()
-    cache = LetterCache(letters)
+    chance, dead_letters = Random(7), DeadLetterIndex()
+    cache = DeadLetterCache(dead_letters)
 
     for one in records(chance, 120):
         record = summarize(one)
-        letters.take(record)
+        dead_letters.take(record)
         cache.note(record)
         if chance.random() < 0.5:
-            assert cache.of(filters) == LetterCache(letters).of(filters)
+            assert cache.of(filters) == DeadLetterCache(dead_letters).of(filters)
 
-    chosen = sorted(filters.selection.of(letters), key=lambda letter: letter.at_ms)
+    chosen = sorted(filters.selection.of(dead_letters), key=lambda dead_letter: dead_letter.at_ms)
     assert list(cache.of(filters)) == chosen
 
 
-def test_a_new_letter_takes_its_place_and_the_others_are_not_gone_through_again() -> None:
-    letters = CountedIndex()
-    cache = LetterCache(letters)
+def test_a_new_dead_letter_takes_its_place_and_the_others_are_not_gone_through_again() -> None:
+    dead_letters = CountedIndex()
+    cache = DeadLetterCache(dead_letters)
     for number in range(10):
-        letters.take(summarize(stored(letter_body(f"r-{number}", at=at(number)), number)))
-    assert len(cache.of(DeadLetterFilters())) == letters.looked_at == 10
+        dead_letters.take(summarize(stored(dead_letter_body(f"r-{number}", at=at(number)), number)))
+    assert len(cache.of(DeadLetterFilters())) == dead_letters.looked_at == 10
 
-    record = summarize(stored(letter_body("late", at=at(4.5)), 10))
-    letters.take(record)
+    record = summarize(stored(dead_letter_body("late", at=at(4.5)), 10))
+    dead_letters.take(record)
     cache.note(record)
 
-    found = [letter.request_id for letter in cache.of(DeadLetterFilters())]
+    found = [dead_letter.request_id for dead_letter in cache.of(DeadLetterFilters())]
     assert found == [*(f"r-{n}" for n in range(5)), "late", *(f"r-{n}" for n in range(5, 10))]
-    assert letters.looked_at == 10
+    assert dead_letters.looked_at == 10
 
 
 def many() -> DeadLetterIndex:
@@ -72,16 +72,16 @@ def many() -> DeadLetterIndex:
 @pytest.mark.parametrize("order", get_args(Order))
 @pytest.mark.parametrize("start", [0, 3, 50, 99, 200])
 def test_a_part_of_many_is_as_if_all_were_sorted(order: Order, start: int) -> None:
-    letters = many()
-    aged = select(letters, Selection())
+    dead_letters = many()
+    aged = select(dead_letters, Selection())
     wanted: dict[Order, list[DeadLetterRow]] = {
         "oldest": aged,
         "newest": aged[::-1],
         "spent": sorted(aged, key=lambda row: -((row.spent and row.spent.micro_usd) or 0)),
     }
 
-    assert len({row.at_ms for row in letters}) > 10
-    found = part_of(LetterCache(letters).of(DeadLetterFilters()), order, start, COUNT)
+    assert len({row.at_ms for row in dead_letters}) > 10
+    found = part_of(DeadLetterCache(dead_letters).of(DeadLetterFilters()), order, start, COUNT)
     assert found == wanted[order][start:][:COUNT]
 
 

@@ -11,7 +11,7 @@ _SPAN_NAMES = {"from": "since", "to": "until"}  # as the pages of dead letters c
 Pairs = tuple[tuple[str, str], ...]
 
 
-def letters(span: Pairs, **where: str) -> str:
+def dead_letters(span: Pairs, **where: str) -> str:
     """The list of those that died in that time and have these values, in every state."""
     times = [(_SPAN_NAMES[name], text) for name, text in span if name in _SPAN_NAMES]
     return address("/letters/list", [*where.items(), *times, ("status", "any")])
@@ -20,4 +20,4 @@ def letters(span: Pairs, **where: str) -> str:
 def letters_of_problem(span: Pairs, problem: str, **where: str) -> str:
     """Those of a failure, or of a cause where there was none."""
     key = "failure" if problem in FAILURES else "cause"
-    return letters(span, **{**where, key: problem})
+    return dead_letters(span, **{**where, key: problem})

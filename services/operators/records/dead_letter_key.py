@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, Self
 SEPARATOR = "@"  # no id of a dead letter contains it, so that the first one ends the id
 
 
-class OfLetter(Protocol):
+class OfDeadLetter(Protocol):
     """A dead letter, whole or in short."""
 
     @property
@@ -14,23 +14,23 @@ class OfLetter(Protocol):
 
     @property
     def workflow_id(self) -> str | None:
-        """The workflow, if the letter names it."""
+        """The workflow, if the dead letter names it."""
 
     @property
     def request(self) -> object | None:
         """The request; None if the record is none."""
 
 
-class LetterKey(NamedTuple):
+class DeadLetterKey(NamedTuple):
     """The workflow and the dead letter; without a request the position is enough: no workflow."""
 
     workflow_id: str
     dead_letter_id: str
 
     @classmethod
-    def of(cls, letter: OfLetter) -> Self:
-        named = letter.workflow_id if letter.request is not None else None
-        return cls(named or "", letter.dead_letter_id)
+    def of(cls, dead_letter: OfDeadLetter) -> Self:
+        named = dead_letter.workflow_id if dead_letter.request is not None else None
+        return cls(named or "", dead_letter.dead_letter_id)
 
     @classmethod
     def parse(cls, text: str) -> Self:
