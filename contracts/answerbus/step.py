@@ -8,6 +8,7 @@ from answerbus import limits
 from answerbus.agent import AgentId
 from answerbus.budget import AccountState, Usage
 from answerbus.call_outcome import CallOutcome
+from answerbus.policy import PolicyVerdict
 from answerbus.tool_call import CallId
 from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
 
@@ -20,17 +21,21 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-_IF_COMPOSED = Field(exclude_if=_is_none)
+_IF_SAID = Field(exclude_if=_is_none)
 
 
 class StepCall(Wire):
-    """A tool call of a step; `state` is how it stood when the step was written."""
+    """A tool call of a step; `state` is how it stood when the step was written.
+
+    `policy` is there where the agent has one for the tool.
+    """
 
     call_id: CallId
     tool: str
     args: dict[str, Any]
     args_digest: Digest
     state: CallState
+    policy: Annotated[PolicyVerdict | None, _IF_SAID] = None
 
 
 class Step(Wire):
@@ -53,8 +58,8 @@ class Step(Wire):
     calls: Annotated[tuple[StepCall, ...], Field(max_length=limits.STEP_ACTIONS_MAX)]
     usage: Usage
     account: AccountState
-    composed: Annotated[Composed | None, _IF_COMPOSED] = None
-    chosen: Annotated[CallId | None, _IF_COMPOSED] = None
+    composed: Annotated[Composed | None, _IF_SAID] = None
+    chosen: Annotated[CallId | None, _IF_SAID] = None
     at: Timestamp
     previous: Digest | None
     hash: Digest

@@ -17,6 +17,7 @@ from pydantic import (
 from answerbus import limits
 from answerbus.agent import Malformed, QualifiedTool
 from answerbus.budget import Budget
+from answerbus.policy import ToolPolicy
 from answerbus.private.runs import BestOf, Composition, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
@@ -45,11 +46,17 @@ def _known(table: type[Wire]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+Policy = Annotated[ToolPolicy, _known(ToolPolicy)]
+
+
 class AgentSettings(Section):
     """`[agents.NAME]`: its instructions, which tools it has, and how far it may go.
 
     `tools` is all that exists for it. `approvals` are rules for some of them, which their cards can
     only make stricter; `pins` fix the digest of the card of a toolset that some of them are of.
+    `policy` has rules on the arguments of some of them, which open runs keep as they were when they
+    began, or where that is stricter have as they are now. Results of `trusted` tools are not
+    untrusted text.
     """
 
     version: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 1
@@ -59,6 +66,9 @@ class AgentSettings(Section):
     ] = ()
     approvals: Annotated[dict[QualifiedTool, ApprovalRule], JSON_IN_VARIABLE] = {}
     pins: Annotated[dict[str, Digest], JSON_IN_VARIABLE] = {}
+    policy: Annotated[dict[QualifiedTool, Policy], JSON_IN_VARIABLE] = {}
+    policy_for_open_runs: Flag = False
+    trusted: Annotated[tuple[QualifiedTool, ...], JSON_IN_VARIABLE] = ()
     steps_max: Annotated[Whole, Field(ge=1, le=limits.STEPS_MAX)] = limits.STEPS_DEFAULT
     calls_max: Annotated[Whole, Field(ge=1, le=limits.STEP_CALLS_MAX)] = limits.STEP_CALLS_MAX
     parallel_max: Annotated[Whole, Field(ge=1, le=limits.PARALLEL_CALLS_MAX)] = (
@@ -84,8 +94,14 @@ class AgentSettings(Section):
     @model_validator(mode="after")
     def _rules_are_for_its_tools(self) -> "AgentSettings":
         """A misspelt one would rule nothing, and its tool would go without."""
-        if unknown := sorted(self.approvals.keys() - set(self.tools)):
-            raise ValueError(f"`approvals` of what is not among `tools`: {', '.join(unknown)}")
+        ruled: dict[str, Collection[str]] = {
+            "approvals": self.approvals,
+            "policy": self.policy,
+            "trusted": self.trusted,
+        }
+        for name, tools in ruled.items():
+            if unknown := sorted(set(tools) - set(self.tools)):
+                raise ValueError(f"`{name}` of what is not among `tools`: {', '.join(unknown)}")
         toolsets = {tool.partition(".")[0] for tool in self.tools}
         if unknown := sorted(self.pins.keys() - toolsets):
             raise ValueError(f"`pins` of toolsets that `tools` has none of: {', '.join(unknown)}")

@@ -110,7 +110,13 @@ async def run(
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
         runs = replace(context.runs, is_on=is_on, has_agents=bool(agents))
-        runs = replace(runs, tools=replace(runs.tools, is_stopped=tools.is_stopped))
+        access = replace(
+            runs.tools,
+            is_stopped=tools.is_stopped,
+            # Not bound yet: the agents are others once the settings change.
+            current_policy=lambda agent, tool: planner.agents.current_policy(agent, tool),  # noqa: PLW0108
+        )
+        runs = replace(runs, tools=access)
         context = replace(context, runs=runs)
         context = replace(context, siblings=siblings or context.siblings, costly_work=costly_work)
         live = LiveSettings(settings, own, context, shared, measures, tools)

@@ -45,6 +45,11 @@ TOOLSET = "deeds"
 PAIR = ("often", "once")
 ASKED = ("often", "asked")
 ASKING = "7"  # the last digit of the numbers of runs that call what a person must approve
+DENIED_STEP = STEPS - 1  # in which the policy of the agent denies what may run once
+_DENIED = (
+    '{required = ["args"], properties = {args = '
+    f'{{required = ["step"], properties = {{step = {{const = {DENIED_STEP}}}}}}}}}}}'
+)
 _USAGE = {"input_tokens": 40, "output_tokens": 12}
 _DEP_BUMP: Json = {
     "kind": "dep_bump",
@@ -106,7 +111,8 @@ def rules(seed: int, costly: Iterable[tuple[str, str]] = ()) -> list[Json]:
 def agent_toml() -> str:
     """The agent of all runs, for the workers' settings."""
     tools = json.dumps([f"{TOOLSET}.{tool}" for tool in ("often", "once", "asked")])
-    return f'[agents.{AGENT}]\ninstructions = "You do deeds."\ntools = {tools}\n'
+    policy = f'[agents.{AGENT}.policy."{TOOLSET}.once"]\notherwise = "allow"\ndeny = {_DENIED}\n'
+    return f'[agents.{AGENT}]\ninstructions = "You do deeds."\ntools = {tools}\n{policy}'
 
 
 def _wrong_in_runs(seed: int) -> list[Json]:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from answerbus.private.runs import AskedCall
 from answerbus.registry import Registry
 from answerbus.topics import RUNS, toolset_of
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run import repeats, transitions
+from services.worker.core.run import asked_calls, repeats, transitions
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.transitions import Change
 from services.worker.dialects.schema_cache import SchemaCache
@@ -112,6 +113,16 @@ def _wakes_early() -> AbstractContextManager[object]:
     return mock.patch.object(LaneState, "signal_if_answered", mutated)
 
 
+def _policy_after_publishing() -> AbstractContextManager[object]:
+    """The verdict is recorded, and the call is out by then."""
+    judged = asked_calls._judged
+
+    def mutated(run: Run, call: AskedCall, *rest: Any) -> AskedCall:
+        return call.model_copy(update={"policy": judged(run, call, *rest).policy})
+
+    return mock.patch.object(asked_calls, "_judged", mutated)
+
+
 RUN_MUTATIONS = (
     Mutation("a tool call goes out before its step is settled", _calls_before_the_step),
     Mutation("the position of results is written outside of their transaction", _position_alone),
@@ -126,4 +137,5 @@ RUN_MUTATIONS = (
     Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept),
     Mutation("a rejected answer is shown again with its thoughts", _thoughts_are_remembered),
     Mutation("a run goes on before all its calls have ended", _wakes_early),
+    Mutation("the policy judges calls that are published already", _policy_after_publishing),
 )

@@ -9,6 +9,7 @@ from answerbus.agent import Malformed, Version
 from answerbus.budget import Budget, Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.outcome import Origin
+from answerbus.policy import PolicyVerdict, ToolPolicy
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import Number
@@ -32,19 +33,6 @@ def _is_own_code(written_by: object) -> bool:
     return written_by == "code"
 
 
-class ToolDefinition(Wire):
-    """A tool of an agent: what its toolset announced, with what the operator rules."""
-
-    toolset: ToolsetName
-    card: ToolCard
-    written_by: Annotated[WrittenBy, Field(exclude_if=_is_own_code)] = "code"
-
-    @property
-    def name(self) -> str:
-        """As agents and models call it."""
-        return f"{self.toolset}.{self.card.name}"
-
-
 def _is_none(value: object) -> bool:
     return value is None
 
@@ -58,6 +46,24 @@ _IF_SAID = Field(exclude_if=_is_empty)
 
 # In the records of a version whose keys lacked the workflow it is None, and their keys stay so.
 Scope = Annotated[WorkflowId | None, _IF_SAID]
+
+
+class ToolDefinition(Wire):
+    """A tool of an agent: what its toolset announced, with what the operator rules.
+
+    `policy` judges the arguments of its calls. Results of a `trusted` tool are not untrusted text.
+    """
+
+    toolset: ToolsetName
+    card: ToolCard
+    written_by: Annotated[WrittenBy, Field(exclude_if=_is_own_code)] = "code"
+    policy: Annotated[ToolPolicy | None, _IF_SAID] = None
+    trusted: Annotated[bool, _IF_SAID] = False
+
+    @property
+    def name(self) -> str:
+        """As agents and models call it."""
+        return f"{self.toolset}.{self.card.name}"
 
 
 class Delegation(Wire):
@@ -170,7 +176,8 @@ class AskedCall(Wire):
     """A tool call as a step asks for it; `outcome` where it ended with the step itself.
 
     `cap` is the part of the budget that its child has, where children have parts. `same_as` is the
-    equal call of the step before whose result it has.
+    equal call of the step before whose result it has. `policy` is the verdict on its arguments,
+    where its tool has a policy.
     """
 
     call_id: CallId
@@ -181,6 +188,7 @@ class AskedCall(Wire):
     outcome: CallOutcome | None = None
     cap: Annotated[Count | None, Field(exclude_if=_is_none)] = None
     same_as: Annotated[CallId | None, Field(exclude_if=_is_none)] = None
+    policy: Annotated[PolicyVerdict | None, _IF_SAID] = None
 
 
 class RunStepRecord(Wire):

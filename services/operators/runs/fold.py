@@ -234,6 +234,7 @@ class RunFold:
             ended_at=ended.at if ended else None,
             approval=self._approvals.get(call.call_id),
             decision=decision,
+            policy=call.policy,
             children=tuple(
                 self._run(name, children) for name in self._in_order(children.get(call.call_id, ()))
             ),

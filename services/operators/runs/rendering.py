@@ -78,6 +78,7 @@ def _call_data(call: CallNode, *, show_content: bool) -> Mapping[str, object]:
         "took_ms": call.took_ms,
         "decision": decision and decision.effect,
         "decided_by": decision and decision.control.by,
+        "policy": call.policy and call.policy.model_dump(mode="json"),
         "children": [as_data(child, show_content=show_content) for child in call.children],
     }
     if show_content:

@@ -12,6 +12,7 @@ from answerbus.control import Approval, ApprovalRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
+from answerbus.policy import PolicyVerdict
 from services.operators.explain import died_text
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
@@ -125,7 +126,17 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
         said_by = control.said_by if isinstance(control, Approval) else None
         who = f"{control.by} (says {said_by})" if said_by else control.by
         parts.append(f"{call.decision.effect} by {who}: {control.reason}")
+    if call.policy is not None:
+        parts.append(policy_text(call.policy))
     return plain_line(" · ".join(parts))
+
+
+def policy_text(policy: PolicyVerdict) -> str:
+    """Such as `policy asks (otherwise)`; a policy on trial holds nothing back."""
+    verb = {"allow": "allows", "ask": "asks", "deny": "denies"}[policy.verdict]
+    rule = "" if policy.rule == policy.verdict else f" ({policy.rule.replace('_', ' ')})"
+    on_trial = ", log only" if policy.mode == "log_only" else ""
+    return f"policy {verb}{rule}{on_trial}"
 
 
 def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested, Cancel, ControlApplied
 from answerbus.event import AnyOutcome
+from answerbus.policy import PolicyVerdict
 from answerbus.step import Composed
 
 RunState = Literal["working", "waiting", "awaits_approval", "ended"]
@@ -19,7 +20,7 @@ CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A tool call: how it stands, who approved it, and what was asked on its behalf."""
+    """A tool call: how it stands, who or what ruled on it, and what was asked on its behalf."""
 
     call_id: str
     tool: str
@@ -30,6 +31,7 @@ class CallNode:
     ended_at: datetime | None = None
     approval: ApprovalRequested | None = None
     decision: ControlApplied | None = None
+    policy: PolicyVerdict | None = None
     children: tuple["RunNode", ...] = ()
 
 

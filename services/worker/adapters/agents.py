@@ -9,11 +9,19 @@ from services.settings.agents import AgentError, AgentSettings, installed_agents
 from services.settings.settings import Settings, SetUpError
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
+from services.worker.core.run.policy import faults_of, optional_in_allow
 
 
 def known_agents(settings: Mapping[str, AgentSettings]) -> Agents:
     """Those of the settings, and of distributions. Raises SetUpError."""
-    return Agents(_agent(*named) for named in _all(settings))
+    named = [*_all(settings)]
+    for name, agent in named:
+        for tool, policy in agent.policy.items():
+            for fault in faults_of(policy):
+                raise SetUpError(
+                    f"The policy of the agent {name!r} for {tool!r} is unusable: {fault}."
+                )
+    return Agents(_agent(*one) for one in named)
 
 
 def pins_of(settings: Mapping[str, AgentSettings]) -> dict[str, str]:
@@ -34,8 +42,19 @@ def pins_of(settings: Mapping[str, AgentSettings]) -> dict[str, str]:
 
 
 def advice_on(settings: Settings) -> list[str]:
-    """What agents name and what there is not."""
-    return [*unknown_names(dict(_all(settings.agents)), settings.profiles)]
+    """What agents name and what there is not, and rules that allow more than they seem to."""
+    agents = dict(_all(settings.agents))
+    return [*unknown_names(agents, settings.profiles), *_loose_rules(agents)]
+
+
+def _loose_rules(agents: Mapping[str, AgentSettings]) -> Iterator[str]:
+    for name, agent in sorted(agents.items()):
+        for tool, policy in sorted(agent.policy.items()):
+            if optional := optional_in_allow(policy):
+                yield (
+                    f"the policy of the agent {name!r} for {tool!r} allows calls that lack "
+                    f"{' or '.join(map(repr, optional))}: list in `required` what `allow` looks at"
+                )
 
 
 def _all(settings: Mapping[str, AgentSettings]) -> Iterator[tuple[str, AgentSettings]]:
@@ -52,6 +71,13 @@ def complete(agents: Agents, admitted: Admitted) -> Admitted:
 
 
 def _agent(name: str, settings: AgentSettings) -> Agent:
-    of_tools = {"tools", "approvals", "pins"}
-    said = {key: value for key, value in settings if key not in of_tools}
-    return Agent(AgentDefinition(name=name, **said), settings.tools, settings.approvals)
+    said = {key: value for key, value in settings if key in AgentDefinition.model_fields}
+    said.pop("tools")
+    return Agent(
+        AgentDefinition(name=name, **said),
+        settings.tools,
+        settings.approvals,
+        settings.policy,
+        settings.policy_for_open_runs,
+        settings.trusted,
+    )

@@ -121,6 +121,12 @@ class RunRecords:
         tools = self.definitions.get(request_id, {}).get("tools", [])
         return {f"{tool['toolset']}.{tool['card']['name']}": tool["card"] for tool in tools}
 
+    def policies(self, request_id: str) -> Mapping[str, Json]:
+        """The policies of a run's tools, by the names that models use."""
+        tools = self.definitions.get(request_id, {}).get("tools", [])
+        found = {f"{tool['toolset']}.{tool['card']['name']}": tool.get("policy") for tool in tools}
+        return {name: policy for name, policy in found.items() if policy}
+
     def _events_of(self, kind: str) -> Iterator[Event]:
         return (event for event in self.history.events["steps"] if event.body["kind"] == kind)
 

@@ -81,8 +81,18 @@ def _allowed(
         return
     if faults := schemas.inline_faults(card["args_schema"], sent["args"]):
         yield Violation("A6", call_id, "outside of its schema: " + "; ".join(faults))
+    if _is_denied(runs.policies(request_id).get(name, {}), sent):
+        yield Violation("A13", call_id, "published, and the policy of its agent denies it")
     if card["delivery"] == "at_most_once" and len(deliveries) > 1:
         yield Violation("A4", call_id, f"published {len(deliveries)} times, at most once allowed")
+
+
+def _is_denied(policy: Json, sent: Json) -> bool:
+    """By a rule on arguments and labels; what the run was like then is not known here."""
+    rule = policy.get("deny")
+    if rule is None or policy.get("mode") == "log_only" or "run" in rule.get("properties", {}):
+        return False
+    return not schemas.inline_faults(rule, {"args": sent["args"], "labels": sent["labels"]})
 
 
 def _after_its_end(runs: RunRecords, call_id: str, deliveries: list[Event]) -> Iterator[Violation]:

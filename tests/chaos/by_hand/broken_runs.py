@@ -1,4 +1,4 @@
-"""A1 to A12 broken: steps, calls, approvals, ends and thoughts that are not as promised."""
+"""A1 to A13 broken: steps, calls, approvals, ends and thoughts that are not as promised."""
 
 from tests.chaos.audit.steps import CANARY, LEAKED
 from tests.chaos.by_hand import made
@@ -269,4 +269,13 @@ def end_that_was_changed(builder: RunHistoryBuilder) -> None:
     builder.answer("r", "1.0")
     builder.close_call("r", "1.0")
     builder.change_last("tool_ended", took_ms=1)
+    builder.finish("r", 2)
+
+
+@breaks_run("A13", "r.call.1.0", "the policy of its agent denies it")
+def call_that_the_policy_denies(builder: RunHistoryBuilder) -> None:
+    rule = {"properties": {"args": {"required": ["order_id"]}}}
+    builder.policy = {"deny": rule, "otherwise": "allow", "mode": "enforce"}
+    begun(builder)
+    builder.carry_out("r", "1.0")
     builder.finish("r", 2)

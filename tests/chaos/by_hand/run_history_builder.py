@@ -37,6 +37,7 @@ class RunHistoryBuilder(HistoryBuilder):
     state: str = ""  # of calls once their step is taken; as their tools have it by default
     steps_max: int = 12
     allowed: Json = field(default_factory=dict)  # what its agent may beside its tools
+    policy: Json | None = None  # of the tool that looks up
 
     def history(self) -> History:
         """All of it, with what the tools noted."""
@@ -161,7 +162,7 @@ class RunHistoryBuilder(HistoryBuilder):
         record = self.asked[id_][1]
         definition = copy.deepcopy(made.event("run")["definition"])
         card = definition["tools"][0]["card"] | {"args_schema": SCHEMA}
-        get = {"toolset": "orders", "card": card | {"name": "get"}}
+        get = {"toolset": "orders", "card": card | {"name": "get"}, "policy": self.policy}
         once = {"name": "pay", "delivery": "at_most_once", "approval": "always"}
         pay = {"toolset": "orders", "card": card | once}
         fields = {"workflow_id": "w", "request": self.asked_whole(id_)}

@@ -1,4 +1,4 @@
-"""What must hold of a history with runs, beside all that must hold of each: A1 to A12."""
+"""What must hold of a history with runs, beside all that must hold of each: A1 to A13."""
 
 import json
 from collections import Counter, defaultdict
@@ -26,7 +26,14 @@ from tests.chaos.audit.record import Record
 from tests.chaos.audit.run_records import CHILD_TOOLS
 from tests.simulation.agents.history import RunHistory
 from tests.simulation.agents.model import CANARY
-from tests.simulation.agents.setting import STEPS_MAX, TOOL_CANARY, TOOLS, Json
+from tests.simulation.agents.setting import (
+    ASKED_ORDER,
+    DENIED_ORDER,
+    STEPS_MAX,
+    TOOL_CANARY,
+    TOOLS,
+    Json,
+)
 
 CALLS = "tools.orders"
 AUDITED = {topic.name: topic for topic in (*TOPICS, STEPS)}
@@ -171,8 +178,21 @@ def _calls(reply: RunReport) -> Iterator[str]:
             yield f"A4 {name} ran {times} times, and may run once"
 
 
+def _within_policies(reply: RunReport) -> Iterator[str]:
+    """A13: no call goes out that its agent's policy denies."""
+    for call in reply.events["tool_call"]:
+        if call.body["tool"] == "ship" and call.body["args"]["order_id"] == DENIED_ORDER:
+            yield f"A13 {call.body['call_id']} was called, and the policy denies it"
+
+
+def _needs_approval(call: Json) -> bool:
+    """By the card of its tool, or by the policy of its agent."""
+    is_asked = call["tool"] == "ship" and call["args"]["order_id"] == ASKED_ORDER
+    return bool(is_asked or call["tool"] == "pay")
+
+
 def _approved(reply: RunReport) -> Iterator[str]:
-    """A5: no call of a tool that needs it before an operator approved these arguments, once."""
+    """A5: no call that needs it goes out before an operator approved these arguments, once."""
     given: dict[tuple[str, str], list[Reported]] = defaultdict(list)
     for applied in reply.events["control_applied"]:
         if applied.body["effect"] == "approved":
@@ -185,7 +205,7 @@ def _approved(reply: RunReport) -> Iterator[str]:
         before = given[call.body["call_id"], call.body["args_digest"]]
         # By the worker's own times: what is committed at once is appended in no order.
         times = (moment(one.body["at"]) for one in before)
-        if call.body["tool"] == "pay" and not any(at <= moment(call.body["at"]) for at in times):
+        if _needs_approval(call.body) and not any(at <= moment(call.body["at"]) for at in times):
             yield f"A5 {call.body['call_id']} was called without an approval"
 
 
@@ -221,8 +241,8 @@ def _bounded(reply: RunReport) -> Iterator[str]:
         for call in reply.events["tool_call"]:
             if call.body["request_id"] not in applied.body["requests"]:
                 continue
-            # One write may approve a call, make it, and cancel its run: of that all is at once.
-            if call.at > applied.at and call.body["at"] != applied.body["at"]:
+            # One transaction may make a call and cancel its run; it appends them in no order.
+            if call.at > applied.at and moment(call.body["at"]) > moment(applied.body["at"]):
                 yield f"A7 {call.body['call_id']} was called after it was cancelled"
         for made in reply.history.provider.journal():
             late_s = (made.started - applied.at).total_seconds()
@@ -257,6 +277,7 @@ CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _audited,
     _nothing_again,
     _calls,
+    _within_policies,
     _approved,
     _results,
     _bounded,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from answerbus.policy import ToolPolicy
 from answerbus.private.runs import AgentDefinition, BestOf, Delegation, ToolDefinition
 from answerbus.registry import Registry
 from answerbus.topics import TOOL_RESULTS, tool_calls
@@ -33,6 +34,15 @@ TOOLS: Mapping[str, ToolDefinition] = {
         tool("orders.state", repeatable=True),
     )
 }
+DENIED_ORDER, ASKED_ORDER = "9", "8"  # of what is shipped
+
+
+def _rule_on(order_id: str) -> dict[str, Any]:
+    args = {"properties": {"order_id": {"const": order_id}}, "required": ["order_id"]}
+    return {"properties": {"args": args}, "required": ["args"]}
+
+
+SHIPPING = ToolPolicy(deny=_rule_on(DENIED_ORDER), ask=_rule_on(ASKED_ORDER), otherwise="allow")
 BEST_OF = "best-of"
 SUPPORT = ("support-1", "support-2", "support-8")  # so many calls at once
 LEADS: Mapping[str, Delegation] = {  # they delegate, also to each other
@@ -52,7 +62,7 @@ def _agent(name: str, parallel: int, delegate: Delegation | None = None) -> Agen
         parallel_max=parallel,
         delegate=delegate,
     )
-    return Agent(definition, tuple(TOOLS))
+    return Agent(definition, tuple(TOOLS), policies={"orders.ship": SHIPPING})
 
 
 _BEST = AgentDefinition(name=BEST_OF, version=1, instructions="Help.", best_of=BestOf(n=3))

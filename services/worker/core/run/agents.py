@@ -6,22 +6,28 @@ from dataclasses import dataclass, field
 from answerbus.agent import AgentId, AgentRef
 from answerbus.cause import MissingTools, UnknownAgent
 from answerbus.limits import DEFINITION_BYTES_MAX
+from answerbus.policy import ToolPolicy
 from answerbus.private.runs import AgentDefinition, ToolDefinition
 from answerbus.request import Request
 from answerbus.toolset_card import ApprovalRule, stricter
 from services.text.digest import canonical_digest, text_digest
+from services.worker.core.json_schema.keywords import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What the operator says of an agent: all but what its tools say of themselves.
 
-    `approvals` are rules by tool, which a card can only make stricter.
+    `approvals` are rules by tool, which a card can only make stricter. `policies` are on arguments;
+    with `policy_for_open_runs` they hold for open runs, too, where they are stricter.
     """
 
     outline: AgentDefinition
     tools: tuple[str, ...] = ()
     approvals: Mapping[str, ApprovalRule] = field(default_factory=dict)
+    policies: Mapping[str, ToolPolicy] = field(default_factory=dict)
+    policy_for_open_runs: bool = False
+    trusted: tuple[str, ...] = ()
 
 
 Tools = Mapping[str, ToolDefinition]
@@ -57,14 +63,20 @@ class Agents:
 
     @property
     def guarded(self) -> frozenset[str]:
-        """The tools for which the settings of any agent ask for approval."""
+        """The tools for which the settings of any agent ask for approval, or have a policy."""
         rules = (rule for agent in self._known.values() for rule in agent.approvals.items())
-        return frozenset(name for name, rule in rules if rule != "never")
+        policies = (agent.policies for agent in self._known.values())
+        return frozenset(name for name, rule in rules if rule != "never").union(*policies)
 
     def find(self, ref: AgentRef) -> Agent | None:
         """The agent that a request names."""
         version = self._newest.get(ref.name) if ref.version is None else ref.version
         return None if version is None else self._known.get((ref.name, version))
+
+    def current_policy(self, agent: AgentId, tool: str) -> ToolPolicy | None:
+        """What the settings of now say of the tool, where that holds for open runs."""
+        known = self._known.get((agent.name, agent.version))
+        return known.policies.get(tool) if known and known.policy_for_open_runs else None
 
     def with_budget(self, request: Request) -> Request:
         """The request with its agent's budget, where it has none: three attempts suit no loop.
@@ -96,14 +108,21 @@ class Agents:
 
 def _digest(agent: Agent) -> str:
     outline = agent.outline.model_dump(mode="json")
-    return canonical_digest({**outline, "tools": [*agent.tools], "approvals": {**agent.approvals}})
+    said: JsonObject = {"tools": [*agent.tools], "approvals": {**agent.approvals}}
+    if agent.policies:
+        said["policy"] = {name: one.model_dump(mode="json") for name, one in agent.policies.items()}
+        said["policy_for_open_runs"] = agent.policy_for_open_runs
+    if agent.trusted:
+        said["trusted"] = [*agent.trusted]
+    return canonical_digest({**outline, **said})
 
 
 def _ruled(agent: Agent, tools: Sequence[ToolDefinition]) -> Iterable[ToolDefinition]:
     for tool in tools:
         rule = stricter(agent.approvals.get(tool.name, "never"), tool.card.approval)
         card = tool.card.model_copy(update={"approval": rule})
-        yield tool.model_copy(update={"card": card})
+        ruled = {"policy": agent.policies.get(tool.name), "trusted": tool.name in agent.trusted}
+        yield tool.model_copy(update={"card": card, **ruled})
 
 
 def agent_id(definition: AgentDefinition) -> AgentId:

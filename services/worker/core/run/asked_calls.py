@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
+from answerbus.budget import Spent
 from answerbus.call_id import call_id
-from answerbus.call_outcome import CallOutcome, InvalidArgs, NotRun
+from answerbus.call_outcome import CallOutcome, Denied, InvalidArgs, NotRun
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
 from answerbus.private.runs import AskedCall
@@ -13,14 +14,19 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import CallState
 from services.text.digest import canonical_digest
+from services.worker.core.guard.effort import sparing
 from services.worker.core.run.children import child_of
 from services.worker.core.run.delegation import calls_so_far, depth_of, read_args
 from services.worker.core.run.events import RunInputs
+from services.worker.core.run.policy import compiled, judged_value, strictness
 from services.worker.core.run.postponed_calls import may_call_tool
 from services.worker.core.run.proposing import proposal_of
 from services.worker.core.run.repeats import EarlierCalls, earlier_calls
 from services.worker.core.run.run import CHILD_TOOLS, DELEGATE, PROPOSE, Run
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
+
+POLICY_STEP_NS_MAX = 10_000_000  # of judging all calls of a step; those beyond it are not judged
+DENIED = Denied(by="policy", reason="the rules of this agent do not allow these arguments")
 
 
 def asked_call(
@@ -67,13 +73,15 @@ def asked_call(
 
 
 def asked_calls(
-    run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs
+    run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs, spent: Spent
 ) -> tuple[AskedCall, ...]:
-    """The calls of one step, and what each child of it may use."""
+    """The calls of one step, and what each child of it may use; `spent` is of its account."""
     calls, earlier, children = list[AskedCall](), earlier_calls(run), 0
     for place, one in enumerate(wanted_calls):
         calls.append(asked_call(run, one, attempt, place, inputs, children, earlier))
         children += _asks_child(calls[-1])
+    with sparing(POLICY_STEP_NS_MAX):
+        calls = [_judged(run, call, inputs, spent) for call in calls]
     allowed = run.definition.delegate
     if allowed is None or allowed.split == "pool":
         return tuple(calls)
@@ -118,6 +126,35 @@ def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:
     return InvalidArgs(problems=problems) if problems else None
 
 
+def _judged(run: Run, call: AskedCall, inputs: RunInputs, spent: Spent) -> AskedCall:
+    """By the policy that the run began with, or a stricter one of now where the settings say so."""
+    if call.outcome is not None or call.tool in CHILD_TOOLS:
+        return call
+    policies = run.tools[call.tool].policy, inputs.tools.current_policy(run.agent, call.tool)
+    if not any(policies):
+        return call
+    value = judged_value(
+        inputs.request,
+        call.args,
+        len(run.steps),
+        spent,
+        untrusted_read=_has_read_untrusted(run, inputs),
+    )
+    verdicts = [compiled(policy).verdict(value) for policy in policies if policy]
+    policy = max(verdicts, key=strictness)
+    changes: dict[str, object] = {"policy": policy}
+    match policy.enforced:
+        case "allow":
+            pass
+        case "ask":
+            changes["needs_approval"] = True
+        case "deny":
+            changes |= {"needs_approval": False, "outcome": DENIED}
+        case verdict:
+            assert_never(verdict)
+    return call.model_copy(update=changes)
+
+
 def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
     if tool in CHILD_TOOLS:
         return False
@@ -127,13 +164,17 @@ def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
         case "always":
             return True
         case "after_untrusted":
-            context = inputs.request.context
-            trusts = [fact.trust for fact in context.facts] + [m.trust for m in context.messages]
-            # What a child is given was written by a model, or by a tool.
-            is_child = inputs.request.parent is not None
-            return is_child or run.has_read_untrusted or "untrusted" in trusts
+            return _has_read_untrusted(run, inputs)
         case rule:
             assert_never(rule)
+
+
+def _has_read_untrusted(run: Run, inputs: RunInputs) -> bool:
+    context = inputs.request.context
+    trusts = [fact.trust for fact in context.facts] + [m.trust for m in context.messages]
+    # What a child is given was written by a model, or by a tool.
+    is_child = inputs.request.parent is not None
+    return is_child or run.has_read_untrusted or "untrusted" in trusts
 
 
 def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tuple[CallState, ...]:

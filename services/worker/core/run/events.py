@@ -89,7 +89,7 @@ def step_event(
         attempt=record.attempt,
         said=record.said,
         calls=tuple(
-            StepCall(**named(call), state=state)
+            StepCall(**named(call), state=state, policy=call.policy)
             for call, state in zip(record.calls, states, strict=True)
         ),
         usage=record.usage,

@@ -190,9 +190,14 @@ class Run:
 
     @cached_property
     def has_read_untrusted(self) -> bool:
-        """Whether a tool has given it anything, or is described by a foreign server."""
-        return any(tool.written_by == "mcp" for tool in self.definition.tools) or any(
-            call.record and call.record.outcome for s in self.steps for call in self.calls_of(s)
+        """Whether a tool that is not trusted gave it anything, or is described by others."""
+        trusted = {tool.name for tool in self.definition.tools if tool.trusted}
+        return any(
+            tool.written_by == "mcp" and not tool.trusted for tool in self.definition.tools
+        ) or any(
+            call.record and call.record.outcome and call.asked.tool not in trusted
+            for step in self.steps
+            for call in self.calls_of(step)
         )
 
     def with_call(self, record: RunCallRecord, call_id: str) -> "Run":

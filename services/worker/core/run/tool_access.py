@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from answerbus.agent import AgentId
+from answerbus.policy import ToolPolicy
 from answerbus.topics import TOOL_RESULTS
 
 PAUSE_FIRST = timedelta(seconds=10)
@@ -48,11 +50,20 @@ def _never(_: str) -> bool:
     return False
 
 
+def _no_policy(_: AgentId, __: str) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class ToolAccess:
-    """`random_bytes` makes tokens of calls; `is_stopped` names changed tools not yet accepted."""
+    """`random_bytes` makes tokens of calls; `is_stopped` names changed tools not yet accepted.
+
+    `current_policy` of an agent's tool is that of the settings of now, where they say that it holds
+    for open runs as well.
+    """
 
     random_bytes: Callable[[int], bytes]
     reply_topic: str = TOOL_RESULTS.full_name()
     unavailable: UnavailableToolsets = field(default_factory=UnavailableToolsets)
     is_stopped: Callable[[str], bool] = _never
+    current_policy: Callable[[AgentId, str], ToolPolicy | None] = _no_policy

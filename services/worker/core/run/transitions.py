@@ -79,7 +79,7 @@ def take_step(
 
     `reserved_minimum` is what the next step may cost: its children leave it to the run.
     """
-    calls = asked_calls(run, step.calls, attempt, inputs)
+    calls = asked_calls(run, step.calls, attempt, inputs, account.spent)
     record = step_record(run, step, attempt, calls, inputs).model_copy(
         update={
             "usage": usage,

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from answerbus.failure import Problem
 from answerbus.limits import PROBLEMS_MAX
 from services.worker.core.guard.cost import WorkBound
-from services.worker.core.guard.effort import LOOP_NS, affordable, spend
+from services.worker.core.guard.effort import LOOP_NS, TooMuchWorkError, affordable, spend
 from services.worker.core.guard.hostile import Refusal, admit, hostile
 from services.worker.core.guard.patterns import AUTOMATON_BYTES_STEPS, automaton_options, weigh
 from services.worker.core.json_schema.document import Document
@@ -33,6 +33,17 @@ class SchemaValidator:
     def __reduce__(self) -> tuple[object, ...]:
         """A compiled schema cannot leave its process, and is compiled again in another."""
         return _arrived, (self.document, self._bound)
+
+    def is_valid(self, value: JsonValue) -> bool:
+        """Whether `value` satisfies the schema. Raises TooMuchWorkError as `problems` does.
+
+        Also where nobody has to be spared, if the value is too large to be checked at all.
+        """
+        work = self._bound.cost_of_check(value, affordable(CHECK_NS_MAX))
+        spend(work)
+        if work > CHECK_NS_MAX or self._validator is None:
+            raise TooMuchWorkError
+        return self._validator.is_valid(value)
 
     def problems(self, value: JsonValue) -> tuple[Problem, ...]:
         """What is wrong with `value`; empty exactly if it satisfies the schema.

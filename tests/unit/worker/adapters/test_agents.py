@@ -2,10 +2,12 @@
 
 import pytest
 
+from answerbus.agent import AgentId
+from answerbus.policy import ToolPolicy
 from services.settings.agents import AgentSettings
 from services.settings.settings import Settings, SetUpError
 from services.worker.adapters import agents
-from services.worker.adapters.agents import advice_on, pins_of
+from services.worker.adapters.agents import advice_on, known_agents, pins_of
 
 ONE, OTHER = ("sha256:" + digit * 64 for digit in "12")
 
@@ -50,3 +52,69 @@ def test_names_of_agents_and_profiles_that_there_are_not_are_reported(
         "the agent 'planner' names the profile 'fsat', and there is none of that name",
         "the agent 'reply' names the profile 'fsat', and there is none of that name",
     ]
+
+
+def with_policy(**policy: object) -> AgentSettings:
+    return AgentSettings.model_validate(
+        {
+            "instructions": "Help.",
+            "tools": ["orders.refund"],
+            "policy": {"orders.refund": policy},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "fault"),
+    [
+        ({"deny": {"$ref": "http://example.com/x"}}, "`deny` is no JSON Schema"),
+        ({"allow": {"type": "strnig"}}, "`allow` is no JSON Schema"),
+        ({"ask": {"properties": {"arg": {}}}}, '`ask` is about "arg"'),
+        ({"ask": {"enum": ["x" * 20_000]}}, "16,384 are the most"),
+    ],
+)
+def test_an_unusable_policy_is_named_at_start(policy: dict[str, object], fault: str) -> None:
+    with pytest.raises(SetUpError, match=fault) as found:
+        known_agents({"support": with_policy(**policy)})
+    assert "'support' for 'orders.refund'" in str(found.value)
+
+
+def test_a_policy_of_unknown_members_or_of_another_tool_is_no_setting() -> None:
+    with pytest.raises(ValueError, match="unknown: alow"):
+        with_policy(alow={})
+    with pytest.raises(ValueError, match="`policy` of what is not among `tools`: orders"):
+        AgentSettings.model_validate(
+            {"instructions": "Help.", "tools": ["orders.get"], "policy": {"orders.pay": {}}}
+        )
+
+
+@pytest.mark.parametrize("required", [{}, {"required": ["cents"]}])
+def test_an_allow_rule_that_does_not_require_what_it_looks_at_is_advised_on(
+    required: dict[str, object],
+) -> None:
+    args = {"properties": {"cents": {"maximum": 5}}, **required}
+    agent = with_policy(allow={"properties": {"args": args}, "required": ["args"]})
+    settings = Settings.model_validate(
+        {
+            "profiles": {"default": {"provider": "scripted", "script": "rules.json"}},
+            "agents": {"support": agent.model_dump()},
+        }
+    )
+    sentence = (
+        "the policy of the agent 'support' for 'orders.refund' allows calls that lack 'cents': "
+        "list in `required` what `allow` looks at"
+    )
+    assert advice_on(settings) == ([] if required else [sentence])
+
+
+def test_a_policy_guards_the_card_of_its_tool_and_holds_for_open_runs_if_said_so() -> None:
+    agent = with_policy(otherwise="deny")
+    ref = AgentId(name="support", version=1, digest=ONE)
+
+    kept = known_agents({"support": agent})
+    assert kept.guarded == {"orders.refund"}
+    assert kept.current_policy(ref, "orders.refund") is None
+    now = known_agents({"support": agent.model_copy(update={"policy_for_open_runs": True})})
+    assert now.current_policy(ref, "orders.refund") == ToolPolicy(otherwise="deny")
+    assert now.current_policy(ref, "orders.get") is None
+    assert kept.digests != now.digests
