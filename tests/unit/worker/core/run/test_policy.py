@@ -14,7 +14,7 @@ from answerbus.agent import AgentId
 from answerbus.budget import Spent, Usage
 from answerbus.call_outcome import Denied
 from answerbus.control import Approval, ApprovalRequested
-from answerbus.policy import PolicyVerdict, ToolPolicy
+from answerbus.policy import PolicyVerdict, ToolPolicy, Verdict
 from answerbus.private.runs import RunStepRecord
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
@@ -254,6 +254,7 @@ def test_a_policy_of_now_holds_for_open_runs_where_it_is_stricter() -> None:
     ]
 
 
+VERDICTS: tuple[Verdict, ...] = ("allow", "ask", "deny")
 ARG_NAMES = ("amount", "currency", "to", "n")
 NAMES = st.sampled_from(ARG_NAMES)
 VALUES = st.one_of(
@@ -324,10 +325,9 @@ def test_a_hundred_thousand_calls_are_judged_as_another_library_judges_them() ->
 
 
 def chance_policy(chance: random.Random) -> ToolPolicy:
-    rules = {
-        name: chance_rule(chance) for name in ("deny", "ask", "allow") if chance.random() < 0.7
-    }
-    return ToolPolicy(**rules, otherwise=chance.choice(["allow", "ask", "deny"]))
+    deny, ask, allow = (chance_rule(chance) if chance.random() < 0.7 else None for _ in range(3))
+    otherwise = chance.choice(VERDICTS)
+    return ToolPolicy(deny=deny, ask=ask, allow=allow, otherwise=otherwise)
 
 
 def chance_rule(chance: random.Random) -> Json:
