@@ -44,12 +44,12 @@ def _call(method: ast.AsyncFunctionDef) -> str:
     args = method.args
     passed = [arg.arg for arg in args.args if arg.arg != "self"]
     names = [arg.arg for arg in args.kwonlyargs]
-    passed += [f"{name}={'tell' if name == PROGRESS else name}" for name in names]
+    passed += [f"{name}={'report' if name == PROGRESS else name}" for name in names]
     if args.kwarg:
         passed.append(f"**{args.kwarg.arg}")
     call = f"self._client.{method.name}({', '.join(passed)})"
     if PROGRESS in names:
-        return f"        return self._with_progress(lambda tell: {call}, {PROGRESS})\n"
+        return f"        return self._with_progress(lambda report: {call}, {PROGRESS})\n"
     return f"        return self._thread.call({call})\n"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from answerbus.readings import readings, unescaped
-from answerbus.spans import Span
+from answerbus.spans import TextSpan
 
 MASKED = "***"
 # As many characters of a secret, one after the other, are taken for the secret. A shorter key is
@@ -56,7 +56,7 @@ class Mask:
         """The text without them; nothing of a text that takes too much work to read."""
         if not self._runs or len(text) < RUN_CHARS:
             return text
-        spans: list[Span] = []
+        spans: list[TextSpan] = []
         work_left = WORK_MIN + WORK_PER_CHAR_MAX * len(text)
         for reading in readings(text, self._signs):
             places = self._places(reading.text)
@@ -78,7 +78,7 @@ class Mask:
             return []
         return [_WORD_CHARS * at for at, number in enumerate(numbers) if number in words]
 
-    def _found(self, folded: str, places: Iterable[int]) -> Iterator[Span]:
+    def _found(self, folded: str, places: Iterable[int]) -> Iterator[TextSpan]:
         """Each stretch of runs of a secret."""
         runs, start = self._runs, 0
         for at in places:
@@ -88,7 +88,7 @@ class Mask:
                 while folded[start : start + RUN_CHARS] in runs:
                     start += 1
                 if start > first:
-                    yield Span(first, start - 1 + RUN_CHARS)
+                    yield TextSpan(first, start - 1 + RUN_CHARS)
                 start += 1
 
 
@@ -125,7 +125,7 @@ def _pieces(text: str, size: int) -> Iterator[str]:
     return (text[at : at + size] for at in range(len(text) - size + 1))
 
 
-def _replaced(text: str, spans: Iterable[Span]) -> str:
+def _replaced(text: str, spans: Iterable[TextSpan]) -> str:
     """With one `***` for those, in their order, that overlap or touch."""
     parts: list[str] = []
     end = -1

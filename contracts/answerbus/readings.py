@@ -12,7 +12,7 @@ from functools import partial
 from html.entities import html5
 from itertools import accumulate
 
-from answerbus.spans import Joined, Places, Rewritten, Span, through
+from answerbus.spans import Joined, Places, Rewritten, TextSpan, through
 
 # A text that was escaped more often than this, or coded again within a code within a code, is
 # read no further, so that the work has an end.
@@ -101,7 +101,7 @@ class _Code:
             rest = number >> (whole - skipped - 8 * size) & ((1 << 8 * size) - 1)
             yield rest.to_bytes(size, "big"), partial(self._source, joined, skipped)
 
-    def _source(self, joined: Joined, skipped: int, start: int, end: int) -> Span:
+    def _source(self, joined: Joined, skipped: int, start: int, end: int) -> TextSpan:
         return joined.source(
             (skipped + 8 * start) // self.bits, -(-(skipped + 8 * end) // self.bits)
         )
@@ -182,7 +182,7 @@ def readings(text: str, signs: bytes) -> Iterator[Reading]:
 
 def unescaped(text: str) -> Iterator[str]:
     """The text itself, and without its escapes, once to as often as is read."""
-    yield from (reading.text for reading in _readings(text, Span, 0, b""))
+    yield from (reading.text for reading in _readings(text, TextSpan, 0, b""))
 
 
 def _readings(text: str, source: Places, coded_times: int, is_text: bytes) -> Iterator[Reading]:
@@ -286,8 +286,8 @@ def read_numbers(text: str) -> Iterator[tuple[str, Places]]:
 
 
 def _places(spans: list[tuple[int, int]], begins: list[int]) -> Places:
-    def source(start: int, end: int) -> Span:
+    def source(start: int, end: int) -> TextSpan:
         first, last = bisect_right(begins, start) - 1, bisect_right(begins, end - 1) - 1
-        return Span(spans[first][0], spans[last][1])
+        return TextSpan(spans[first][0], spans[last][1])
 
     return source

@@ -8,18 +8,18 @@ from itertools import accumulate
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """From a place in a text up to another."""
 
     start: int
     end: int
 
 
-Places = Callable[[int, int], Span]
+Places = Callable[[int, int], TextSpan]
 Put = Callable[[str], str] | None  # what stands for a piece that was found; None: nothing
 
 
-def through(outer: Places, inner: Places, start: int, end: int) -> Span:
+def through(outer: Places, inner: Places, start: int, end: int) -> TextSpan:
     """Where a span of the inner text is in the outermost one."""
     return outer(*inner(start, end))
 
@@ -61,11 +61,11 @@ class Rewritten:
     def _starts_new(self) -> list[int]:
         return list(accumulate(map(len, self._new), initial=0))
 
-    def source(self, start: int, end: int) -> Span:
+    def source(self, start: int, end: int) -> TextSpan:
         """Which span of the text says what is now from one place to another."""
         old, new = self._starts_old, self._starts_new
         first, last = bisect_right(new, start) - 1, bisect_right(new, end - 1) - 1
-        return Span(
+        return TextSpan(
             old[first] + (0 if first % 2 else start - new[first]),
             old[last + 1] if last % 2 else old[last] + end - new[last],
         )
@@ -81,11 +81,11 @@ class Rewritten:
         shift = self._starts_old[at] - self._starts_new[at]
         return start + shift, end + shift
 
-    def whole(self, start: int, end: int) -> Span:
+    def whole(self, start: int, end: int) -> TextSpan:
         """A span of the text with all of each piece that it has a part of."""
         old = self._starts_old
         first, last = bisect_right(old, start) - 1, bisect_right(old, end - 1) - 1
-        return Span(old[first] if first % 2 else start, old[last + 1] if last % 2 else end)
+        return TextSpan(old[first] if first % 2 else start, old[last + 1] if last % 2 else end)
 
 
 class Joined:
@@ -97,8 +97,8 @@ class Joined:
         sizes = [len(between) + end - start for start, end in spans]
         self._begins = list(accumulate(sizes, initial=0))
 
-    def source(self, start: int, end: int) -> Span:
+    def source(self, start: int, end: int) -> TextSpan:
         """Which span of the text is here from one place to another; one span holds all of it."""
         at = bisect_right(self._begins, start) - 1
         shift, limit = self._spans[at][0] - self._begins[at], self._spans[at][1]
-        return Span(min(start + shift, limit), min(end + shift, limit))
+        return TextSpan(min(start + shift, limit), min(end + shift, limit))

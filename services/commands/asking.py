@@ -193,7 +193,9 @@ async def _waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncI
         row = progress.add_task(QUEUED)
         in_place = asyncio.Event()
         progress_task = asyncio.create_task(
-            _tell(bus, request, in_place, lambda text: progress.update(row, description=text))
+            _show_progress(
+                bus, request, in_place, lambda text: progress.update(row, description=text)
+            )
         )
         try:
             with suppress(TimeoutError):
@@ -205,7 +207,7 @@ async def _waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncI
                 await progress_task
 
 
-async def _tell(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:
+async def _show_progress(bus: Bus, request: Request, in_place: asyncio.Event, say: Say) -> None:
     try:
         await _follow_state(bus, (RETRIES, LEDGER), request, in_place, say)
     except BusUnavailable:  # only operators have a right to the ledger

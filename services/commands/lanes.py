@@ -19,7 +19,7 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.operator import operator
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
 from services.operators.adapters.writer import SOURCE
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.records.private_topics import excerpt
 from services.settings.settings import from_environment
 from services.text.digest import bytes_digest
@@ -82,7 +82,7 @@ def skip(
     Workers look for it every few seconds, and open the lane. Exit code 1: it may not be passed by.
     """
     bus = bus_of(from_environment(config).kafka)
-    place = Place(_TOPICS[topic], partition, offset)
+    place = RecordPosition(_TOPICS[topic], partition, offset)
     refused = asyncio.run(_skip(bus, place, reason, operator(by), of_newer=newer_version))
     if refused:
         stderr().print(refused, style="red", markup=False)
@@ -93,7 +93,9 @@ async def _all(bus: Bus, chosen: Sequence[int] | None) -> list[LaneContents]:
     return [found async for found in lanes(bus, chosen)]
 
 
-async def _skip(bus: Bus, place: Place, reason: str, by: str, *, of_newer: bool) -> str | None:
+async def _skip(
+    bus: Bus, place: RecordPosition, reason: str, by: str, *, of_newer: bool
+) -> str | None:
     """Write it down, or say why not."""
     found = await record_at(bus, place)
     match found:

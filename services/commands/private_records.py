@@ -16,14 +16,14 @@ from answerbus.private.ledger import (
 from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStepRecord
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.operators.adapters.reader import Reader, reading
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.records.chunk_numbers import ChunkNumbers
-from services.records.private_topics import Fault, passes_by, private_event, runs_event
+from services.records.private_topics import RecordFault, passes_by, private_event, runs_event
 from services.records.run_gaps import RunGaps
 
 PRIVATE = (LEDGER, RETRIES)
 OF_RUNS = (RUNS,)  # not every deployment has agents
-_Content = LedgerRecord | RetryRequest | RunsRecord | Fault
+_Content = LedgerRecord | RetryRequest | RunsRecord | RecordFault
 _SHUT = "other lanes differ, and this one stays shut"
 _CLOSED = "a later copy would be worked on again"
 
@@ -33,7 +33,7 @@ class Unreadable:
     """A record, why no worker can read it, and who has passed it by."""
 
     stored: Stored
-    fault: Fault
+    fault: RecordFault
     skipped: Skipped | None = None
 
 
@@ -61,17 +61,19 @@ class LaneContents:
             self._end(stored)
             return
         if stored.fault is not None:
-            self.unreadable.append(Unreadable(stored, Fault(stored.fault.expected)))
+            self.unreadable.append(Unreadable(stored, RecordFault(stored.fault.expected)))
             return
         event = _content(stored, stored.value)
         self._number(stored, event)
         match event:
-            case Fault():
+            case RecordFault():
                 self.unreadable.append(Unreadable(stored, event))
             case Skipped():
                 self.unreadable = [_passed(one, event, stored.topic) for one in self.unreadable]
                 if stored.topic is LEDGER and (skipped := self._records.skip(event)):
-                    passed = Unreadable(self._stored[skipped.offset], Fault(event.problem), event)
+                    passed = Unreadable(
+                        self._stored[skipped.offset], RecordFault(event.problem), event
+                    )
                     self.unreadable.append(passed)
             case LaneRecord():
                 self._records.take(stored.offset, stored.value, event)
@@ -90,7 +92,7 @@ class LaneContents:
     def _number(self, stored: Stored, event: _Content) -> None:
         gaps = self._gaps_of(stored.topic)
         match event:
-            case Fault() if gaps:
+            case RecordFault() if gaps:
                 gaps.take_unreadable(stored.key, stored.offset)
             case Skipped() if gaps:
                 gaps.skip(event.offset)
@@ -112,11 +114,11 @@ class LaneContents:
         """All is read: what is missing, and a last record of no use, since other lanes differ."""
         for topic, gaps in ((LEDGER, self._numbers), (RUNS, self._gaps)):
             for offset, gap in gaps.missing():
-                self.unreadable.append(Unreadable(self._followers[topic, offset], Fault(gap)))
+                self.unreadable.append(Unreadable(self._followers[topic, offset], RecordFault(gap)))
         statement, why = self._records.statement, wrong.get(self.partition)
         if statement and why:
             self.unreadable.append(
-                Unreadable(self._stored[statement.offset], Fault(f"{why}; {_SHUT}"))
+                Unreadable(self._stored[statement.offset], RecordFault(f"{why}; {_SHUT}"))
             )
 
 
@@ -149,7 +151,7 @@ async def _lanes(reader: Reader, partition: int) -> LaneContents:
     return found
 
 
-async def record_at(bus: Bus, place: Place) -> Stored | Unreadable | None:
+async def record_at(bus: Bus, place: RecordPosition) -> Stored | Unreadable | None:
     """What stands there: a record that can be read, one that cannot, or none."""
     if place.topic not in await bus.present(place.topic):
         return None

@@ -14,12 +14,12 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.kafka.held_rights import resource_names
 from services.kafka.planning.acl_formats import AclFormat, Grantee, rendered
 from services.kafka.planning.plan import (
-    Change,
     Create,
     Grow,
     Keep,
     Refused,
     Step,
+    TopicChange,
     beyond,
     needed,
     plan,
@@ -208,7 +208,7 @@ def _step_text(step: Step) -> str:
             return "[green]create[/]"
         case Grow():
             return f"[yellow]grow[/] from {step.found} partitions"
-        case Change():
+        case TopicChange():
             changes = (f"{diff.name} {diff.found} -> {diff.wanted}" for diff in step.differences)
             return "[yellow]change[/] " + ", ".join(changes)
         case Keep():
@@ -221,10 +221,10 @@ def _as_data(step: Step, settings: KafkaSettings) -> Mapping[str, object]:
     return {
         "topic": step.topic.full_name(settings.topic_prefix),
         "partitions": step.topic.partitions or settings.partitions,
-        "action": {Create: "create", Grow: "grow", Change: "change", Keep: "ok"}[type(step)],
+        "action": {Create: "create", Grow: "grow", TopicChange: "change", Keep: "ok"}[type(step)],
         "changes": {
             diff.name: {"from": diff.found, "to": diff.wanted}
-            for diff in (step.differences if isinstance(step, Change) else ())
+            for diff in (step.differences if isinstance(step, TopicChange) else ())
         },
     }
 

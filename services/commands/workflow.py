@@ -25,7 +25,7 @@ from services.commands.terminal.timeline_rows import bars, timeline_rows
 from services.console.views.waterfall import waterfall
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import as_data as run_data
 from services.operators.runs.rendering import tree_of
@@ -109,7 +109,7 @@ def runs_of(entries: Iterable[TimelineEntry]) -> tuple[RunNode, ...]:
     return fold.runs()
 
 
-async def _picked(bus: Bus, places: Iterable[Place]) -> list[Stored]:
+async def _picked(bus: Bus, places: Iterable[RecordPosition]) -> list[Stored]:
     async with picking(bus) as picker:
         return await picker.pick_all(places)
 

@@ -12,7 +12,7 @@ from aiokafka.errors import TopicAuthorizationFailedError
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.topics import TOPICS, Topic
-from services.kafka.planning.plan import Change, Create, Found, Grow, Step
+from services.kafka.planning.plan import Create, Found, Grow, Step, TopicChange
 from services.settings.settings import SetUpError
 
 ANSWER_TIMEOUT_S = 60.0  # aiokafka gives up before; unless it waits for ever
@@ -69,7 +69,7 @@ class TopicsOnBroker:
         changes = [
             ConfigResource(ConfigResourceType.TOPIC, self._names[step.topic], dict(step.settings))
             for step in steps
-            if isinstance(step, Change)
+            if isinstance(step, TopicChange)
         ]
         if changes:
             for answer in await _answered(self._admin.alter_configs(changes)):

@@ -42,26 +42,26 @@ _YEARS = range(1970, 9000)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RecordFault:
     """Why a record cannot be read. `is_newer`: a newer version of answerbus has written it."""
 
     text: str
     is_newer: bool = False
 
 
-def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | Fault:
+def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | RecordFault:
     """What a record of the ledger or of the retries says, if it has a value."""
     return _of_ledger(value) if topic is LEDGER else _of_retries(value)
 
 
-def runs_event(value: bytes) -> RunsRecord | Skipped | Fault:
+def runs_event(value: bytes) -> RunsRecord | Skipped | RecordFault:
     """What a record of an open run says, if it has a value."""
     try:
         event = _RUNS.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-        return Fault(reason, _is_newer(value))
-    return event if _can_be_waited_for(event) else Fault(_TOO_LATE)
+        return RecordFault(reason, _is_newer(value))
+    return event if _can_be_waited_for(event) else RecordFault(_TOO_LATE)
 
 
 def passes_by(skipped: Skipped, offset: int, value: bytes | None) -> bool:
@@ -77,15 +77,15 @@ def excerpt(content: bytes | None) -> str:
     return message + ("…" if len(content) > _EXCERPT_BYTES else "")
 
 
-def _of_ledger(value: bytes) -> LedgerRecord | Fault:
+def _of_ledger(value: bytes) -> LedgerRecord | RecordFault:
     """Only workers may write here, so the strict and slower reader of JSON is not needed."""
     try:
         event = _LEDGER.validate_json(value)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-        return Fault(reason, _is_newer(value))
+        return RecordFault(reason, _is_newer(value))
     if isinstance(event, ClosedIdsRecord) and not _has_usual_times(event):
-        return Fault("closed ids with an impossible time")
+        return RecordFault("closed ids with an impossible time")
     return event
 
 
@@ -94,18 +94,18 @@ def _has_usual_times(record: ClosedIdsRecord) -> bool:
     return all(it.year in _YEARS for it in (record.since, record.until, record.at))
 
 
-def _of_retries(value: bytes) -> RetryRequest | Skipped | Fault:
+def _of_retries(value: bytes) -> RetryRequest | Skipped | RecordFault:
     """Of any number of values: requests of a version without that limit may still be open."""
     event = decode(value, values_max=RECORD_BYTES_MAX)
     match event:
         case RetryRequest():
-            return event if _has_deadline(event.origin.timestamp) else Fault(_TOO_LATE)
+            return event if _has_deadline(event.origin.timestamp) else RecordFault(_TOO_LATE)
         case Skipped():
             return event
         case Undecodable():
-            return Fault(f"expected {event.problems[0].expected}", _is_newer(value))
+            return RecordFault(f"expected {event.problems[0].expected}", _is_newer(value))
         case _:
-            return Fault(f"a {event.kind}, which does not belong here")
+            return RecordFault(f"a {event.kind}, which does not belong here")
 
 
 def _can_be_waited_for(record: RunsRecord | Skipped) -> bool:

@@ -255,14 +255,14 @@ class SettingsFile:
         return from_environment(self._path)
 
 
-class Unknown(NamedTuple):
+class UnknownKey(NamedTuple):
     """Where an unknown name stands, and the known one that looks most like it."""
 
     path: tuple[str, ...]
     meant: str | None
 
 
-def _first_unknown(error: ValidationError, model: type[BaseModel]) -> Unknown | None:
+def _first_unknown(error: ValidationError, model: type[BaseModel]) -> UnknownKey | None:
     """The first unknown name that a validation of `model` has met."""
     for details in error.errors(include_url=False, include_input=False, include_context=False):
         if details["type"] == "extra_forbidden":
@@ -270,7 +270,7 @@ def _first_unknown(error: ValidationError, model: type[BaseModel]) -> Unknown | 
     return None
 
 
-def _unknown(location: Sequence[str | int], schema: Mapping[str, Any]) -> Unknown:
+def _unknown(location: Sequence[str | int], schema: Mapping[str, Any]) -> UnknownKey:
     definitions = schema.get("$defs", {})
     *tables, name = map(str, location)
     here, path = schema, []
@@ -279,7 +279,7 @@ def _unknown(location: Sequence[str | int], schema: Mapping[str, Any]) -> Unknow
         if not is_tag:
             path.append(part)
     close = get_close_matches(name.lower(), here.get("properties", {}), n=1, cutoff=_ALIKE_MIN)
-    return Unknown((*path, name), close[0] if close else None)
+    return UnknownKey((*path, name), close[0] if close else None)
 
 
 def _inside(

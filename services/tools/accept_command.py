@@ -15,7 +15,7 @@ from services.settings.settings import from_environment
 from services.text.escaping import plain_line
 
 if TYPE_CHECKING:
-    from services.tools.accepting import Change
+    from services.tools.accepting import ToolChange
 
 EXIT_NOT_DONE = 1
 
@@ -67,7 +67,7 @@ def _confirm(question: str) -> None:
     typer.confirm(question, abort=True, err=True)
 
 
-def _show(change: Change) -> None:
+def _show(change: ToolChange) -> None:
     out = stderr()
     out.print(plain_line(change.after.name), style="bold", markup=False)
     for name, was, is_now in change.differences():

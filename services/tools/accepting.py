@@ -24,7 +24,7 @@ _POLL_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ToolChange:
     """A tool as it was accepted last, if it ever was, and as its card has it now."""
 
     before: ToolDefinition | None
@@ -50,7 +50,7 @@ class ToAccept:
     """The changes in a card of this digest."""
 
     digest: str
-    changes: Sequence[Change]
+    changes: Sequence[ToolChange]
 
 
 async def look(bus: Bus, toolset: str) -> ToAccept:
@@ -59,12 +59,12 @@ async def look(bus: Bus, toolset: str) -> ToAccept:
     for card in await cards(bus):
         if isinstance(card, ToolsetCard) and card.toolset == toolset:
             known = await _accepted(bus)
-            changes = (Change(known.get(tool.name), tool) for tool in tools_of(card))
+            changes = (ToolChange(known.get(tool.name), tool) for tool in tools_of(card))
             return ToAccept(card.computed_digest(), [one for one in changes if one.is_to_accept])
     raise SetUpError(f"No toolset {toolset} was announced: `answerbus tools list` shows those.")
 
 
-async def write(bus: Bus, changes: Sequence[Change], who: str) -> None:
+async def write(bus: Bus, changes: Sequence[ToolChange], who: str) -> None:
     """Workers take the tools from then on. Raises BusUnavailable."""
     at = SystemClock().now()
     records = [

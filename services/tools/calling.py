@@ -7,7 +7,7 @@ from answerbus.client.bus import Bus
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.tools.caller import calling
 from services.tools.check.cases import Ruling, Sample
-from services.tools.session import Checked, check, hand_caller
+from services.tools.session import CheckedServer, check, hand_caller
 from services.worker.adapters.clock import SystemClock
 
 
@@ -60,5 +60,5 @@ async def check_now(
 ) -> Sequence[Ruling]:
     """Every ruling. Raises BusUnavailable, SetUpError."""
     at = SystemClock().now()
-    checked = Checked(toolset, hand_caller(bus, name, token), at, timeout_s, sample)
+    checked = CheckedServer(toolset, hand_caller(bus, name, token), at, timeout_s, sample)
     return await check(bus, checked, say)

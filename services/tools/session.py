@@ -25,7 +25,7 @@ SKIPPED_WITHOUT_SAMPLE = ("a call is answered", "an expired call does not run")
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedServer:
     """What is checked, by whom, and how long an answer may take."""
 
     toolset: str
@@ -56,7 +56,7 @@ class _Seen:
                 pass
 
 
-async def check(bus: Bus, checked: Checked, say: Callable[[str], None]) -> Sequence[Ruling]:
+async def check(bus: Bus, checked: CheckedServer, say: Callable[[str], None]) -> Sequence[Ruling]:
     """Every ruling, in the order of the rules. Raises BusUnavailable, SetUpError."""
     async with calling(bus, checked.toolset) as caller:
         card = await card_of(bus, checked.toolset)
@@ -92,7 +92,7 @@ async def card_of(bus: Bus, toolset: str) -> ToolsetCard | None:
     return next((card for card in found if card.toolset == toolset), None)
 
 
-def _cases(checked: Checked, card: ToolsetCard | None) -> tuple[Sequence[Case], Case]:
+def _cases(checked: CheckedServer, card: ToolsetCard | None) -> tuple[Sequence[Case], Case]:
     maker = CaseBuilder(checked.caller, checked.toolset, checked.at, checked.timeout_s)
     cases = list(maker.without_effects())
     if sample := checked.sample:
@@ -114,7 +114,7 @@ def wrong_args(tool: ToolCard) -> dict[str, JsonValue] | None:
 
 async def _until_answered(
     caller: Caller,
-    checked: Checked,
+    checked: CheckedServer,
     cases: Sequence[Case],
     seen: _Seen,
     say: Callable[[str], None],

@@ -61,7 +61,7 @@ from services.worker.health.probe import Probe
 from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
-from services.worker.lane.context import Context, Limits, RunSetup
+from services.worker.lane.context import LaneContext, Limits, RunSetup
 from services.worker.lane.siblings import Siblings
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
@@ -143,7 +143,7 @@ def _on_hang_up() -> asyncio.Event:
 async def _serve(
     live: LiveSettings,
     monitor: SettingsMonitor,
-    context: Context,
+    context: LaneContext,
     clock: BrokerClock,
     counts: Counts,
     tools: KnownTools,
@@ -213,7 +213,7 @@ def _health(
 
 async def _reading_for_runs(
     settings: Settings,
-    context: Context,
+    context: LaneContext,
     tools: KnownTools,
     membership: Membership,
     signals: SignalConsumer,
@@ -234,7 +234,7 @@ async def _reading_for_runs(
     )
 
 
-def _share_out(context: Context, assigned: Collection[int]) -> None:
+def _share_out(context: LaneContext, assigned: Collection[int]) -> None:
     context.siblings.has_share()
     context.planner.share_out(GroupShare.of(assigned, context.partitions))
 
@@ -256,9 +256,9 @@ def _context(
     planner: Planner,
     observer: Observer,
     clock: BrokerClock,
-) -> Context:
+) -> LaneContext:
     worker = settings.worker
-    return Context(
+    return LaneContext(
         worker=name,
         partitions=partitions,
         planner=planner,

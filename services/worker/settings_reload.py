@@ -15,7 +15,7 @@ from services.worker.adapters.building import BackendContext
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.health.watched import SettingsState
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from services.worker.planning.planner import Backend
 
 CLOSE_AFTER_S = 60.0  # so much longer than a call may take its backend is kept
@@ -127,7 +127,7 @@ class LiveSettings:
         self,
         settings: Settings,
         own: Callable[[Settings], Settings],
-        context: Context,
+        context: LaneContext,
         shared: BackendContext,
         measures: MetricsObserver,
         tools: KnownTools,

@@ -18,7 +18,7 @@ from services.operators.adapters import bodies as module
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.reader import reading
 from services.operators.adapters.replaying import prepared_replays, replaying
-from services.operators.adapters.writer import Change, Superseded, Writer, writing
+from services.operators.adapters.writer import DeadLetterChange, Superseded, Writer, writing
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.index import DeadLetterIndex
 from services.operators.dead_letters.prepare_replay import (
@@ -58,7 +58,7 @@ async def replay(outside: ClientBus, writer: Writer, dead_letter: DeadLetterRow,
         assert isinstance(body, DeadLetter)
         revived = prepare_replay(body, ReplayOrder(by, "again"), NOW)
         assert isinstance(revived, PreparedReplay)
-        await writer.commit([Change(revived, dead_letter.place.partition)])
+        await writer.commit([DeadLetterChange(revived, dead_letter.place.partition)])
 
 
 async def test_a_replay_goes_on_in_the_trace_that_its_dead_letter_ended(
@@ -91,7 +91,7 @@ async def test_of_two_writers_the_first_is_cut_off_and_has_done_nothing(
                 await replay(outside, first, two, "first@acme")
             await replay(outside, second, two, "second@acme")
             dismissed = Dismissed(dead_letter_id=three.id, by="second@acme", reason="gone", at=NOW)
-            await second.commit([Change(dismissed, three.place.partition)])
+            await second.commit([DeadLetterChange(dismissed, three.place.partition)])
 
     assert [
         (

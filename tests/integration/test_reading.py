@@ -11,7 +11,7 @@ from answerbus.partition import partition_of
 from answerbus.topics import RESULTS, RETRIES
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import Reader, reading
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka
@@ -92,5 +92,5 @@ async def test_a_record_is_picked_by_its_place(bus: Bus, seen_from_outside: Clie
         assert await picker.pick_all([record.place for record in chosen]) == chosen
 
         marker = max(record.offset for record in stored if record.partition == 0) + 1
-        assert await picker.pick(Place(RESULTS, 0, marker)) is None
-        assert await picker.pick(Place(RESULTS, 0, marker + 1_000)) is None
+        assert await picker.pick(RecordPosition(RESULTS, 0, marker)) is None
+        assert await picker.pick(RecordPosition(RESULTS, 0, marker + 1_000)) is None

@@ -29,7 +29,7 @@ from services.kafka.planning.rights import ROLES, Right, Role, rights_of
 from services.kafka.topics import topics_on
 from services.operators.adapters.reader import reading
 from services.operators.adapters.verify import verify
-from services.operators.adapters.writer import Change, writing
+from services.operators.adapters.writer import DeadLetterChange, writing
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 from services.settings.settings import KafkaSettings, SetUpError, load
 from services.tools.serving import serve_checked
@@ -107,7 +107,9 @@ async def operates(it: Setting) -> None:
     dismissed = Dismissed(dead_letter_id="x", by="me", reason="y", at=NOW)
     replayed = Replayed(dead_letter_id="x", request_id="r-1", round=1, by="me", reason="y", at=NOW)
     async with writing(it.ours) as writer:
-        await writer.commit([Change(dismissed, 0), Change(PreparedReplay(ASKED, replayed), 0)])
+        await writer.commit(
+            [DeadLetterChange(dismissed, 0), DeadLetterChange(PreparedReplay(ASKED, replayed), 0)]
+        )
 
 
 async def shows(it: Setting) -> None:

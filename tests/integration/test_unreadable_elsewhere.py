@@ -22,7 +22,7 @@ from answerbus.topics import (
 )
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 from tests.fuzz.batches import Codec, Draft, Sent, batch_bytes
 from tests.fuzz.produce import RawProducer
 from tests.integration.bus import ANSWERED, Bus, Worker, request, until
@@ -119,7 +119,9 @@ async def test_readers_and_commands_pass_them_by(bus: Bus) -> None:
     unreadable = [stored for stored in found if stored.fault]
     assert len(unreadable) == 2 * bus.partitions * len(TOPICS)
     async with picking(outside) as picker:
-        picked = await picker.pick_all([Place(REQUESTS, 0, 0), Place(REQUESTS, 0, 1)])
+        picked = await picker.pick_all(
+            [RecordPosition(REQUESTS, 0, 0), RecordPosition(REQUESTS, 0, 1)]
+        )
         assert [one.fault is not None for one in picked] == [True, True]
 
     for arguments, code in (

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 
 from services.settings.profiles import OpenAIProfile
-from services.worker.adapters.profile_check import Checked, checked
+from services.worker.adapters.profile_check import ProfileFinding, checked
 from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.apis.openai import WITHOUT_SCHEMAS
@@ -76,7 +76,7 @@ async def test_a_server_on_llama_cpp_is_reported_with_its_dialect(
         "Profile `house`: the server is llama.cpp, which enforces more of a schema with "
         '`dialect = "llama_cpp"`'
     )
-    assert found == Checked(advice=advice if is_advised else None)
+    assert found == ProfileFinding(advice=advice if is_advised else None)
 
 
 SHOWN = ", ".join(f"x-{number:02}" for number in range(10))

@@ -19,7 +19,7 @@ import pytest
 from answerbus.budget import Usage
 from services.worker.adapters.providers import scripted_rules
 from services.worker.adapters.providers.scripted import ScriptedProvider
-from services.worker.adapters.providers.scripted_rules import Spread
+from services.worker.adapters.providers.scripted_rules import LatencySpread
 from services.worker.core.attempt.prompt import Prompt, Turn
 from services.worker.core.attempt.reply import (
     Answered,
@@ -161,7 +161,7 @@ async def test_a_reply_comes_after_its_latency(tmp_path: Path) -> None:
 
 
 def test_latencies_are_spread_as_configured_and_the_same_for_the_same_attempt() -> None:
-    spread = Spread(median_s=2.0, sigma=0.5, max_s=4.0, seed=7)
+    spread = LatencySpread(median_s=2.0, sigma=0.5, max_s=4.0, seed=7)
     prompts = [replace(PROMPT, request_id=f"r-{number}") for number in range(2_000)]
 
     drawn = [spread.seconds(prompt) for prompt in prompts]

@@ -26,7 +26,7 @@ from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.plan import ProfileFacts, Tariff
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
-from services.worker.lane.context import Context, Limits, RunSetup
+from services.worker.lane.context import LaneContext, Limits, RunSetup
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -109,7 +109,7 @@ class Worker:
 
     def __init__(self, world: World, process: Process, chance: random.Random) -> None:
         self.process = process
-        self.context: Context
+        self.context: LaneContext
         self.membership: Membership
         self.has_ended = False
         self._world, self._chance = world, chance
@@ -177,14 +177,14 @@ class Worker:
 
         return new_lifecycle(partition, self.context, intake, shard, handle)
 
-    def _new_context(self) -> Context:
+    def _new_context(self) -> LaneContext:
         world = self._world
         facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, Tariff(1.0, 4.0))
         slots = world.limits.max_in_flight
         backend = Backend(facts, "prompted", world.provider, ProfileLimiter(slots))
         backends, tokens = {"default": backend}, random.Random(f"tokens {self.process.name}")
         has_agents = world.has_agents
-        return Context(
+        return LaneContext(
             worker=self.process.name,
             partitions=world.partitions,
             planner=planner(backends) if has_agents else Planner(backends, Registry()),

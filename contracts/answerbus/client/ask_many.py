@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic
 
 from answerbus.client.answer_type import AnswerT, AnswerType
-from answerbus.client.connection import Connection
+from answerbus.client.connection import BusConnection
 from answerbus.client.follow_up import valid_answer
 from answerbus.client.job import CONCURRENCY_MAX, JobOutcomes, JobProgress, Row, RowOutcome
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
@@ -17,7 +17,7 @@ JobTell = Callable[[JobProgress[Any]], None]
 
 
 async def ask_many(
-    connection: Connection,
+    connection: BusConnection,
     job_id: str,
     requests: Sequence[tuple[Row, Request]],
     answers: AnswerType[AnswerT],
@@ -53,7 +53,7 @@ def show_bar(progress: JobProgress[Any]) -> None:
 class _Job(Generic[AnswerT]):
     def __init__(
         self,
-        connection: Connection,
+        connection: BusConnection,
         outcomes: WorkflowOutcomes,
         answers: AnswerType[AnswerT],
         rows: int,
@@ -62,7 +62,7 @@ class _Job(Generic[AnswerT]):
         self.progress: JobProgress[AnswerT] = JobProgress(rows)
         self.found: list[RowOutcome[AnswerT]] = []
         self._connection, self._outcomes, self._answers = connection, outcomes, answers
-        self._tell = on_progress
+        self._on_progress = on_progress
 
     async def work(self, rows: Iterator[tuple[int, tuple[Row, Request]]]) -> None:
         """One row after the other; others work on the same iterator."""
@@ -71,8 +71,8 @@ class _Job(Generic[AnswerT]):
             newest = RowOutcome(number, row, outcome)
             self.found.append(newest)
             self.progress = self.progress.after(newest)
-            if self._tell is not None:
-                self._tell(self.progress)
+            if self._on_progress is not None:
+                self._on_progress(self.progress)
             await asyncio.sleep(0)  # what is known already must not keep the loop busy
 
     async def _ask(self, request: Request) -> AnyOutcome:

@@ -14,13 +14,13 @@ from answerbus.client.answer_type import AnswerType, TypedOutcome
 from answerbus.client.ask_many import JobTell, ask_many
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request
 from answerbus.client.bus import Bus
-from answerbus.client.connection import Connection
+from answerbus.client.connection import BusConnection
 from answerbus.client.controls import PublishedControl
 from answerbus.client.diagnosis import OptionNames
 from answerbus.client.follow import Followed
 from answerbus.client.follow_up import valid_answer
 from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes, job_requests
-from answerbus.client.progress import Published, Tell
+from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
@@ -62,7 +62,7 @@ class Client:
     ) -> None:
         names = option_names or OptionNames()
         self._bus = Bus(bootstrap_servers, topic_prefix, kafka, names, client_rack)
-        self._connection = Connection(self._bus)
+        self._connection = BusConnection(self._bus)
         self._registry = plugins.installed() if registry is None else registry
 
     async def __aenter__(self) -> Self:
@@ -80,7 +80,7 @@ class Client:
         response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
-        on_progress: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
         **asking: Unpack[AskOptions],
     ) -> "TypedOutcome[AnswerT]":
         """Publish a request and wait for its outcome, at most `timeout_s` (None: for ever).
@@ -148,7 +148,7 @@ class Client:
         *,
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
-        on_progress: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> "TypedOutcome[JsonValue]":
         """Publish a prepared request and wait for its outcome, whose answer stays JSON."""
         seconds = timeout_s_of(timeout_s, request)

@@ -17,7 +17,7 @@ from answerbus.client.errors import BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
 from answerbus.client.follow_up import is_follow_up
 from answerbus.client.history import find_past_terminal, find_terminal
-from answerbus.client.progress import Published, Tell, retries_of, with_retries
+from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.request_id import is_new
 from answerbus.client.terminals import Terminals
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
@@ -37,7 +37,7 @@ CONFLICT_S = 1.0  # in which a worker reports that the id was used with another 
 _log = logging.getLogger(__name__)
 
 
-class Connection:
+class BusConnection:
     """One producer, and one reader of outcomes from the first wait on; use it with `async with`.
 
     Every method raises BusUnavailable if Kafka or a topic cannot be used.
@@ -85,7 +85,7 @@ class Connection:
         request: Request,
         timeout_s: float | None,
         trace: Trace | None = None,
-        tell: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> AnyOutcome:
         """Publish, and wait for the outcome; raises NoAnswerYet.
 
@@ -98,12 +98,12 @@ class Connection:
         digest = None if is_follow_up(request.request_id) else _digest(value)
         async with terminals.awaiting(RequestKey.of(request), partition, digest) as terminal:
             self._start_look_back(request, terminal)
-            if tell is None:
+            if on_progress is None:
                 await self.publish(request, trace)
                 return await _in_time(terminal, request, timeout_s)
             async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
-                tell(await self.publish(request, trace))
-                waiting = with_retries(terminal, request.request_id, retries, tell)
+                on_progress(await self.publish(request, trace))
+                waiting = with_retries(terminal, request.request_id, retries, on_progress)
                 return await _in_time(waiting, request, timeout_s)
 
     def _start_look_back(self, request: Request, terminal: "asyncio.Future[AnyOutcome]") -> None:

@@ -44,7 +44,7 @@ class Waiting:
 
 
 Progress: TypeAlias = Published | RetryRequest | Waiting
-Tell: TypeAlias = Callable[[Progress], None]
+ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def with_retries(
     terminal: "asyncio.Future[AnyOutcome]",
     request_id: str,
     retries: "asyncio.Queue[RetryRequest]",
-    tell: Tell,
+    on_progress: ProgressCallback,
 ) -> AnyOutcome:
     """Wait for the outcome; report each retry, and each second without an outcome."""
     loop = asyncio.get_running_loop()
@@ -81,9 +81,9 @@ async def with_retries(
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if retry.done():
-                tell(retry.result())
+                on_progress(retry.result())
             elif not terminal.done():
-                tell(Waiting(request_id, loop.time() - began))
+                on_progress(Waiting(request_id, loop.time() - began))
         finally:
             retry.cancel()
         if terminal.done() and retries.empty():

@@ -25,7 +25,7 @@ from answerbus.client.controls import PublishedControl
 from answerbus.client.follow import Followed
 from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes
 from answerbus.client.loop_thread import LoopThread
-from answerbus.client.progress import Published, Tell
+from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.sync_subscription import SyncSubscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout
 from answerbus.control import ApprovalRequested, ControlApplied
@@ -151,18 +151,18 @@ class SyncClient:
         response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
-        on_progress: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
         **asking: Unpack[AskOptions],
     ) -> "TypedOutcome[AnswerT]":
         """See `Client.ask`."""
         return self._with_progress(
-            lambda tell: self._client.ask(
+            lambda report: self._client.ask(
                 instructions,
                 workflow_id=workflow_id,
                 response_model=response_model,
                 timeout_s=timeout_s,
                 trace=trace,
-                on_progress=tell,
+                on_progress=report,
                 **asking,
             ),
             on_progress,
@@ -182,14 +182,14 @@ class SyncClient:
     ) -> JobOutcomes[AnswerT]:
         """See `Client.ask_many`."""
         return self._with_progress(
-            lambda tell: self._client.ask_many(
+            lambda report: self._client.ask_many(
                 rows,
                 instructions,
                 job_id=job_id,
                 response_model=response_model,
                 facts=facts,
                 concurrency=concurrency,
-                on_progress=tell,
+                on_progress=report,
                 **asking,
             ),
             on_progress,
@@ -201,12 +201,12 @@ class SyncClient:
         *,
         timeout_s: Timeout = "default",
         trace: Trace | None = None,
-        on_progress: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> "TypedOutcome[JsonValue]":
         """See `Client.ask_request`."""
         return self._with_progress(
-            lambda tell: self._client.ask_request(
-                request, timeout_s=timeout_s, trace=trace, on_progress=tell
+            lambda report: self._client.ask_request(
+                request, timeout_s=timeout_s, trace=trace, on_progress=report
             ),
             on_progress,
         )

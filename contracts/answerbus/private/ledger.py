@@ -213,7 +213,7 @@ class SuspectRecord(Wire):
     crashes: Count
 
 
-class Watched(Wire):
+class WorkInProgress(Wire):
     """The work in progress of a worker, recorded so that a crash can be attributed."""
 
     what: Literal["record", "preparation", "call"]
@@ -247,7 +247,7 @@ class LaneRecord(Wire):
     moving_to: Partitions | None = None
     suspects: tuple[Suspect, ...] = ()
     suspect_record: SuspectRecord | None = None
-    watched: Watched | None = None
+    watched: WorkInProgress | None = None
     results_at: Annotated[Count, _OF_RUNS] = 0
     approvals_at: Annotated[Count, _OF_RUNS] = 0
     controls_at: Annotated[Count, _OF_RUNS] = 0

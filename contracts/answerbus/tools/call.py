@@ -12,7 +12,7 @@ from answerbus.wire import clip
 BEAT_S_MAX = 10.0
 _BEATS_A_TIMEOUT = 3
 
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 class ToolCall:
@@ -27,7 +27,7 @@ class ToolCall:
         self,
         record: ToolCallRecord,
         timeout_s: float,
-        tell: Tell,
+        report: ReportProgress,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.id: str = record.call_id
@@ -40,7 +40,7 @@ class ToolCall:
         self.approved: CallApproval | None = record.approved
         self.labels: dict[str, str] = dict(record.labels)
         self._timeout_s = timeout_s
-        self._tell, self._loop = tell, loop
+        self._report, self._loop = report, loop
         self._notes: list[str] = []
 
     def note(self, text: str) -> None:
@@ -56,7 +56,7 @@ class ToolCall:
     def progress(self, text: str = "") -> None:
         """Say that the call goes on: its time-out starts again. From any thread."""
         message = clip(str(text), NOTE_BYTES_MAX)
-        self._loop.call_soon_threadsafe(self._tell, message)
+        self._loop.call_soon_threadsafe(self._report, message)
 
     def heartbeat(self, text: str = "") -> "Heartbeat":
         """Say so again and again while a block lasts; `async with`, or `with` in a thread."""
@@ -68,9 +68,9 @@ class Heartbeat:
     """Progress at an interval, until its block ends."""
 
     def __init__(
-        self, tell: Tell, loop: asyncio.AbstractEventLoop, text: str, every_s: float
+        self, report: ReportProgress, loop: asyncio.AbstractEventLoop, text: str, every_s: float
     ) -> None:
-        self._tell, self._loop = tell, loop
+        self._report, self._loop = report, loop
         self._text, self._every_s = text, every_s
         self._is_over = False
 
@@ -99,5 +99,5 @@ class Heartbeat:
 
     def _beat(self) -> None:
         if not self._is_over:
-            self._tell(self._text)
+            self._report(self._text)
             self._loop.call_later(self._every_s, self._beat)

@@ -11,7 +11,7 @@ class ClaimLost(Exception):
     """A position could not be committed: the partition is another server's, or the broker away."""
 
 
-class Unanswerable(Exception):
+class ReplyRefused(Exception):
     """There is no such place for an answer, or no right to write there."""
 
 

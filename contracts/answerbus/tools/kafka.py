@@ -24,7 +24,7 @@ from answerbus.tools.channel import (
     ChannelUnavailable,
     ClaimLost,
     Received,
-    Unanswerable,
+    ReplyRefused,
 )
 from answerbus.tools.core.positions import Position
 from answerbus.toolset_card import ToolsetCard
@@ -93,7 +93,7 @@ class KafkaChannel:
         try:
             known = await self._producer.partitions_for(self._results)
             if answer.partition not in known:
-                raise Unanswerable(f"{self._results} has no partition {answer.partition}")
+                raise ReplyRefused(f"{self._results} has no partition {answer.partition}")
             await self._producer.send_and_wait(
                 self._results,
                 answer.value,
@@ -102,7 +102,7 @@ class KafkaChannel:
                 headers=answer.headers,
             )
         except MessageSizeTooLargeError as error:
-            raise Unanswerable(describe_error_for_log(error)) from error
+            raise ReplyRefused(describe_error_for_log(error)) from error
         except (KafkaError, OSError) as error:
             raise ChannelUnavailable(describe_error_for_log(error)) from error
 

@@ -8,7 +8,7 @@ from answerbus.envelope import TOOLS_SOURCE, Encoded, encode
 from answerbus.limits import NOTE_BYTES_MAX
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.tools.channel import Answer, Channel, ChannelUnavailable, Received, Unanswerable
+from answerbus.tools.channel import Answer, Channel, ChannelUnavailable, Received, ReplyRefused
 from answerbus.tools.core.answered import AnsweredCalls
 from answerbus.tools.running import Outcome, TimeLimit
 from answerbus.wire import clip
@@ -70,7 +70,7 @@ class Replies:
         )
         try:
             await self._channel.answer(_answer(record, encode(progress, source=TOOLS_SOURCE)))
-        except (ChannelUnavailable, Unanswerable) as error:
+        except (ChannelUnavailable, ReplyRefused) as error:
             _log.warning("cannot report progress of the call %s: %s", record.call_id, error)
 
 
@@ -84,14 +84,14 @@ class ProgressWriter:
         self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """On the loop. While a record is on its way, only the latest text is kept."""
         if self._is_closed:
             return
         self._limit.renew()
         self._latest = text
         if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._tell())
+            self._writing = asyncio.create_task(self._report())
 
     async def close(self) -> None:
         """Write no more, and let what is on its way arrive: no progress follows a result."""
@@ -99,7 +99,7 @@ class ProgressWriter:
         if self._writing is not None:
             await asyncio.wait([self._writing])
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         while (text := self._latest) is not None:
             self._latest = None
             self._number += 1

@@ -12,8 +12,16 @@ from answerbus.client.turns import in_turns
 from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
-from answerbus.tools.channel import Channel, ClaimLost, Received, Unanswerable
-from answerbus.tools.core.intake import Accept, Cancel, Drop, DropReason, Offered, Refuse, take
+from answerbus.tools.channel import Channel, ClaimLost, Received, ReplyRefused
+from answerbus.tools.core.intake import (
+    Accept,
+    CancelCall,
+    Drop,
+    DropReason,
+    Offered,
+    RefuseCall,
+    take,
+)
 from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions, Position
 from answerbus.tools.replies import ProgressWriter, Replies
 from answerbus.tools.running import Outcome, RunEnded, TimeLimit, run
@@ -179,11 +187,11 @@ class ToolServer:
         match take(received.value, self._offered, self._now()):
             case Drop(reason=reason):
                 self._drop(reason, place)
-            case Cancel(call=call):
+            case CancelCall(call=call):
                 if running := self._running.get(call):
                     running.task.cancel()
                 self.claims.finish(*place)
-            case Refuse(record=record, failure=failure, error=error):
+            case RefuseCall(record=record, failure=failure, error=error):
                 if error:
                     _log.error("the tool %s cannot read its arguments", record.tool, exc_info=error)
                 self._begin(_Taken(received, positions, record), failure)
@@ -222,7 +230,7 @@ class ToolServer:
                 await self._reply(taken, what)
         except ClaimLost:
             self.counts["not_claimed"] += 1
-        except Unanswerable as error:
+        except ReplyRefused as error:
             _log.warning("the call %s has no place for its answer: %s", taken.record.call_id, error)
             self._drop("unanswerable", *self._places(taken))
         except asyncio.CancelledError:
@@ -244,11 +252,11 @@ class ToolServer:
                 await self._claim(taken)
             self._running[CallKey.of(record)].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
-            teller = ProgressWriter(self._replies, record, limit)
-            call = ToolCall(record, card.timeout_s, teller.tell, loop)
+            progress = ProgressWriter(self._replies, record, limit)
+            call = ToolCall(record, card.timeout_s, progress.report, loop)
             since = loop.time()
             finished = await run(what.tool, what.args, call, limit)
-            await teller.close()
+            await progress.close()
         finally:
             self._release(finished)
         await self._reply(taken, finished.outcome, call.notes, loop.time() - since)

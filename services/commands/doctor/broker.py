@@ -23,7 +23,13 @@ from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusRefused, BusUnavailable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import REQUESTS, RETRIES, RUN_TOPICS, TOPICS, Topic
-from services.commands.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Finding, Group
+from services.commands.doctor.findings.facts import (
+    BrokerFacts,
+    BrokerTime,
+    Cluster,
+    ConsumerGroup,
+    Finding,
+)
 from services.commands.doctor.findings.judge import (
     OPEN_TRANSACTION_S,
     TrialFacts,
@@ -80,7 +86,14 @@ async def inspect_broker(
     offsets = {place: meta.offset for place, meta in committed.items()}
     behind, stuck, rate = await _reading(bus, found, offsets, now)
     return BrokerFacts(
-        cluster, found, time, Group(group, members, behind, rate), stuck, others, layout, run_topics
+        cluster,
+        found,
+        time,
+        ConsumerGroup(group, members, behind, rate),
+        stuck,
+        others,
+        layout,
+        run_topics,
     )
 
 

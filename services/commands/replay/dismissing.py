@@ -35,7 +35,7 @@ def dismiss(
     selection = selection_of(where, ids, since, until, limit)
     bus, who = bus_of(from_environment(config).kafka), operator(by)
     done, ending = asyncio.run(_set_aside(bus, selection, who, reason, ask=not yes))
-    _tell(done, ending, "dismissed", as_json=as_json)
+    _print_done(done, ending, "dismissed", as_json=as_json)
 
 
 def reopen(
@@ -56,10 +56,10 @@ def reopen(
     selection = replace(selection_of(where, ids, since, until, limit), statuses=dismissed)
     bus, who = bus_of(from_environment(config).kafka), operator(by)
     done, ending = asyncio.run(_set_aside(bus, selection, who, reason, ask=not yes, undone=True))
-    _tell(done, ending, "reopened", as_json=as_json)
+    _print_done(done, ending, "reopened", as_json=as_json)
 
 
-def _tell(done: Sequence[str], ending: HowEnded, became: str, *, as_json: bool) -> None:
+def _print_done(done: Sequence[str], ending: HowEnded, became: str, *, as_json: bool) -> None:
     if as_json:
         views.print_json({"end": ending, became: len(done), "letters": done})
     else:

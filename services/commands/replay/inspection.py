@@ -128,7 +128,7 @@ def _parts(history: DeadLetterHistory) -> Iterator[RenderableType]:
     if dead_letter.spent:
         yield Text(
             plain_line(
-                f"Account {dead_letter.account_id} had spent {views.funds_text(dead_letter.spent)}."
+                f"Account {dead_letter.account_id} spent {views.amounts_text(dead_letter.spent)}."
             )
         )
     for attempt in history.attempts:

@@ -37,7 +37,7 @@ from services.commands.replay.options import (
     known_of,
     selection_of,
 )
-from services.operators.adapters.replaying import Prepared, Step, prepared_replays, replaying
+from services.operators.adapters.replaying import Prepared, ReplayStep, prepared_replays, replaying
 from services.operators.adapters.writer import CHANGES_MAX, Superseded, Writer, writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
@@ -56,7 +56,7 @@ class Done:
     sent: list[Replayed] = field(default_factory=list)
     ended: HowEnded = "done"
 
-    def take(self, step: Step) -> None:
+    def take(self, step: ReplayStep) -> None:
         for dead_letter, outcome in step.outcomes:
             self.sums.take(dead_letter.key, outcome)
         self.sent += [prepared.replayed for _, prepared in step.sent]

@@ -16,7 +16,7 @@ from services.commands.long_task import HowEnded
 from services.operators.dead_letters.forecast import Forecast
 from services.operators.dead_letters.groups import Group, Key
 from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
-from services.operators.dead_letters.row import DeadLetterRow, Funds
+from services.operators.dead_letters.row import BudgetAmounts, DeadLetterRow
 from services.operators.records.within_limits import amount, local_time
 from services.text.escaping import json_lines, plain_line
 
@@ -44,7 +44,7 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
     for one, line in zip(groups, lines, strict=True):
         yield Text(line, "bold")
         when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
-        message = f"{when}, {funds_text(one.spent)}, such as {plain_line(one.sample.text)}"
+        message = f"{when}, {amounts_text(one.spent)}, such as {plain_line(one.sample.text)}"
         yield Text(f"        {message}", "dim")
     yield Text(f"{sum(one.count for one in groups):,} dead letters in {len(groups):,} groups")
 
@@ -57,7 +57,7 @@ def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
         "oldest": _time(group.oldest_ms),
         "newest": _time(group.newest_ms),
         "sample": group.sample.text,
-        "spent": _funds_data(group.spent),
+        "spent": _amounts_data(group.spent),
     }
 
 
@@ -104,7 +104,7 @@ def dead_letter_data(
         "model": dead_letter.model,
         "labels": dict(dead_letter.labels),
         "account_id": dead_letter.account_id,
-        "spent": _funds_data(dead_letter.spent) if dead_letter.spent else None,
+        "spent": _amounts_data(dead_letter.spent) if dead_letter.spent else None,
         "round": dead_letter.round,
         "partition": dead_letter.place.partition,
         "offset": dead_letter.place.offset,
@@ -169,20 +169,20 @@ def status_table(data: StatusData) -> Table:
     return table
 
 
-def funds_text(funds: Funds) -> str:
+def amounts_text(amounts: BudgetAmounts) -> str:
     """What was or may be spent; what has no limit says so."""
-    tokens = "any number of" if funds.tokens is None else f"{funds.tokens:,}"
-    micro_usd = funds.micro_usd
+    tokens = "any number of" if amounts.tokens is None else f"{amounts.tokens:,}"
+    micro_usd = amounts.micro_usd
     money = "no limit in money" if micro_usd is None else f"${amount(micro_usd) / 1e6:,.4f}"
-    return f"{funds.attempts:,} attempts, {tokens} tokens, {money}"
+    return f"{amounts.attempts:,} attempts, {tokens} tokens, {money}"
 
 
-def _funds_data(funds: Funds) -> Mapping[str, int | None]:
+def _amounts_data(amounts: BudgetAmounts) -> Mapping[str, int | None]:
     """The same as JSON data."""
     return {
-        "attempts": funds.attempts,
-        "tokens": funds.tokens,
-        "micro_usd": funds.micro_usd,
+        "attempts": amounts.attempts,
+        "tokens": amounts.tokens,
+        "micro_usd": amounts.micro_usd,
     }
 
 
@@ -210,11 +210,11 @@ def _time(at_ms: int) -> str:
     return format_timestamp(datetime.fromtimestamp(at_ms / 1000, UTC))
 
 
-def worst_text(funds: Funds) -> str:
+def worst_text(amounts: BudgetAmounts) -> str:
     """The most that replays can use; what is not known is left out."""
-    tokens = "" if funds.tokens is None else f", {funds.tokens:,} tokens"
-    money = "" if funds.micro_usd is None else f", ${amount(funds.micro_usd) / 1e6:,.4f}"
-    calls = "1 call" if funds.attempts == 1 else f"{funds.attempts:,} calls"
+    tokens = "" if amounts.tokens is None else f", {amounts.tokens:,} tokens"
+    money = "" if amounts.micro_usd is None else f", ${amount(amounts.micro_usd) / 1e6:,.4f}"
+    calls = "1 call" if amounts.attempts == 1 else f"{amounts.attempts:,} calls"
     return f"at most {calls}{tokens}{money}"
 
 
@@ -229,7 +229,7 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
         table.add_row(f"{count:,}", Text(plain_line(message)), "")
     for one in forecast.dearest:
         name = Text(plain_line(one.dead_letter.text))
-        table.add_row("", Text(f"  {worst_text(one.worst.funds)}", "dim"), name)
+        table.add_row("", Text(f"  {worst_text(one.worst.amounts)}", "dim"), name)
     for run in forecast.runs[:RUNS_SHOWN]:
         table.add_row(
             "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.dead_letter.text))
@@ -252,13 +252,13 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
     """The same as JSON data."""
     return {
         "sendable": forecast.sendable,
-        "worst": _funds_data(forecast.worst_known),
+        "worst": _amounts_data(forecast.worst_known),
         "not_estimated": dict(forecast.unknown),
         "dearest": [
             {
                 "dead_letter_id": one.dead_letter.dead_letter_id,
                 "workflow_id": one.dead_letter.workflow_id or None,
-                "worst": _funds_data(one.worst.funds),
+                "worst": _amounts_data(one.worst.amounts),
             }
             for one in forecast.dearest
         ],

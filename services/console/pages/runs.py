@@ -17,7 +17,7 @@ from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form, form_of, known_names, page_number
 from services.console.guard import operator_of, session_of
 from services.console.pages.render import long_page, page
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 from services.operators.runs.shown_args import is_intact, shown_args
 
 PAGE_RUNS = 30
@@ -105,7 +105,7 @@ async def cancel(request: web.Request) -> web.Response:
 
 
 async def _approvals_at(
-    context: ConsoleContext, places: Sequence[Place]
+    context: ConsoleContext, places: Sequence[RecordPosition]
 ) -> tuple[ApprovalRequested, ...]:
     """What is asked at these places and can still be decided, read again from there."""
     picked = await context.picker.pick_all(places)

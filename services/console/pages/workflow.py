@@ -33,7 +33,7 @@ from services.console.views.run_tree import trees
 from services.console.views.timeline_rows import TimelineRow, timeline_rows
 from services.console.views.waterfall import waterfall
 from services.operators.records.decoded import DecodedRecord, decoded
-from services.operators.records.stored import Place, RetryEnded, Stored
+from services.operators.records.stored import RecordPosition, RetryEnded, Stored
 from services.operators.timeline.entry import TimelineEntry
 from services.operators.timeline.timeline import timeline
 from services.text.escaping import plain_json
@@ -58,7 +58,7 @@ _FOR_VIEWERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorkflowEntry:
     """A line of the page; `text` and `body` are None for those who may not see them."""
 
     at_ms: int
@@ -144,7 +144,7 @@ def _drawn(
     }
 
 
-def entry(row: TimelineRow, *, operator: bool) -> Entry:
+def entry(row: TimelineRow, *, operator: bool) -> WorkflowEntry:
     """What may be seen of something that happened."""
     found = row.entry
     event = found.seen.event
@@ -153,7 +153,7 @@ def entry(row: TimelineRow, *, operator: bool) -> Entry:
         body = plain_json(event.model_dump_json(indent=2))
     shown = operator or found.kind in _FOR_VIEWERS
     place = found.place
-    return Entry(
+    return WorkflowEntry(
         int(found.at.timestamp() * 1000),
         row.after_ms,
         found.kind,
@@ -165,7 +165,7 @@ def entry(row: TimelineRow, *, operator: bool) -> Entry:
     )
 
 
-def _newest(places: Iterable[Place]) -> list[Place]:
+def _newest(places: Iterable[RecordPosition]) -> list[RecordPosition]:
     beside = {LEDGER: LEDGER_MAX, STEPS: STEPS_MAX}
     every = list(places)
     found = [place for place in every if place.topic not in beside][-RECORDS_MAX:]
@@ -174,7 +174,7 @@ def _newest(places: Iterable[Place]) -> list[Place]:
     return found
 
 
-def _of_trees(own: Sequence[Place]) -> list[Place]:
+def _of_trees(own: Sequence[RecordPosition]) -> list[RecordPosition]:
     """What trees are made of, where there are any: more than the timeline shows."""
     if not any(place.topic is STEPS for place in own):
         return []
@@ -185,7 +185,7 @@ def _of_trees(own: Sequence[Place]) -> list[Place]:
     return [place for places in by_topic.values() for place in places]
 
 
-def _left_out(own: Iterable[Place], picked: Iterable[Stored]) -> int:
+def _left_out(own: Iterable[RecordPosition], picked: Iterable[Stored]) -> int:
     """How many records the trees lack, which say less of their costs then."""
     count = sum(place.topic in OF_TREES_MAX for place in own)
     return count - sum(record.topic in OF_TREES_MAX for record in picked)
@@ -195,7 +195,7 @@ def _seen(
     workflow_id: str, entries: Iterable[TimelineEntry], picked: Iterable[Stored]
 ) -> Iterator[DecodedRecord]:
     """Each record of the workflow; those of the timeline are decoded already."""
-    places = set[Place]()
+    places = set[RecordPosition]()
     for entry in entries:
         places.add(entry.place)
         yield entry.seen
@@ -204,7 +204,7 @@ def _seen(
             yield record
 
 
-def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[Place]:
+def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[RecordPosition]:
     """What operators did with the workflow's dead letters, and where retries ended."""
     requests = {entry.request_id for entry in entries if entry.request_id}
     events = [entry.seen.event for entry in entries]

@@ -64,7 +64,7 @@ class OpenRetry:
     since_ms: int
 
 
-class Waiting:
+class OpenRetries:
     """As the retries topic lists them."""
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Board:
 
     def __init__(self) -> None:
         self.schema_labels = SchemaLabels()
-        self.waits = Waiting()
+        self.waits = OpenRetries()
         self._steps = LastSteps()
         self._minutes: dict[int, Minute] = {}
         self._newest = 0

@@ -20,7 +20,7 @@ from services.operators.records.run_summary import (
     StepSummary,
     ToolEndedSummary,
 )
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 from services.operators.records.summary import RecordSummary
 from services.operators.runs.open_approvals import APPROVAL_AGE_MAX
 
@@ -33,7 +33,7 @@ _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
 class AskedApproval:
     """Where and when a person was asked."""
 
-    place: Place
+    place: RecordPosition
     at_ms: int
 
 
@@ -119,7 +119,7 @@ class OpenRuns:
         """What a person has decided and no worker has read yet: `Approved by night`."""
         return self._decisions.get(call)
 
-    def place_of(self, call: CallKey) -> Place | None:
+    def place_of(self, call: CallKey) -> RecordPosition | None:
         """Where the approval of a call was asked for, if no person has decided it."""
         run = None if call in self._decisions else self._open.get(_run_of(call))
         asked = run.awaiting.get(call.call_id) if run else None

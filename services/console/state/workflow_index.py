@@ -5,7 +5,7 @@ from array import array
 from bisect import bisect_left
 
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 
 RUN_RECORDS = 16_384  # sorting so many takes some 10 ms, which is as long as a page may wait
 _PARTITION_BITS, _OFFSET_BITS = 16, 44  # and 4 for the topic
@@ -19,7 +19,7 @@ class WorkflowIndex:
         self._runs: list[tuple[array[int], array[int]]] = []
         self._rest: list[tuple[int, int]] = []
 
-    def add(self, key: str, place: Place) -> None:
+    def add(self, key: str, place: RecordPosition) -> None:
         """Remember one record, under its workflow's id or one of the keys below."""
         self._rest.append((_hash(key), _packed(place)))
         if len(self._rest) == RUN_RECORDS:
@@ -28,7 +28,7 @@ class WorkflowIndex:
             self._runs.append((array("Q", hashes), array("Q", places)))
             self._rest = []
 
-    def find(self, key: str) -> list[Place]:
+    def find(self, key: str) -> list[RecordPosition]:
         """Where its records are, by topic and place; hashes may collide: look at what is there."""
         digest = _hash(key)
         found = [packed for hashed, packed in self._rest if hashed == digest]
@@ -54,11 +54,13 @@ def _hash(key: str) -> int:
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
 
 
-def _packed(place: Place) -> int:
+def _packed(place: RecordPosition) -> int:
     topic = _INDEXED.index(place.topic)
     return ((topic << _PARTITION_BITS | place.partition) << _OFFSET_BITS) | place.offset
 
 
-def _place(packed: int) -> Place:
+def _place(packed: int) -> RecordPosition:
     rest, offset = packed >> _OFFSET_BITS, packed & ((1 << _OFFSET_BITS) - 1)
-    return Place(_INDEXED[rest >> _PARTITION_BITS], rest & ((1 << _PARTITION_BITS) - 1), offset)
+    return RecordPosition(
+        _INDEXED[rest >> _PARTITION_BITS], rest & ((1 << _PARTITION_BITS) - 1), offset
+    )

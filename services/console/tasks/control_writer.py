@@ -3,7 +3,7 @@
 import logging
 
 from answerbus.client.bus import Bus
-from answerbus.client.connection import Connection
+from answerbus.client.connection import BusConnection
 from answerbus.control import Approval, Cancel
 
 _log = logging.getLogger(__name__)
@@ -17,6 +17,6 @@ class ControlWriter:
 
     async def write(self, control: Approval | Cancel) -> None:
         """Publish it. Raises BusUnavailable."""
-        async with Connection(self._bus) as connection:
+        async with BusConnection(self._bus) as connection:
             await connection.control(control)
         _log.info("%s in a workflow, by %s", control.kind, control.by)

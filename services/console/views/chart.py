@@ -19,7 +19,7 @@ Link = Callable[[tuple[tuple[str, str], ...]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChartPart:
     """One rectangle of a series: from where, and how high."""
 
     series: str
@@ -42,7 +42,7 @@ class Column:
     href: str
     begin: str
     end: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ChartPart, ...] = ()
     mark: int = 0
     band: str = ""
 
@@ -86,7 +86,7 @@ class Axis:
             return ()
         return time_ticks(self.starts_ms[0], self.starts_ms[-1] + self.step_ms)
 
-    def column(self, number: int, text: str, parts: tuple[Part, ...] = ()) -> Column:
+    def column(self, number: int, text: str, parts: tuple[ChartPart, ...] = ()) -> Column:
         """The column of a step."""
         width = 100 / len(self.starts_ms)
         begin_ms = self.starts_ms[number]
@@ -124,7 +124,7 @@ def columns(
             size = height * values[number] / top
             if size:
                 base -= size
-                parts.append(Part(name, round(base, 2), round(size, 2)))
+                parts.append(ChartPart(name, round(base, 2), round(size, 2)))
         values_now = {name: values[number] for name, values in series.items()}
         made.append(axis.column(number, series_text(values_now, unit, words), tuple(parts)))
     return Chart(height, tuple(made), (), value_ticks(top, unit, height), axis.ticks)

@@ -37,7 +37,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TopicChange:
     """The topic is there with other settings; `settings` are all that it shall have of its own.
 
     Kafka's call that aiokafka knows replaces a topic's own settings, so that those which are none
@@ -74,7 +74,7 @@ class Refused:
     reason: str
 
 
-Step = Create | Grow | Change | Keep
+Step = Create | Grow | TopicChange | Keep
 
 
 def plan(
@@ -123,7 +123,7 @@ def _step(topic: Topic, found: Found | None) -> Step:
         for name, value in wanted.items()
         if found.in_force.get(name) != value
     )
-    return Change(topic, differences, {**found.own, **wanted}) if differences else Keep(topic)
+    return TopicChange(topic, differences, {**found.own, **wanted}) if differences else Keep(topic)
 
 
 def unusable(found: Mapping[Topic, Found], layout: Layout, prefix: str) -> str | None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from answerbus.dead_letter import Dismissed
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
-from services.operators.adapters.writer import CHANGES_MAX, Change, Writer
+from services.operators.adapters.writer import CHANGES_MAX, DeadLetterChange, Writer
 from services.operators.dead_letters.row import DeadLetterRow
 
 
@@ -29,7 +29,7 @@ async def dismissing(
         at = now()
         await writer.commit(
             [
-                Change(
+                DeadLetterChange(
                     Dismissed(
                         dead_letter_id=dead_letter.id,
                         workflow_id=dead_letter.workflow_id,

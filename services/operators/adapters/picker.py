@@ -14,7 +14,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 
 PICK_TIMEOUT_S = 10.0
 _POLL_MS = 500
@@ -30,19 +30,21 @@ class Picker:
         self._bus, self._consumer = bus, consumer
         self._turn, self._in_use = asyncio.Lock(), asyncio.Lock()
 
-    async def pick(self, place: Place) -> Stored | None:
+    async def pick(self, place: RecordPosition) -> Stored | None:
         """The record at this offset; None if retention has deleted it. Raises BusUnavailable."""
         found = await self.pick_all([place])
         return found[0] if found else None
 
-    async def pick_all(self, places: Iterable[Place], bytes_max: int | None = None) -> list[Stored]:
+    async def pick_all(
+        self, places: Iterable[RecordPosition], bytes_max: int | None = None
+    ) -> list[Stored]:
         """The records that are still there, in the order that was asked for.
 
         With `bytes_max` the newest of them, as many as have no more bytes than that. Partitions are
         read side by side. Raises BusUnavailable.
         """
         asked = list(places)
-        wanted: dict[TopicPartition, list[Place]] = {}
+        wanted: dict[TopicPartition, list[RecordPosition]] = {}
         for place in sorted(set(asked), key=lambda place: place.offset):
             at = self._bus.place(place.topic, place.partition)
             if at in self._consumer.assignment():  # a header may name any partition
@@ -53,8 +55,8 @@ class Picker:
         return [found[place] for place in asked if place in found]
 
     async def _pick_alone(
-        self, places: Mapping[TopicPartition, list[Place]], bytes_max: int | None
-    ) -> dict[Place, Stored]:
+        self, places: Mapping[TopicPartition, list[RecordPosition]], bytes_max: int | None
+    ) -> dict[RecordPosition, Stored]:
         """A pick that was left behind keeps the consumer until it has ended."""
         async with self._in_use:
             try:
@@ -63,15 +65,15 @@ class Picker:
                 self._consumer.pause(*places)
 
     async def _pick(
-        self, wanted: Mapping[TopicPartition, list[Place]], bytes_max: int | None
-    ) -> dict[Place, Stored]:
+        self, wanted: Mapping[TopicPartition, list[RecordPosition]], bytes_max: int | None
+    ) -> dict[RecordPosition, Stored]:
         starts = await self._consumer.beginning_offsets(list(wanted))
         ends = await self._consumer.end_offsets(list(wanted))
         left = {
             at: deque(place for place in places if starts[at] <= place.offset < ends[at])
             for at, places in wanted.items()
         }
-        found: dict[Place, Stored] = {}
+        found: dict[RecordPosition, Stored] = {}
         left = {at: places for at, places in left.items() if places}
         for at, places in left.items():
             self._consumer.seek(at, places[0].offset)
@@ -87,7 +89,7 @@ class Picker:
             left = {at: places for at, places in left.items() if await self._go_on(at, places)}
         return found
 
-    async def _go_on(self, at: TopicPartition, places: deque[Place]) -> bool:
+    async def _go_on(self, at: TopicPartition, places: deque[RecordPosition]) -> bool:
         """Whether something is still wanted of a partition; what is far ahead is jumped to."""
         position = await self._consumer.position(at)
         while places and places[0].offset < position:
@@ -97,7 +99,9 @@ class Picker:
         return bool(places)
 
 
-def _take(records: Sequence[Record], places: deque[Place], found: dict[Place, Stored]) -> None:
+def _take(
+    records: Sequence[Record], places: deque[RecordPosition], found: dict[RecordPosition, Stored]
+) -> None:
     for record in records:
         while places and places[0].offset < record.offset:
             places.popleft()

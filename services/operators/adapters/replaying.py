@@ -24,7 +24,7 @@ from answerbus.topics import APPROVALS, STEPS, card_owner
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.picker import Picker, picking
 from services.operators.adapters.reader import reading
-from services.operators.adapters.writer import CHANGES_MAX, Change, Writer
+from services.operators.adapters.writer import CHANGES_MAX, DeadLetterChange, Writer
 from services.operators.dead_letters.effects import OF_A_CALL
 from services.operators.dead_letters.forecast import KnownNames, checked_replay
 from services.operators.dead_letters.past_run import PastRun, past_run
@@ -37,7 +37,7 @@ from services.operators.dead_letters.prepare_replay import (
 )
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.records.dead_letter_key import DeadLetterKey
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.operators.records.summary import summarize
 
 BATCH_BYTES_MAX = 4 * 1024 * 1024  # of requests in a transaction
@@ -46,7 +46,7 @@ Prepared = tuple[DeadLetterRow, PreparedReplay | Rejection]
 
 
 @dataclass(slots=True)
-class Step:
+class ReplayStep:
     """The dead letters that one transaction sent, and those before them that were held back."""
 
     sent: list[tuple[DeadLetterRow, PreparedReplay]] = field(default_factory=list)
@@ -95,12 +95,12 @@ async def prepared_repairs(
 
 async def replaying(
     writer: Writer, outcomes: AsyncIterable[Prepared], *, at_once: int = CHANGES_MAX
-) -> AsyncIterator[Step]:
+) -> AsyncIterator[ReplayStep]:
     """Sends what can be sent, `at_once` in a transaction; each step that is given is committed.
 
     To stop, ask for no further step. Raises Superseded and BusUnavailable, as `Writer.commit`.
     """
-    step, size = Step(), 0
+    step, size = ReplayStep(), 0
     async for dead_letter, outcome in outcomes:
         if isinstance(outcome, Rejection):
             step.held_back.append((dead_letter, outcome))
@@ -110,16 +110,16 @@ async def replaying(
         if len(step.sent) >= at_once or size >= BATCH_BYTES_MAX:
             await _commit(writer, step)
             yield step
-            step, size = Step(), 0
+            step, size = ReplayStep(), 0
     await _commit(writer, step)
     yield step
 
 
-async def _commit(writer: Writer, step: Step) -> None:
+async def _commit(writer: Writer, step: ReplayStep) -> None:
     if step.sent:
         await writer.commit(
             [
-                Change(found, dead_letter.place.partition, dead_letter.trace)
+                DeadLetterChange(found, dead_letter.place.partition, dead_letter.trace)
                 for dead_letter, found in step.sent
             ]
         )
@@ -134,8 +134,12 @@ class PastRuns:
     """
 
     picker: Picker | None = None
-    places: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
-    below: defaultdict[RequestKey, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    places: defaultdict[RequestKey, list[RecordPosition]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    below: defaultdict[RequestKey, list[RecordPosition]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     deliveries: dict[str, Delivery] = field(default_factory=dict)
     resumptions: list[RunResumed] = field(default_factory=list)
 
@@ -147,7 +151,7 @@ class PastRuns:
         below = await self._picked(places)
         return past_run(dead_letter, records, self.deliveries, below, self.resumptions)
 
-    async def _picked(self, places: Sequence[Place]) -> list[Stored]:
+    async def _picked(self, places: Sequence[RecordPosition]) -> list[Stored]:
         return await self.picker.pick_all(places) if self.picker and places else []
 
     def take(self, batch: Sequence[Stored], runs: Collection[RequestKey]) -> None:

@@ -42,7 +42,7 @@ class Superseded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DeadLetterChange:
     """The action on one dead letter of `partition`; a replay continues its trace."""
 
     done: PreparedReplay | Dismissed
@@ -54,7 +54,7 @@ class Writer:
     def __init__(self, bus: Bus, producer: TransactionalProducer, layout: Layout) -> None:
         self._bus, self._producer, self._layout = bus, producer, layout
 
-    async def commit(self, changes: Sequence[Change]) -> None:
+    async def commit(self, changes: Sequence[DeadLetterChange]) -> None:
         """All changes in one transaction; at most CHANGES_MAX. Raises Superseded, BusUnavailable.
 
         After either the writer is of no use, and whether the changes were made is known to who
@@ -66,7 +66,7 @@ class Writer:
             except ProducerFenced:
                 raise Superseded from None
 
-    async def _commit(self, changes: Sequence[Change]) -> None:
+    async def _commit(self, changes: Sequence[DeadLetterChange]) -> None:
         if any(isinstance(it.done, PreparedReplay) and it.done.request.resumed for it in changes):
             await self._bus.counts(APPROVALS)  # to write to a topic that is missing may create it
         await self._producer.begin_transaction()
@@ -86,7 +86,7 @@ class Writer:
         await asyncio.gather(*sent)
         await self._producer.commit_transaction()
 
-    def _records(self, change: Change) -> Iterator[tuple[Topic, int, Encoded]]:
+    def _records(self, change: DeadLetterChange) -> Iterator[tuple[Topic, int, Encoded]]:
         trace = None if change.trace is None else change.trace.headers()
         match change.done:
             case Dismissed() as dismissed:

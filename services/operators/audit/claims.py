@@ -14,16 +14,16 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.replay_links import ReplayLink, ReplayLinks
-from services.operators.audit.step_verification import RunEnded
+from services.operators.audit.step_verification import RunEnd
 from services.operators.records.event_parts import ReplaySummary, SpentSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
     DeadLetterSummary,
     ReplayedSummary,
 )
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.operators.records.summary import summarize
-from services.records.private_topics import Fault, private_event
+from services.records.private_topics import RecordFault, private_event
 
 _ACCOUNT, _SKIPPED = JsonReader.of(AccountRecord), JsonReader.of(Skipped)
 _ACCOUNT_KEY = b"account:"
@@ -36,7 +36,7 @@ _Terminal = AnswerSummary | DeadLetterSummary
 class Balance:
     """An account as the ledger had it: `head` is its last attempt, calls are (request, number)."""
 
-    place: Place
+    place: RecordPosition
     head: str | None
     spent: Spent
     attempts_max: int
@@ -48,7 +48,7 @@ class Balance:
 class Ended:
     """A terminal event: from which attempt it came (a dead letter does not say), at what cost."""
 
-    place: Place
+    place: RecordPosition
     at_ms: int
     kind: str
     account_id: str | None
@@ -67,10 +67,10 @@ class ClaimedSpending:
     workflow_id: str | None = None
     replays: ReplayLinks = field(default_factory=ReplayLinks)
     foreign: list[AuditFinding] = field(default_factory=list)
-    unreadable: dict[Place, AuditFinding] = field(default_factory=dict)
-    passed_by: dict[Place, Skipped] = field(default_factory=dict)
+    unreadable: dict[RecordPosition, AuditFinding] = field(default_factory=dict)
+    passed_by: dict[RecordPosition, Skipped] = field(default_factory=dict)
     terminals: dict[RequestKey, list[Ended]] = field(default_factory=lambda: defaultdict(list))
-    runs: dict[RequestKey, RunEnded] = field(default_factory=dict)
+    runs: dict[RequestKey, RunEnd] = field(default_factory=dict)
     _accounts: dict[tuple[int, bytes], Stored] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
@@ -88,7 +88,7 @@ class ClaimedSpending:
                     self.terminals[key].append(_ended(event, stored))
                     if run := event.run:
                         counts = (run.steps, run.tool_calls)
-                        ended = RunEnded(stored.place, stored.at_ms, *counts)
+                        ended = RunEnd(stored.place, stored.at_ms, *counts)
                         self.runs.setdefault(key, ended)
             case _:
                 pass
@@ -113,7 +113,7 @@ class ClaimedSpending:
         if key.startswith(_SKIPPED_KEY):
             with suppress(ValidationError):
                 skipped = _SKIPPED.validate_json(stored.value or b"")
-                place = Place(stored.topic, stored.partition, skipped.offset)
+                place = RecordPosition(stored.topic, stored.partition, skipped.offset)
                 self.passed_by[place] = skipped
                 self.unreadable.pop(place, None)
         elif key.startswith(_ACCOUNT_KEY) and stored.topic is LEDGER:
@@ -121,7 +121,7 @@ class ClaimedSpending:
             if stored.value is not None:  # null: it was moved to another partition
                 self._accounts[stored.partition, key] = stored
 
-    def _judge_account(self, event: _Terminal, request_id: str, place: Place) -> None:
+    def _judge_account(self, event: _Terminal, request_id: str, place: RecordPosition) -> None:
         """Whether the request was charged to the account of its workflow, or of its dead letter."""
         account, workflow_id = event.account, event.workflow_id
         if account is None or workflow_id is None:
@@ -157,7 +157,7 @@ def _unreadable(stored: Stored, key: bytes) -> AuditFinding | None:
         return None
     else:
         event = private_event(stored.topic, stored.value)
-        if not isinstance(event, Fault):
+        if not isinstance(event, RecordFault):
             return None
         why = event.text
     name = key.removeprefix(_ACCOUNT_KEY).decode(errors="backslashreplace")
@@ -166,7 +166,7 @@ def _unreadable(stored: Stored, key: bytes) -> AuditFinding | None:
     return AuditFinding("unreadable", account_id, None, stored.place, expected)
 
 
-def _foreign(account_id: str, place: Place, expected: str) -> AuditFinding:
+def _foreign(account_id: str, place: RecordPosition, expected: str) -> AuditFinding:
     return AuditFinding("account", account_id, None, place, expected)
 
 
@@ -182,7 +182,7 @@ def _replay_of(event: _Terminal) -> ReplaySummary | None:
     return event.request.replay if event.request else None
 
 
-def _balance(record: AccountRecord, place: Place) -> Balance:
+def _balance(record: AccountRecord, place: RecordPosition) -> Balance:
     return Balance(
         place,
         record.last_attempt_hash,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 
 FindingKind = Literal[
     "unreadable",
@@ -57,5 +57,5 @@ class AuditFinding:
     kind: FindingKind
     account_id: str | None
     event_id: str | None
-    place: Place
+    place: RecordPosition
     expected: str

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from answerbus.topics import Topic
 from services.operators.audit.findings import AuditFinding
 from services.operators.records.event_summary import ReplayedSummary
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 
 
 class ReplayLink(NamedTuple):
@@ -28,7 +28,7 @@ class ReplayLinks:
     def take(self, event: ReplayedSummary) -> None:
         self.made.add(ReplayLink(event.workflow_id, event.dead_letter_id, event.request_id))
 
-    def claim(self, link: ReplayLink, account_id: str | None, place: Place) -> None:
+    def claim(self, link: ReplayLink, account_id: str | None, place: RecordPosition) -> None:
         """What a terminal event says of its request."""
         expected = f"a `replayed` event of {link.dead_letter_id} that names {link.request_id}"
         found = AuditFinding("not_replayed", account_id, None, place, expected)

@@ -18,7 +18,7 @@ from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.step_chain import StepChain
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.text.digest import record_digest
 
 _CHAINED = JsonReader.of(Annotated[Step | ToolEnded, Field(discriminator="kind")])
@@ -28,10 +28,10 @@ _Link = tuple[RequestKey, int]  # a request and the number of an attempt
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnd:
     """A terminal of a run: where it stands, and what it counts."""
 
-    place: Place
+    place: RecordPosition
     at_ms: int
     steps: int
     tool_calls: int
@@ -45,12 +45,12 @@ class StepVerification:
     workflow_id: str | None = None
     steps: int = 0
     findings: list[AuditFinding] = field(default_factory=list)
-    doubtful: dict[Place, str] = field(default_factory=dict)  # approvals, and why
+    doubtful: dict[RecordPosition, str] = field(default_factory=dict)  # approvals, and why
     _chains: dict[RequestKey, StepChain] = field(default_factory=dict)
     _heads: dict[str, RequestKey] = field(default_factory=dict)  # the runs by the last hash of each
-    _ended: dict[RequestKey, RunEnded] = field(default_factory=dict)
-    _expected: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
-    _without: dict[_Link, tuple[Place, int]] = field(default_factory=dict)
+    _ended: dict[RequestKey, RunEnd] = field(default_factory=dict)
+    _expected: dict[_Link, tuple[RecordPosition, int]] = field(default_factory=dict)
+    _without: dict[_Link, tuple[RecordPosition, int]] = field(default_factory=dict)
     _begins_at_ms: int | None = None
 
     @property
@@ -58,7 +58,7 @@ class StepVerification:
         """How many have steps here."""
         return len(self._chains)
 
-    def claim(self, request: RequestKey, ended: RunEnded) -> None:
+    def claim(self, request: RequestKey, ended: RunEnd) -> None:
         """A run has had its terminal."""
         self._ended.setdefault(request, ended)
 
@@ -149,7 +149,7 @@ class StepVerification:
             self._chains[key] = found
         return found
 
-    def _missing(self) -> Iterator[tuple[_Link, Place]]:
+    def _missing(self) -> Iterator[tuple[_Link, RecordPosition]]:
         for link, (place, at_ms) in self._expected.items():
             if not self._is_before_the_cut(at_ms):
                 yield link, place
@@ -163,7 +163,7 @@ class StepVerification:
         request: RequestKey,
         kind: FindingKind,
         event_id: str | None,
-        place: Place,
+        place: RecordPosition,
         expected: str,
     ) -> None:
         """Note a break, unless the run has one already: one makes many others."""

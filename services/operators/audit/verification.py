@@ -16,7 +16,7 @@ from services.operators.audit.claims import Balance, ClaimedSpending, Ended
 from services.operators.audit.findings import AuditFinding, FindingKind
 from services.operators.audit.step_verification import StepVerification
 from services.operators.audit.verified import Verified
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.text.digest import record_digest
 
 _ATTEMPT = JsonReader.of(Attempt)
@@ -176,7 +176,7 @@ class Verification:
         account_id: str | None,
         kind: FindingKind,
         event_id: str | None,
-        place: Place,
+        place: RecordPosition,
         expected: str,
     ) -> None:
         """Note a break, unless the account has one already: one makes many others."""

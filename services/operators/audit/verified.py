@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from answerbus.private.ledger import Skipped
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.replay_links import ReplayLinks
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class Verified:
     in_flight: int = 0
     breaks: list[AuditFinding] = field(default_factory=list)
     replays: ReplayLinks = field(default_factory=ReplayLinks)
-    passed_by: dict[Place, Skipped] = field(default_factory=dict)
-    doubtful: dict[Place, str] = field(default_factory=dict)  # approvals, and why
+    passed_by: dict[RecordPosition, Skipped] = field(default_factory=dict)
+    doubtful: dict[RecordPosition, str] = field(default_factory=dict)  # approvals, and why
 
     def add(self, other: "Verified") -> None:
         self.attempts += other.attempts

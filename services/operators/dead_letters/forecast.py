@@ -18,7 +18,7 @@ from services.operators.dead_letters.prepare_replay import (
     RejectionCode,
     ReplayOrder,
 )
-from services.operators.dead_letters.row import NOTHING, Funds
+from services.operators.dead_letters.row import NOTHING, BudgetAmounts
 from services.operators.dead_letters.worst_case import NO_SETTINGS, CostOf, WorstCase, worst_case
 from services.operators.records.dead_letter_key import DeadLetterKey
 
@@ -127,8 +127,8 @@ class DeadLetterForecast:
     @property
     def rank(self) -> tuple[int, int]:
         """By which the dearest come first."""
-        funds = self.worst.funds
-        return -(funds.micro_usd or 0), -(funds.tokens or 0)
+        amounts = self.worst.amounts
+        return -(amounts.micro_usd or 0), -(amounts.tokens or 0)
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class Forecast:
 
     known: KnownNames
     sendable: int = 0
-    worst: Funds = NOTHING
+    worst: BudgetAmounts = NOTHING
     unknown: Counter[str] = field(default_factory=Counter)
     dearest: list[DeadLetterForecast] = field(default_factory=list)
     held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
@@ -158,11 +158,11 @@ class Forecast:
         self._add(dead_letter, worst_case(outcome.request, self.known.cost_of, self.known.registry))
 
     def _add(self, dead_letter: DeadLetterKey, worst: WorstCase) -> None:
-        funds = worst.funds
-        self.worst = Funds(
-            self.worst.attempts + funds.attempts,
-            (self.worst.tokens or 0) + (funds.tokens or 0),
-            (self.worst.micro_usd or 0) + (funds.micro_usd or 0),
+        amounts = worst.amounts
+        self.worst = BudgetAmounts(
+            self.worst.attempts + amounts.attempts,
+            (self.worst.tokens or 0) + (amounts.tokens or 0),
+            (self.worst.micro_usd or 0) + (amounts.micro_usd or 0),
         )
         if worst.unknown is not None:
             self.unknown[worst.unknown] += 1
@@ -170,11 +170,11 @@ class Forecast:
         del self.dearest[DEAREST_MAX:]
 
     @property
-    def worst_known(self) -> Funds:
+    def worst_known(self) -> BudgetAmounts:
         """The same, without money or tokens where no dead letter has a known sum of them."""
         is_known = self.sendable > self.unknown.total()
         tokens, micro_usd = self.worst.tokens, self.worst.micro_usd
-        return Funds(self.worst.attempts, tokens or None, micro_usd if is_known else None)
+        return BudgetAmounts(self.worst.attempts, tokens or None, micro_usd if is_known else None)
 
     @property
     def held_back_count(self) -> int:

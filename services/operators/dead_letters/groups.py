@@ -9,7 +9,7 @@ from itertools import repeat
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
 
-from services.operators.dead_letters.row import NOTHING, DeadLetterRow, Funds
+from services.operators.dead_letters.row import NOTHING, BudgetAmounts, DeadLetterRow
 from services.operators.records.dead_letter_key import DeadLetterKey
 
 LABEL = "label:"
@@ -80,7 +80,7 @@ class Group:
     oldest_ms: int
     newest_ms: int
     sample: DeadLetterKey
-    spent: Funds
+    spent: BudgetAmounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +143,8 @@ def _group(values: _Values, dead_letters: _DeadLetters) -> Group:
     )
 
 
-def _spent(dead_letters: Iterable[DeadLetterRow]) -> Funds:
-    accounts: dict[str, Funds] = {}
+def _spent(dead_letters: Iterable[DeadLetterRow]) -> BudgetAmounts:
+    accounts: dict[str, BudgetAmounts] = {}
     for dead_letter in dead_letters:
         spent, account_id = dead_letter.spent, dead_letter.account_id
         if spent is None or account_id is None:
@@ -153,11 +153,11 @@ def _spent(dead_letters: Iterable[DeadLetterRow]) -> Funds:
         if spent.attempts > known.attempts:
             accounts[account_id] = spent
     attempts = tokens = micro_usd = 0
-    for funds in accounts.values():
-        attempts += funds.attempts
-        tokens += funds.tokens or 0
-        micro_usd += funds.micro_usd or 0
-    return Funds(attempts, tokens, micro_usd)
+    for amounts in accounts.values():
+        attempts += amounts.attempts
+        tokens += amounts.tokens or 0
+        micro_usd += amounts.micro_usd or 0
+    return BudgetAmounts(attempts, tokens, micro_usd)
 
 
 _AT_MS = attrgetter("at_ms")
@@ -203,7 +203,7 @@ class _Sum:
 
     def __init__(self, first: DeadLetterRow) -> None:
         self._count, self._oldest_ms, self._newest = 0, first.at_ms, first
-        self._accounts: dict[str, Funds] = {}
+        self._accounts: dict[str, BudgetAmounts] = {}
         self._attempts = self._tokens = self._micro_usd = 0
 
     def add(self, dead_letters: Sequence[DeadLetterRow]) -> None:
@@ -223,7 +223,7 @@ class _Sum:
                 self._micro_usd += (spent.micro_usd or 0) - (known.micro_usd or 0)
 
     def group(self, values: _Values) -> Group:
-        spent = Funds(self._attempts, self._tokens, self._micro_usd)
+        spent = BudgetAmounts(self._attempts, self._tokens, self._micro_usd)
         newest = self._newest
         return Group(values, self._count, self._oldest_ms, newest.at_ms, newest.key, spent)
 

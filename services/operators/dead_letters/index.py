@@ -9,9 +9,9 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 from services.operators.dead_letters.row import (
     NOTHING,
+    BudgetAmounts,
     DeadLetterRow,
     Dismissal,
-    Funds,
     ReplayInfo,
     RowBuilder,
     with_dismissal,
@@ -29,7 +29,7 @@ from services.operators.records.event_summary import (
     RetrySummary,
 )
 from services.operators.records.run_summary import RunEventSummary
-from services.operators.records.stored import Place, RetryEnded
+from services.operators.records.stored import RecordPosition, RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
 from services.operators.records.within_limits import amount
 
@@ -58,7 +58,7 @@ class Tried:
     """What the attempts of a request say: who was asked last, and what they cost so far."""
 
     model: str | None = None
-    cost: Funds | None = None
+    cost: BudgetAmounts | None = None
 
 
 Action = ReplayedSummary | DismissedSummary
@@ -148,7 +148,7 @@ class DeadLetterIndex:
             case other:
                 assert_never(other)
 
-    def _take_dead_letter(self, event: DeadLetterSummary, place: Place) -> None:
+    def _take_dead_letter(self, event: DeadLetterSummary, place: RecordPosition) -> None:
         self.ends[place.partition] = max(self.ends.get(place.partition, 0), place.offset + 1)
         if (key := DeadLetterKey.of(event)) in self._dead_letters:
             return
@@ -175,7 +175,7 @@ class DeadLetterIndex:
         elif (owner := self._owner_of(event, partition)) is not None:
             self._replays[event.dead_letter_id].setdefault(owner, sent)
 
-    def _take_dismissed(self, event: DismissedSummary, place: Place) -> None:
+    def _take_dismissed(self, event: DismissedSummary, place: RecordPosition) -> None:
         dismissal = self._rows.dismissal(event, place.offset)
         dead_letter = self._meant(event, place.partition)
         if dead_letter is not None:
@@ -218,7 +218,7 @@ class DeadLetterIndex:
             tried.model = self._rows.interned(event.model.model)
             tokens = (cost.tokens or 0) + event.usage.tokens
             micro_usd = (cost.micro_usd or 0) + (event.usage.micro_usd or 0)
-            tried.cost = Funds(attempt, tokens, micro_usd)
+            tried.cost = BudgetAmounts(attempt, tokens, micro_usd)
 
     def _end(self, request: RequestKey, outcome: ReplayOutcome) -> None:
         """A request has one terminal; a stray record that claims its id must not hide it.

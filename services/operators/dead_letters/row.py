@@ -14,7 +14,7 @@ from services.operators.records.event_summary import (
     DismissedSummary,
     ReplayedSummary,
 )
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 
 Status = Literal["open", "replayed", "dismissed"]
 STATUSES: tuple[Status, ...] = ("open", "replayed", "dismissed")
@@ -26,7 +26,7 @@ SHARED_MAX = 100_000  # texts; beyond, each dead letter keeps its own
 
 
 @dataclass(frozen=True, slots=True)
-class Funds:
+class BudgetAmounts:
     """What an account may spend, or has spent; `None` is no limit."""
 
     attempts: int
@@ -34,7 +34,7 @@ class Funds:
     micro_usd: int | None
 
 
-NOTHING = Funds(0, 0, 0)
+NOTHING = BudgetAmounts(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class DeadLetterRow:
     """
 
     id: str
-    place: Place
+    place: RecordPosition
     at_ms: int
     cause: str
     failure: str | None
@@ -88,13 +88,13 @@ class DeadLetterRow:
     profile: str | None
     labels: tuple[tuple[str, str], ...]
     account_id: str | None
-    limit: Funds | None
-    spent: Funds | None
+    limit: BudgetAmounts | None
+    spent: BudgetAmounts | None
     round: int
     why: str = ""
     problem: str | None = None
     model: str | None = None
-    cost: Funds | None = None
+    cost: BudgetAmounts | None = None
     trace: Trace | None = None
     replay: ReplayInfo | None = None
     dismissals: tuple[Dismissal, ...] = ()
@@ -130,9 +130,9 @@ class RowBuilder:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
-        self._limits: dict[Funds, Funds] = {}
+        self._limits: dict[BudgetAmounts, BudgetAmounts] = {}
 
-    def row(self, dead_letter: DeadLetterSummary, place: Place) -> DeadLetterRow:
+    def row(self, dead_letter: DeadLetterSummary, place: RecordPosition) -> DeadLetterRow:
         """The dead letter at that place."""
         request, account, why = dead_letter.request, dead_letter.account, why_of(dead_letter)
         return DeadLetterRow(
@@ -182,8 +182,8 @@ class RowBuilder:
             return self._labels.setdefault(pairs, pairs)
         return self._labels.get(pairs, pairs)
 
-    def _shared_limit(self, budget: BudgetSummary) -> Funds:
-        limit = Funds(budget.attempts, budget.tokens, budget.micro_usd)
+    def _shared_limit(self, budget: BudgetSummary) -> BudgetAmounts:
+        limit = BudgetAmounts(budget.attempts, budget.tokens, budget.micro_usd)
         if len(self._limits) < SHARED_MAX:
             return self._limits.setdefault(limit, limit)
         return self._limits.get(limit, limit)
@@ -195,8 +195,8 @@ def with_dismissal(known: tuple[Dismissal, ...], new: Dismissal) -> tuple[Dismis
     return tuple(by_offset[offset] for offset in sorted(by_offset))[-DISMISSALS_MAX:]
 
 
-def _spent(spent: SpentSummary) -> Funds:
-    return Funds(spent.attempts, spent.tokens, spent.micro_usd)
+def _spent(spent: SpentSummary) -> BudgetAmounts:
+    return BudgetAmounts(spent.attempts, spent.tokens, spent.micro_usd)
 
 
 def milliseconds(moment: datetime) -> int:

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
-from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.row import BudgetAmounts
 from services.worker.core.attempt.plan import Tariff
 from services.worker.core.attempt.prompt import OUTPUT_GROWTH_MAX, build
 from services.worker.core.schema.resolved import WireSchema
@@ -36,7 +36,7 @@ class ProfileCost:
 class WorstCase:
     """The most that one replay can use; what is None is not known, and `unknown` says why."""
 
-    funds: Funds
+    amounts: BudgetAmounts
     unknown: str | None = None
 
 
@@ -49,8 +49,8 @@ def worst_case(request: Request, cost_of: CostOf, registry: Registry) -> WorstCa
     budget = request.budget
     tokens, micro_usd, unknown = _uncapped(request, cost_of(request.profile), registry)
     micro_usd = _least(micro_usd, budget.micro_usd)
-    funds = Funds(budget.attempts, _least(tokens, budget.tokens), micro_usd)
-    return WorstCase(funds, unknown if micro_usd is None else None)
+    amounts = BudgetAmounts(budget.attempts, _least(tokens, budget.tokens), micro_usd)
+    return WorstCase(amounts, unknown if micro_usd is None else None)
 
 
 def _uncapped(

@@ -9,7 +9,7 @@ from answerbus.envelope import decode
 from answerbus.request import Context, Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, REQUESTS
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 
 TEXT_CHARS_MAX = 200
 AROUND_CHARS = 60  # of an excerpt, before and after the text
@@ -22,7 +22,7 @@ class PromptMatch:
     """A request whose prompt has the text, and where; `at_ms` is Kafka's time of the record."""
 
     key: RequestKey
-    place: Place
+    place: RecordPosition
     at_ms: int
     part: str
     excerpt: str

@@ -15,7 +15,7 @@ from answerbus.request_key import SEPARATOR
 from answerbus.topics import RETRIES, Topic
 
 
-class Place(Struct, frozen=True, gc=False):
+class RecordPosition(Struct, frozen=True, gc=False):
     topic: Topic
     partition: int
     offset: int
@@ -74,8 +74,8 @@ class Stored:
         return len(self.key or b"") + len(self.value or b"")
 
     @property
-    def place(self) -> Place:
-        return Place(self.topic, self.partition, self.offset)
+    def place(self) -> RecordPosition:
+        return RecordPosition(self.topic, self.partition, self.offset)
 
     @property
     def retry_ended(self) -> RetryEnded | None:

@@ -21,7 +21,7 @@ from services.operators.records.event_summary import (
     RetrySummary,
     SkippedSummary,
 )
-from services.operators.records.stored import Place, RetryEnded, Stored
+from services.operators.records.stored import RecordPosition, RetryEnded, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ UNDECODABLE = UndecodableRecord()
 class RecordSummary(Struct, frozen=True, gc=False):
     """One record; `at_ms` is Kafka's time of it, since 1970."""
 
-    place: Place
+    place: RecordPosition
     at_ms: int
     event: EventSummary | RetryEnded | UndecodableRecord
 

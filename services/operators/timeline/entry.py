@@ -29,7 +29,7 @@ from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import next_text, result_text, retry_text
 from services.operators.records.run_text import run_text
-from services.operators.records.stored import Place, RetryEnded
+from services.operators.records.stored import RecordPosition, RetryEnded
 from services.operators.records.tool_text import tool_text
 from services.operators.records.within_limits import amount
 from services.text.escaping import plain, plain_line
@@ -66,9 +66,9 @@ class TimelineEntry:
     said: str | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RecordPosition:
         """The position of its record."""
-        return Place(self.seen.topic, self.seen.partition, self.seen.offset)
+        return RecordPosition(self.seen.topic, self.seen.partition, self.seen.offset)
 
 
 def entry_of(

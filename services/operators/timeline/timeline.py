@@ -29,7 +29,7 @@ from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import REQUESTS
 from services.operators.records.decoded import DecodedRecord, decoded
-from services.operators.records.stored import Place, RetryEnded, Stored
+from services.operators.records.stored import RecordPosition, RetryEnded, Stored
 from services.operators.timeline.entry import DEAD_LETTER_SUFFIX, TimelineEntry, entry_of
 from services.records.forwarding import first_place
 
@@ -76,13 +76,13 @@ def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[TimelineEntry
     return tuple(_in_order(entries))
 
 
-def origin_of(stored: Stored) -> Place | None:
+def origin_of(stored: Stored) -> RecordPosition | None:
     """Where a forwarded copy stood first."""
     if stored.topic is not REQUESTS:
         return None
     here = Origin(topic="", partition=stored.partition, offset=stored.offset, timestamp=stored.at)
     origin = first_place(stored.headers, here)
-    return Place(REQUESTS, origin.partition, origin.offset) if origin else None
+    return RecordPosition(REQUESTS, origin.partition, origin.offset) if origin else None
 
 
 def _related(

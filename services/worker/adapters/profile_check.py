@@ -9,23 +9,23 @@ from services.worker.adapters.clock import SystemClock
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class ProfileFinding:
     """`fault` is why the profile does not work, `advice` what should be changed."""
 
     fault: str | None = None
     advice: str | None = None
 
 
-async def checked(name: str, profile: Profile) -> Checked:
+async def checked(name: str, profile: Profile) -> ProfileFinding:
     """What a worker would find at start; each in one sentence."""
     try:
         built = backends.build({name: profile}, SystemClock())
     except SetUpError as error:
-        return Checked(str(error))
+        return ProfileFinding(str(error))
     try:
         found = await backends.preflight(built)
     except SetUpError as error:
-        return Checked(str(error))
+        return ProfileFinding(str(error))
     finally:
         await backends.close(built)
-    return Checked(next(iter(found.unhealthy), None), next(iter(found.advice), None))
+    return ProfileFinding(next(iter(found.unhealthy), None), next(iter(found.advice), None))

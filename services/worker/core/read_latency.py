@@ -58,7 +58,7 @@ class Silence:
 
 
 @dataclass(slots=True)
-class Waits:
+class ReadWaits:
     """By partition, as of the last look."""
 
     unread: Mapping[int, Unread] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import assert_never
 
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
@@ -50,7 +50,7 @@ def oldest_requests(lanes: Iterable[Lane]) -> dict[int, LaneRequest]:
     }
 
 
-def lane_problem(lifecycle: Lifecycle, context: Context, bound_s: float) -> str | None:
+def lane_problem(lifecycle: Lifecycle, context: LaneContext, bound_s: float) -> str | None:
     """See the module; `bound_s` is how long a lane may be without progress."""
     lane = lifecycle.lane
     since_s = _now() - lane.entered_at
@@ -97,7 +97,7 @@ def _poison_record(lane: Lane) -> str | None:
     )
 
 
-def _overdue(lane: Lane, context: Context) -> str | None:
+def _overdue(lane: Lane, context: LaneContext) -> str | None:
     for lane_request, spend in lane.calls.items():
         name, timeout_s = lane_request.request.profile, lane.calls.timeout_s(spend)
         age_s = (context.clock.now() - spend.at).total_seconds()
@@ -106,7 +106,7 @@ def _overdue(lane: Lane, context: Context) -> str | None:
     return None
 
 
-def _standing(lane: Lane, context: Context, bound_s: float) -> str | None:
+def _standing(lane: Lane, context: LaneContext, bound_s: float) -> str | None:
     """Whether there is work, and none of it waits for a provider or a limit."""
     queue, idle_s = lane.lane_state.queue, _now() - lane.progressed_at
     has_work = lane.tasks or queue.pressing()

@@ -37,7 +37,7 @@ class ProfileMonitor:
         """Look again and again; log what has changed. A slow check keeps no other waiting."""
         async with asyncio.TaskGroup() as group:
             while True:
-                self._tell()
+                self._report()
                 for name in self._due():
                     self._asked.add(name)
                     group.create_task(self._check(name))
@@ -64,7 +64,7 @@ class ProfileMonitor:
             self._asked.discard(name)
             self._next[name] = asyncio.get_running_loop().time() + self._every_s
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         problems = {name: one.limiter.problem for name, one in self._backends().items()}
         found = {name: problem.text for name, problem in problems.items() if problem}
         for name in sorted(found.keys() - self._known.keys()):

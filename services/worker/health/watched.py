@@ -11,7 +11,7 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class HealthInputs:
     """
 
     membership: Membership
-    context: Context
+    context: LaneContext
     loop_monitor: LoopMonitor
     probe: Probe
     bounds: Bounds

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from answerbus.private.ledger import Watched
+from answerbus.private.ledger import WorkInProgress
 from services.worker.core.request.admit import Arrival
 from services.worker.lane.crash_mark import crash_mark
 from services.worker.lane.lane import Lane
@@ -38,7 +38,7 @@ def read_alone(
 async def _read(
     lane: Lane, offset: int, read: Callable[[], Arrival], bare: Callable[[], Arrival]
 ) -> None:
-    what = Watched(what="record", offset=offset)
+    what = WorkInProgress(what="record", offset=offset)
     try:
         open_lane, suspects = lane.opened, lane.lane_state.suspects
         crashes = suspects.record_given_up(offset)

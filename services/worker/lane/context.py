@@ -81,7 +81,7 @@ class RunSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class LaneContext:
     """See the module; `watch` is held where a crash mark stands (lane/crash_mark.py).
 
     `in_line`: of all that is not a lone call, one thing at a time waits for `watch`.

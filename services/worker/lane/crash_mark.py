@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 
-from answerbus.private.ledger import Watched
+from answerbus.private.ledger import WorkInProgress
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.lane import Lane
 
 
 @asynccontextmanager
-async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
+async def crash_mark(lane: Lane, what: WorkInProgress) -> AsyncIterator[None]:
     """One such thing at a time in a worker: the mark is gone before the next is made.
 
     So a mark that is found says that the worker ended at just this. A lone call, for which all
@@ -26,16 +26,16 @@ async def crash_mark(lane: Lane, what: Watched) -> AsyncIterator[None]:
         await _mark(lane, None)
 
 
-def preparation(lane_request: LaneRequest) -> Watched:
+def preparation(lane_request: LaneRequest) -> WorkInProgress:
     """Its schema is compiled, its prompt built."""
-    return Watched(what="preparation", **lane_request.key._asdict())
+    return WorkInProgress(what="preparation", **lane_request.key._asdict())
 
 
-def lone_call(lane_request: LaneRequest) -> Watched:
+def lone_call(lane_request: LaneRequest) -> WorkInProgress:
     """It is called while nothing else is."""
-    return Watched(what="call", **lane_request.key._asdict())
+    return WorkInProgress(what="call", **lane_request.key._asdict())
 
 
-async def _mark(lane: Lane, what: Watched | None) -> None:
+async def _mark(lane: Lane, what: WorkInProgress | None) -> None:
     lane.lane_state.own_record.watched = what
     await lane.opened.prove_ownership(lane.context.clock.now())

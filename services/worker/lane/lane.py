@@ -5,13 +5,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from answerbus.private.ledger import Watched
+from answerbus.private.ledger import WorkInProgress
 from services.telemetry.log_context import clear_log_context, set_log_context
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.cancellable_timeouts import Waits
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -87,7 +87,7 @@ class Lane:
     def __init__(
         self,
         partition: int,
-        context: Context,
+        context: LaneContext,
         backpressure: Backpressure,
         gaps: OffsetGaps,
         handle: "Handle",
@@ -104,7 +104,7 @@ class Lane:
         self.recovered: RecoveredState | None = None  # of an opening that did not get to its end
         self.progress: ReadProgress | None = None  # of the one under way
         self.trial: set[LaneRequest] = set()
-        self.errors: list[Watched] = []
+        self.errors: list[WorkInProgress] = []
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
         self.entered_at = self.progressed_at = _now()
@@ -181,7 +181,7 @@ class Lane:
         except Exception as error:
             # A bug. What comes after would be taken in behind a gap, so the lane starts over.
             _log.exception("admitting a record of lane %d failed", self.partition)
-            self.fail_at(Watched(what="record", offset=offset), error)
+            self.fail_at(WorkInProgress(what="record", offset=offset), error)
             return
         if written:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
@@ -224,7 +224,7 @@ class Lane:
         """Something was done that brings a request nearer to its end."""
         self.progressed_at = _now()
 
-    def fail_at(self, what: Watched, error: Exception) -> None:
+    def fail_at(self, what: WorkInProgress, error: Exception) -> None:
         """A bug: the lane starts over, and remembers what it was at."""
         self.errors.append(what)
         self.on_loss(error)
@@ -267,7 +267,7 @@ class Lane:
 
     def _failed(self, lane_request: LaneRequest, error: Exception) -> None:
         self.calls.failed(lane_request)
-        self.fail_at(Watched(what="preparation", **lane_request.key._asdict()), error)
+        self.fail_at(WorkInProgress(what="preparation", **lane_request.key._asdict()), error)
 
     def _ended(self, lane_request: LaneRequest, task: "asyncio.Task[None]") -> None:
         if self.tasks.get(lane_request) is task:  # a retry that was due at once may run already

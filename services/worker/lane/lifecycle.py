@@ -10,13 +10,13 @@ from answerbus.client.diagnosis import describe_error, describe_error_for_log, w
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane import opening
 from services.worker.lane.backpressure import Backpressure
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane, OnLoss
 from services.worker.lane.offset_gaps import OffsetGaps
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.recovery import open_lane
 from services.worker.lane.request_task import LaneRequestTask
-from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, Effect, Event, State, Step
+from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, Effect, Event, LaneStep, State
 from services.worker.lane.state.reopen_backoff import ReopenBackoff
 from services.worker.ports.kafka import Intake, Shard
 from services.worker.ports.lane import LaneLost, RequestTask
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 def new_lifecycle(
     partition: int,
-    context: Context,
+    context: LaneContext,
     intake: Intake,
     new_shard: Callable[[], Shard],
     handle: Callable[[RequestTask], Awaitable[None]],
@@ -78,7 +78,7 @@ class Lifecycle:
         if effects or lane.state is not before:
             self._limit_stay(event)
         for effect in effects:
-            if isinstance(effect, Step):
+            if isinstance(effect, LaneStep):
                 self._latest_task.start(self._work(effect, event))
             else:
                 self._do(effect)
@@ -106,23 +106,23 @@ class Lifecycle:
             case _:
                 assert_never(effect)
 
-    def _work(self, step: Step, event: Event) -> Work:
+    def _work(self, step: LaneStep, event: Event) -> Work:
         match step:
-            case Step.OPEN:
+            case LaneStep.OPEN:
                 return partial(self._open, prove=False)
-            case Step.REOPEN:
+            case LaneStep.REOPEN:
                 return partial(self._open, prove=True, after_s=self._backoff.pause_s(event))
-            case Step.REOPEN_FOR_CALLS:
+            case LaneStep.REOPEN_FOR_CALLS:
                 return partial(self._open_for_calls, self._backoff.pause_s(event))
-            case Step.PROVE:
+            case LaneStep.PROVE:
                 return self._prove
-            case Step.SETTLE_CALLS:
+            case LaneStep.SETTLE_CALLS:
                 return self._settle_calls
-            case Step.RELEASE:
+            case LaneStep.RELEASE:
                 return self._release
-            case Step.AWAIT_RETURN:
+            case LaneStep.AWAIT_RETURN:
                 return self._await_return
-            case Step.CLOSE:
+            case LaneStep.CLOSE:
                 return self._close
             case _:
                 assert_never(step)

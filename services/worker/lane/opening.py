@@ -16,7 +16,7 @@ from answerbus.private.ledger import (
 )
 from answerbus.topics import LEDGER, RUNS, Topic
 from services.records.chunk_numbers import ChunkNumbers
-from services.records.private_topics import Fault, private_event, runs_event
+from services.records.private_topics import RecordFault, private_event, runs_event
 from services.records.run_gaps import RunGaps
 from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
@@ -36,7 +36,7 @@ _IF_WRONG = (
     "lanes skip` passes it by"
 )
 
-Place = tuple[Topic, int, str]  # of a record: topic, offset, digest of its value
+RecordId = tuple[Topic, int, str]  # of a record: topic, offset, digest of its value
 
 
 class LaneBlocked(Exception):
@@ -55,7 +55,7 @@ class RecoveredState:
     retries: dict[bytes, LaneRequest] = field(default_factory=dict)
     runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
-    unreadable: dict[Place, str] = field(default_factory=dict)  # why, of those not passed by
+    unreadable: dict[RecordId, str] = field(default_factory=dict)  # why, of those not passed by
     lanes: LaneRecords = field(default_factory=LaneRecords)
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     gaps: RunGaps = field(default_factory=RunGaps)
@@ -108,7 +108,7 @@ class RecoveredState:
         is_of_runs = record.topic is RUNS
         event = runs_event(value) if is_of_runs else private_event(record.topic, value)
         match event:
-            case Fault():
+            case RecordFault():
                 self._note(record, value, event.text)
                 if gaps := self._gaps_of(record.topic):
                     gaps.take_unreadable(record.key, record.offset)

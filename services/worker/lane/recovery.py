@@ -18,7 +18,7 @@ from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.new_run import new_run
 from services.worker.lane import opening
 from services.worker.lane.backpressure import workflow_share_max
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -173,7 +173,7 @@ async def _fenced(
     )
 
 
-async def _not_anothers(context: Context, recovered: opening.RecoveredState) -> None:
+async def _not_anothers(context: LaneContext, recovered: opening.RecoveredState) -> None:
     """Leave the lane to another group whose workers are there: we would fence each other for ever.
 
     Transactional ids are derived from the topic prefix, which both groups have. Raises Shut.

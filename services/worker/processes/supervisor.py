@@ -92,7 +92,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProcessShare:
     """Which of how many a process is, and for how many it waits at its start."""
 
     number: int
@@ -135,7 +135,7 @@ class Processes:
         for number in range(self._count):
             if self._leaving or number in self._running or now < self._due_at[number]:
                 continue
-            part = Part(number, self._count, 0 if self._started_at[number] else self._count)
+            part = ProcessShare(number, self._count, 0 if self._started_at[number] else self._count)
             process = _CONTEXT.Process(
                 target=_work,
                 args=(self._settings, self._file, self._level, part, self._joined),
@@ -176,7 +176,9 @@ class Processes:
             process.terminate()
 
 
-def _work(settings: Settings, file: SettingsFile, level: Level, part: Part, joined: Any) -> None:
+def _work(
+    settings: Settings, file: SettingsFile, level: Level, part: ProcessShare, joined: Any
+) -> None:
     mask = mask_of(settings)
     start_logging(level, mask)
     own = partial(share, number=part.number, processes=part.count)

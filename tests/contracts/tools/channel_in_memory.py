@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from answerbus.tools.channel import Answer, ChannelUnavailable, ClaimLost, Received, Unanswerable
+from answerbus.tools.channel import Answer, ChannelUnavailable, ClaimLost, Received, ReplyRefused
 from answerbus.tools.core.intake import Offered
 from answerbus.tools.core.positions import Position
 from answerbus.tools.server import ToolServer
@@ -106,7 +106,7 @@ class MemoryChannel:
         if self.is_killed:
             await asyncio.Event().wait()
         if answer.partition > 11:
-            raise Unanswerable("no such partition")
+            raise ReplyRefused("no such partition")
         if self._broker.down:
             self._broker.down -= 1
             raise ChannelUnavailable("no leader")

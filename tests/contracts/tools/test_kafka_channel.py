@@ -12,7 +12,7 @@ from aiokafka.errors import (
 )
 
 from answerbus.client.bus import Bus
-from answerbus.tools.channel import Answer, ChannelUnavailable, Unanswerable
+from answerbus.tools.channel import Answer, ChannelUnavailable, ReplyRefused
 from answerbus.tools.kafka import KafkaChannel
 
 PARTITIONS = {0, 1, 2}
@@ -64,8 +64,8 @@ async def test_an_answer_waits_for_a_broker_and_for_a_right(
 
 
 async def test_an_answer_without_a_place_is_final() -> None:
-    with pytest.raises(Unanswerable, match="no partition 3"):
+    with pytest.raises(ReplyRefused, match="no partition 3"):
         await answered(RefusingProducer(None, None), partition=3)
-    with pytest.raises(Unanswerable):
+    with pytest.raises(ReplyRefused):
         await answered(RefusingProducer(None, MessageSizeTooLargeError(1)))
     await answered(RefusingProducer(None, None))

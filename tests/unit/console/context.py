@@ -32,7 +32,7 @@ from services.operators.adapters.picker import Picker, newest_within
 from services.operators.adapters.prompt_search import PromptSearch
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.records.prompt_text import PROMPT_TOPICS, PromptText
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from services.settings.settings import Settings
 from tests.unit.operators.stored_examples import NOON_MS
 
@@ -48,7 +48,9 @@ class Shelf(Picker):
     def __init__(self, records: Iterable[Stored]) -> None:
         self._records = {record.place: record for record in records}
 
-    async def pick_all(self, places: Iterable[Place], bytes_max: int | None = None) -> list[Stored]:
+    async def pick_all(
+        self, places: Iterable[RecordPosition], bytes_max: int | None = None
+    ) -> list[Stored]:
         found = [self._records[place] for place in places if place in self._records]
         return found if bytes_max is None else newest_within(bytes_max, found)
 

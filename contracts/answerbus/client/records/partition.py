@@ -41,13 +41,13 @@ class PartitionRecords:
         aborted: Sequence[tuple[int, int]],
         isolation_level: int,
         allowance: PollTimeBudget,
-        tell: Callable[[Unreadable], None],
+        report: Callable[[Unreadable], None],
     ) -> None:
         self.place, self.next_fetch_offset = place, offset
         self._aborted = list(aborted)  # producers, and where their transactions began, in order
         self._aborting: set[int] = set()
         self._committed_only = isolation_level == READ_COMMITTED
-        self._allowance, self._tell = allowance, tell
+        self._allowance, self._report = allowance, report
         self._batches = _batches(fetched)
         self._batch: bytes | None = None  # that is next, or under way
         self._found: Iterator[Record | None] | None = None  # of the batch under way
@@ -65,7 +65,7 @@ class PartitionRecords:
                         continue  # a fetch begins with the whole batch that its offset stands in
                     if isinstance(record, Unreadable):
                         self.next_fetch_offset = record.end
-                        self._tell(record)
+                        self._report(record)
                     else:
                         self.next_fetch_offset = record.offset + 1
                     yield record

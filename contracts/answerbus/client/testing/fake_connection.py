@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Self
 
 from answerbus.client.bus import Bus
-from answerbus.client.connection import Connection, request_record
+from answerbus.client.connection import BusConnection, request_record
 from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import NoAnswerYet
 from answerbus.client.follow import Followed, step_event_of
 from answerbus.client.follow_up import is_follow_up
 from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
-from answerbus.client.progress import Published, Tell
+from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.terminals import end_of, ends
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
@@ -28,7 +28,7 @@ from answerbus.topics import STEPS
 from answerbus.trace import Trace
 
 
-class FakeConnection(Connection):
+class FakeConnection(BusConnection):
     """Open from the start, and until its `async with` ends; nothing waits."""
 
     def __init__(self, bus: Bus, fake: FakeBus) -> None:
@@ -54,14 +54,14 @@ class FakeConnection(Connection):
         request: Request,
         timeout_s: float | None,
         trace: Trace | None = None,
-        tell: Tell | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> AnyOutcome:
         """See Connection; raises FakeClientError where nothing was prepared."""
         self._check_open()
         await asyncio.sleep(0)
         taken = self._fake.take(request_record(request, trace))
-        if tell is not None:
-            tell(taken.published)
+        if on_progress is not None:
+            on_progress(taken.published)
         is_copy = is_follow_up(request.request_id)  # maybe in other words of its validator
         if taken.terminal is not None and (ends(taken.terminal) or not is_copy):
             return taken.terminal

@@ -37,14 +37,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelCall:
     """A call is not wanted any more."""
 
     call: CallKey
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class RefuseCall:
     """The call is answered with a failure, and its tool does not run.
 
     `error` is what the tool's own code raised when it looked at the arguments.
@@ -73,7 +73,7 @@ class Offered:
     results_topic: str
 
 
-Taken = Accept | Refuse | Cancel | Drop
+Taken = Accept | RefuseCall | CancelCall | Drop
 
 
 def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
@@ -84,7 +84,7 @@ def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
             return Drop("undecodable")
         case ToolCancel():
             mine = event.toolset == offered.toolset
-            return Cancel(CallKey.of(event)) if mine else Drop("foreign_toolset")
+            return CancelCall(CallKey.of(event)) if mine else Drop("foreign_toolset")
         case ToolCallRecord():
             return _of_call(event, offered, now)
         case _:
@@ -101,17 +101,17 @@ def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
         return Drop("expired")
     tool = offered.tools.get(record.tool)
     if tool is None:
-        return Refuse(record, unknown_tool(record.tool, tuple(offered.tools)))
+        return RefuseCall(record, unknown_tool(record.tool, tuple(offered.tools)))
     if tool.card.approval == "always" and record.approved is None:
-        return Refuse(record, not_approved())
+        return RefuseCall(record, not_approved())
     if problem := _too_large(record):
-        return Refuse(record, invalid_args((problem,)))
+        return RefuseCall(record, invalid_args((problem,)))
     try:
         found = tool.read_args(record.args)
     except (Exception, SystemExit) as error:  # of a validator that the tool's author has written
-        return Refuse(record, crashed(error), error)
+        return RefuseCall(record, crashed(error), error)
     if isinstance(found, InvalidArgs):
-        return Refuse(record, invalid_args(found.problems))
+        return RefuseCall(record, invalid_args(found.problems))
     return Accept(record, tool, found.value)
 
 

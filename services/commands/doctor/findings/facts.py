@@ -40,7 +40,7 @@ class BrokerTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConsumerGroup:
     """The workers' group: `behind` are records to be read by partition, None where none were.
 
     `requests_per_s` is the rate of the last hour, or of less where the first request is younger.
@@ -62,7 +62,7 @@ class BrokerFacts:
     cluster: Cluster
     topics: Mapping[Topic, Found]
     time: BrokerTime | None
-    group: Group | None
+    group: ConsumerGroup | None
     stuck: Sequence[str]
     other_groups: Sequence[str] = ()  # of workers, beside the one that is looked at
     layout: Layout | None = None

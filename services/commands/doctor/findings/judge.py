@@ -8,17 +8,17 @@ from services.commands.doctor.findings.facts import (
     BrokerFacts,
     BrokerTime,
     Cluster,
+    ConsumerGroup,
     Finding,
-    Group,
     Verdict,
 )
 from services.kafka.planning.clock_offset import OFFSET_S_MAX
 from services.kafka.planning.plan import (
-    Change,
     Create,
     Found,
     Grow,
     Refused,
+    TopicChange,
     beyond,
     plan,
     unfinished,
@@ -106,7 +106,7 @@ def _topics(facts: BrokerFacts, settings: KafkaSettings) -> Finding:
     faults = [
         text
         for step in steps
-        if isinstance(step, Create | Grow | Change)
+        if isinstance(step, Create | Grow | TopicChange)
         for text in _faults_of(step, step.topic.full_name(prefix))
     ]
     if faults:
@@ -192,7 +192,7 @@ def _clock(time: BrokerTime | None) -> Finding:
     return Finding("clock", verdict, text)
 
 
-def _group(group: Group) -> Finding:
+def _group(group: ConsumerGroup) -> Finding:
     behind = sum(group.behind.values())
     waiting = f"{_counted(behind, 'record')} to be read in {len(group.behind)} partitions"
     if group.members == 0:
@@ -262,7 +262,7 @@ def run_topics_findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator
     faults += [
         text
         for step in steps
-        if isinstance(step, Grow | Change)
+        if isinstance(step, Grow | TopicChange)
         for text in _faults_of(step, step.topic.full_name(prefix))
     ]
     if faults:
@@ -285,7 +285,7 @@ def _missing(topics: Sequence[Topic], prefix: str) -> str:
     return f"{names} {'is' if len(topics) == 1 else 'are'} missing, so that {result}"
 
 
-def _faults_of(step: Create | Grow | Change, name: str) -> Iterator[str]:
+def _faults_of(step: Create | Grow | TopicChange, name: str) -> Iterator[str]:
     """What is wrong with one topic."""
     if isinstance(step, Create):
         yield f"{name} is missing"

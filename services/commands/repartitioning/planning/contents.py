@@ -22,7 +22,7 @@ from answerbus.private.ledger import (
 from answerbus.request_key import SEPARATOR
 from answerbus.topics import LEDGER, Topic
 from services.operators.records.stored import Stored
-from services.records.private_topics import Fault, passes_by, private_event, runs_event
+from services.records.private_topics import RecordFault, passes_by, private_event, runs_event
 from services.text.digest import bytes_digest
 from services.worker.core.budget.id_chunk import milliseconds
 from services.worker.core.budget.ledger import Ledger
@@ -31,7 +31,14 @@ from services.worker.core.budget.packed_ids import (
     Entry,
     PackedIds,
 )
-from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
+from services.worker.core.request.admit import (
+    Admitted,
+    Arrival,
+    Duplicate,
+    Misrouted,
+    UnfitRequest,
+    admit,
+)
 from services.worker.lane.state import records
 from services.worker.lane.state.records import event_record
 from services.worker.ports.kafka import OutRecord
@@ -60,7 +67,7 @@ class PartitionContents:
             return
         event = private_event(stored.topic, stored.value)
         match event:
-            case Fault(text=text):
+            case RecordFault(text=text):
                 place = stored.topic, stored.offset, bytes_digest(stored.value)
                 self._unreadable[place] = text
             case Skipped(offset=offset, digest=digest):
@@ -246,13 +253,13 @@ def forwarded(
     match verdict:
         case Misrouted(owner=owner, workflow_id=workflow_id):
             return _copied(arrival, owner, workflow_id, partitions, now)
-        case Unfit(cause=MisroutedTwice(), workflow_id=str() as workflow_id):
+        case UnfitRequest(cause=MisroutedTwice(), workflow_id=str() as workflow_id):
             # It was forwarded by a lane that went by the number of partitions of that time.
             owner = partition_of(workflow_id, partitions)
             return _copied(arrival, owner, workflow_id, partitions, now)
         case Duplicate():
             return Retained(is_done=True)
-        case Admitted() | Unfit():
+        case Admitted() | UnfitRequest():
             return Retained(is_done=False)
 
 

@@ -14,7 +14,7 @@ from answerbus.partition import Layout
 from answerbus.topics import RUN_TOPICS, TOPICS, Topic
 from services.command_line import bus_of
 from services.kafka.options import option_names, topic_name
-from services.kafka.planning.plan import Change, Found, beyond, plan, unusable
+from services.kafka.planning.plan import Found, TopicChange, beyond, plan, unusable
 from services.kafka.topics import topics_on
 from services.settings.settings import KafkaSettings, SetUpError
 
@@ -83,7 +83,7 @@ def _compare(settings: KafkaSettings, found: Mapping[Topic, Found], partitions: 
     """Blocks the start for what would block a lane for good; reports the rest."""
     steps = plan(found, partitions)
     for step in steps if isinstance(steps, tuple) else ():
-        if not isinstance(step, Change):
+        if not isinstance(step, TopicChange):
             continue
         name = topic_name(settings, step.topic)
         for difference in step.differences:

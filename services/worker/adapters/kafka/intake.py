@@ -15,7 +15,7 @@ from answerbus.client.bounded import bounded
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.turns import TURN_S_MAX
-from answerbus.private.ledger import Watched
+from answerbus.private.ledger import WorkInProgress
 from services.worker.adapters.kafka.arrivals import arrival, bare_arrival
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
@@ -104,7 +104,7 @@ class Inbox:
         except Exception as error:
             # A bug. What is not delivered must not become a gap, so the lane starts over.
             _log.exception("a batch of partition %d was not delivered", first.partition)
-            lane.fail_at(Watched(what="record", offset=offset), error)
+            lane.fail_at(WorkInProgress(what="record", offset=offset), error)
             return ()
         return batch[len(arrivals) :]
 

@@ -17,7 +17,7 @@ from services.worker.adapters.kafka.intake import PartitionIntake
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.shard import Names
 from services.worker.handle import handle
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 
 COLLECT_AFTER_S = 10.0  # lanes move together: one search is for all of them
@@ -44,7 +44,7 @@ class ClosedClients:
 
 
 def lane_factory(
-    context: Context,
+    context: LaneContext,
     kafka: KafkaSettings,
     options: Mapping[str, Any],
     consumer: GroupConsumer,
@@ -67,7 +67,7 @@ def lane_factory(
     return new_lane_lifecycle
 
 
-def _private_topics(context: Context, partition: int) -> tuple[Topic, ...]:
+def _private_topics(context: LaneContext, partition: int) -> tuple[Topic, ...]:
     """What a lane reads of its past; one beyond those in use has no runs."""
     has_runs = context.runs.is_on and partition < context.partitions
     return (LEDGER, RETRIES, RUNS) if has_runs else (LEDGER, RETRIES)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from aiokafka.errors import ConsumerStoppedError
 
 from answerbus.client.diagnosis import describe_error
-from services.worker.core.read_latency import PartitionPosition, Unread, Waits
+from services.worker.core.read_latency import PartitionPosition, ReadWaits, Unread
 
 
 class TopicMissing(Exception):
@@ -37,7 +37,7 @@ class ReadMonitor:
         self.failing_since: float | None = None
         self.polled_at: float | None = None  # when a poll last ended, well or not
         self._polled_from = _now() if polled_from is None else polled_from
-        self._waits = Waits()
+        self._waits = ReadWaits()
         self.short_looks: dict[int, int] = {}  # how often a partition was shorter than what is read
         self.from_beginning: set[int] = set()  # partitions that are read from their beginning
 

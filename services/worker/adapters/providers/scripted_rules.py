@@ -31,13 +31,13 @@ Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
 Tokens = Annotated[int, Field(ge=0)]
 
 
-class Part(BaseModel):
+class ScriptedPart(BaseModel):
     """A misspelt field of a script is an error, not a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class RuleCondition(Part):
+class RuleCondition(ScriptedPart):
     """What a call must be like; what is left out fits all. `request_id` may have `*` and `?`."""
 
     request_id: str | None = None
@@ -56,14 +56,14 @@ class RuleCondition(Part):
         )
 
 
-class ScriptedUsage(Part):
+class ScriptedUsage(ScriptedPart):
     """Tokens as a provider reports them."""
 
     input_tokens: Tokens | None = None
     output_tokens: Tokens | None = None
 
 
-class Answered(Part):
+class Answered(ScriptedPart):
     """Either `content`, text as a model writes it, or `json`, any value that we write out."""
 
     kind: Literal["answered"]
@@ -85,26 +85,26 @@ class Answered(Part):
         return json.dumps(self.document, ensure_ascii=False)
 
 
-class Refused(Part):
+class Refused(ScriptedPart):
     kind: Literal["refused"]
     reason: str
     category: str | None = None
 
 
-class Truncated(Part):
+class Truncated(ScriptedPart):
     """The answer is cut at the prompt's own limit."""
 
     kind: Literal["truncated"]
 
 
-class Throttled(Part):
+class Throttled(ScriptedPart):
     """The provider asks to come later."""
 
     kind: Literal["throttled"]
     retry_after_s: Seconds | None = None
 
 
-class Unavailable(Part):
+class Unavailable(ScriptedPart):
     """The provider is at fault; `ran` is false if it never saw the call."""
 
     kind: Literal["unavailable"]
@@ -112,19 +112,19 @@ class Unavailable(Part):
     ran: bool = True
 
 
-class TimedOut(Part):
+class TimedOut(ScriptedPart):
     """As if the whole timeout had passed, without waiting for it."""
 
     kind: Literal["timed_out"]
 
 
-class Hang(Part):
+class Hang(ScriptedPart):
     """Nothing, until the timeout has really passed."""
 
     kind: Literal["hang"]
 
 
-class Rejected(Part):
+class Rejected(ScriptedPart):
     """The provider will not do this."""
 
     kind: Literal["rejected"]
@@ -136,7 +136,7 @@ class Rejected(Part):
 Played = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | Hang | Rejected
 
 
-class Spread(Part):
+class LatencySpread(ScriptedPart):
     """Log-normal latencies, drawn again for each attempt of each request."""
 
     median_s: Seconds
@@ -150,23 +150,23 @@ class Spread(Part):
         return min(self.median_s * math.exp(self.sigma * chance.gauss(0, 1)), self.max_s)
 
 
-class Rule(Part):
+class ScriptedRule(ScriptedPart):
     """A reply, the calls that get it, and how late."""
 
     when: RuleCondition = RuleCondition()
     reply: Annotated[Played, Field(discriminator="kind")]
-    latency_s: Seconds | Spread = 0.0
+    latency_s: Seconds | LatencySpread = 0.0
 
     def latency_of(self, prompt: Prompt) -> float:
         """Seconds before the reply."""
         late = self.latency_s
-        return late.seconds(prompt) if isinstance(late, Spread) else late
+        return late.seconds(prompt) if isinstance(late, LatencySpread) else late
 
 
-class Script(Part):
-    rules: tuple[Rule, ...]
+class Script(ScriptedPart):
+    rules: tuple[ScriptedRule, ...]
 
-    def rule_for(self, prompt: Prompt) -> Rule | None:
+    def rule_for(self, prompt: Prompt) -> ScriptedRule | None:
         return next((rule for rule in self.rules if rule.when.fits(prompt)), None)
 
 

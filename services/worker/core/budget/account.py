@@ -17,7 +17,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 Charged = tuple[int, int, int]  # attempts, tokens, micro_usd
-Place = tuple[int, int]  # the offset of a record, and since when it stands there in milliseconds
+AppendPosition = tuple[int, int]  # of a record: its offset, its append time in milliseconds
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})  # what most accounts have under way
 NO_RUNS: frozenset[str] = frozenset()  # each of its own would take 216 bytes
@@ -60,7 +60,7 @@ class Account:
     uncounted: Mapping[str, int] = field(default_factory=_nothing)  # of those, by request
     packed_hash: bytes | None = None  # of the last attempt: as text it would take twice as much
     # The request that named its limit, or the last that added to it (see ledger.py).
-    shared_by: str | Place = ""
+    shared_by: str | AppendPosition = ""
     reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ class IdMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedId:
     """What is remembered of a closed id: marks of the bodies with which it was closed."""
 
     bodies: frozenset[bytes]
@@ -71,13 +71,13 @@ class ClosedIds:
     def __len__(self) -> int:
         return len(self._singles) + sum(len(chunk.ids) for chunk in self._packed())
 
-    def get(self, name: str) -> Closed | None:
+    def get(self, name: str) -> ClosedId | None:
         """What is remembered under a name (see ClosedRecord)."""
         digest = id_digest(name)
         if single := self._singles.get(digest):
-            return Closed(frozenset({single.body}))
+            return ClosedId(frozenset({single.body}))
         bodies = frozenset(body for chunk in self._packed() for body in chunk.bodies(digest))
-        return Closed(bodies) if bodies else None
+        return ClosedId(bodies) if bodies else None
 
     def add(
         self, record: ClosedRecord, at: datetime | None = None, name: str | None = None

@@ -21,10 +21,10 @@ from answerbus.private.ledger import (
 )
 from answerbus.request import Request
 from answerbus.request_key import SEPARATOR, RequestKey
-from services.worker.core.budget.account import Account, Charged, Place, Spend, restored
+from services.worker.core.budget.account import Account, AppendPosition, Charged, Spend, restored
 from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.allowance import UNBOUND, Allowance
-from services.worker.core.budget.closed import Closed, ClosedIds
+from services.worker.core.budget.closed import ClosedId, ClosedIds
 from services.worker.core.budget.remaining_budget import exceeded
 
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
@@ -36,7 +36,8 @@ def take_in(account: Account, request: Request, place: Origin, *, opens: bool) -
 
     `opens`: the account was made for it. Gives a note where the budget that it names is not used.
     """
-    at, is_child = place_of(place), request.parent is not None  # which has a part of its run's
+    at = append_position(place)
+    is_child = request.parent is not None  # with a part of the budget of its run
     if request.names_budget and not is_child:
         return _named(account, request, opens=opens)
     last = account.shared_by
@@ -64,12 +65,12 @@ def _named(account: Account, request: Request, *, opens: bool) -> str | None:
     )
 
 
-def place_of(origin: Origin) -> Place:
+def append_position(origin: Origin) -> AppendPosition:
     """Where a record stands, and since when, in milliseconds."""
     return origin.offset, int(origin.timestamp.timestamp() * 1000)
 
 
-def is_later(place: Place, other: Place) -> bool:
+def is_later(place: AppendPosition, other: AppendPosition) -> bool:
     """Whether a record came after another; in a topic that was created again, offsets restart."""
     return place[0] > other[0] or place[1] > other[1]
 
@@ -234,14 +235,14 @@ class Ledger:
             account.updated_at = record.at
             self.accounts.rest(account, record.at)
 
-    def known(self, request: RequestKey) -> Closed | None:
+    def known(self, request: RequestKey) -> ClosedId | None:
         """What is remembered of a closed request (see `forget`).
 
         What a version before has closed is known by the request's own id alone.
         """
         return self.closed.get(request.record_key()) or self.closed.get(request.request_id)
 
-    def known_place(self, place_id: str) -> Closed | None:
+    def known_place(self, place_id: str) -> ClosedId | None:
         """What is remembered of a record that was no request; an id may be spelt like its place."""
         return self.closed.get(f"{SEPARATOR}{place_id}")
 

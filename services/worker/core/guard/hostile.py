@@ -40,25 +40,25 @@ _SCHEMES = frozenset(["", "http", "https", "urn", "tag"])  # what identifies ord
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SchemaFault:
     """Why a schema is refused; `is_hostile` if following it would do harm."""
 
     problem: Problem
     is_hostile: bool = False
 
 
-def faults(root: JsonObject, resources: Resources) -> Iterator[Fault]:
+def faults(root: JsonObject, resources: Resources) -> Iterator[SchemaFault]:
     """All of them, in the order of the document."""
     draft = draft_of(root)
     for place, schema in resources.schemas():
         yield from _faults(draft, resources, place, schema)
     for place in resources.twice:
         expected = "an id that no other schema of the document has"
-        yield Fault(Problem.of(pointer(place.steps), "id", expected))
+        yield SchemaFault(Problem.of(pointer(place.steps), "id", expected))
     for place, schema in resources.odd:
         if _refers(schema):
             expected = "an id without `#`, as there are references inside"
-            yield Fault(Problem.of(pointer(place.steps), "id", expected))
+            yield SchemaFault(Problem.of(pointer(place.steps), "id", expected))
 
 
 def _refers(schema: JsonObject) -> bool:
@@ -75,19 +75,25 @@ def _refers(schema: JsonObject) -> bool:
 
 def _faults(
     draft: Draft | None, resources: Resources, place: SchemaLocation, schema: JsonObject
-) -> Iterator[Fault]:
+) -> Iterator[SchemaFault]:
     path = pointer(place.steps)
     ref = reference(schema)
     if ref is not None and resources.find(schema, ref) is None:
         expected = "a reference to a schema in this document, such as #/$defs/name"
-        yield Fault(Problem.of(path + "/$ref", "reference", expected), is_no_public_address(ref))
+        yield SchemaFault(
+            Problem.of(path + "/$ref", "reference", expected), is_no_public_address(ref)
+        )
     if draft is not None and draft < Draft.D2019 and ref is not None:
         return
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if not _leads_somewhere(draft, resources, schema, keyword):
-            yield Fault(Problem.of(f"{path}/{keyword}", "dynamic_reference", "`$ref` instead"))
+            yield SchemaFault(
+                Problem.of(f"{path}/{keyword}", "dynamic_reference", "`$ref` instead")
+            )
     if place.steps and "$schema" in schema and draft_of(schema) is not draft:
-        yield Fault(Problem.of(path + "/$schema", "draft", "one draft for the whole document"))
+        yield SchemaFault(
+            Problem.of(path + "/$schema", "draft", "one draft for the whole document")
+        )
 
 
 def _leads_somewhere(

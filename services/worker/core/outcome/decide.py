@@ -19,8 +19,8 @@ from services.worker.core.outcome.decision import (
     End,
     NextStep,
     Publish,
+    PublishRefusal,
     PublishUnvalidated,
-    Refuse,
     Retry,
     Verdict,
     Wait,
@@ -54,9 +54,9 @@ def decide(call: Call, inputs: DecisionInputs) -> Verdict:
         case replies.Answered():
             return _of_answer(call, inputs)
         case replies.Refused() if call.request.policy.on_refusal != "retry":
-            return Refuse(reply)
+            return PublishRefusal(reply)
         case replies.Refused():
-            return _again(call, reply.failure, inputs, instead=Refuse(reply))
+            return _again(call, reply.failure, inputs, instead=PublishRefusal(reply))
         case replies.Truncated() | replies.TimedOut() | replies.Unavailable(ran=True):
             return _again(call, reply.failure, inputs)
         case replies.Rejected(scope="request"):
@@ -114,7 +114,7 @@ def _again(
     failed: failure.Failure,
     inputs: DecisionInputs,
     answer: JsonValue = None,
-    instead: Publish | Refuse | None = None,
+    instead: Publish | PublishRefusal | None = None,
 ) -> Verdict:
     """Every counted retry goes through here: what ends the request is looked at in one place.
 

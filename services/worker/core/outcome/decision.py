@@ -29,7 +29,7 @@ class PublishUnvalidated:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class PublishRefusal:
     reply: replies.Refused
 
 
@@ -66,7 +66,7 @@ class NextStep:
     step: AcceptedStep
 
 
-Published = Publish | PublishUnvalidated | Refuse | Retry | End
+Published = Publish | PublishUnvalidated | PublishRefusal | Retry | End
 Verdict = Published | Wait | NextStep
 """What `decide` gives; see events.event_of for what is published of it."""
 

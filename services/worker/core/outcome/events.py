@@ -20,8 +20,8 @@ from services.worker.core.outcome.decision import (
     Outcome,
     Publish,
     Published,
+    PublishRefusal,
     PublishUnvalidated,
-    Refuse,
     Retry,
 )
 from services.worker.core.request.lane_request import LaneRequest, bounded_notes
@@ -37,7 +37,7 @@ def event_of(verdict: Published, call: Call, account: AccountState, now: datetim
             return _result(call, accepted, account, now)
         case PublishUnvalidated():
             return _unvalidated(call, verdict, account, now)
-        case Refuse(reply=reply):
+        case PublishRefusal(reply=reply):
             return _refusal_by_provider(call, reply, account, now)
         case Retry():
             return _retry(call, verdict, account, now)

@@ -73,7 +73,7 @@ class Misrouted:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class UnfitRequest:
     """A record that cannot become a request: a dead letter under the record's own place."""
 
     cause: Cause
@@ -81,7 +81,7 @@ class Unfit:
     workflow_id: str | None
 
 
-Admission = Admitted | Duplicate | Misrouted | Unfit
+Admission = Admitted | Duplicate | Misrouted | UnfitRequest
 
 
 def admit(
@@ -126,7 +126,7 @@ def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
     return brackets > REQUEST_DEPTH_MAX and nests_deeper(received.body, REQUEST_DEPTH_MAX)
 
 
-def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> Unfit:
+def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> UnfitRequest:
     if isinstance(received, Undecodable):
-        return Unfit(cause, received.request_id, received.workflow_id)
-    return Unfit(cause, received.request.request_id, received.request.workflow_id)
+        return UnfitRequest(cause, received.request_id, received.workflow_id)
+    return UnfitRequest(cause, received.request.request_id, received.request.workflow_id)

@@ -49,7 +49,7 @@ class Effect(Enum):
     HALT = auto()  # end the step under way
 
 
-class Step(Enum):
+class LaneStep(Enum):
     """What takes time, and ends with an event; the next to begin ends the one before."""
 
     OPEN = auto()  # the assignment itself proves that the partition is ours
@@ -62,7 +62,7 @@ class Step(Enum):
     CLOSE = auto()
 
 
-Action: TypeAlias = Effect | Step
+Action: TypeAlias = Effect | LaneStep
 
 
 class Transition(NamedTuple):
@@ -74,26 +74,26 @@ def to(state: State, *effects: Action) -> Transition:
     return Transition(state, effects)
 
 
-_LOST = (Effect.CANCEL_UNCALLED, Effect.PAUSE, Step.REOPEN)
-_LEAVE = (Effect.PAUSE, Effect.CANCEL_UNCALLED, Step.SETTLE_CALLS)
-_ABANDON = (Effect.CANCEL_UNCALLED, Step.AWAIT_RETURN)
-_FOR_CALLS = (Effect.CANCEL_UNCALLED, Step.REOPEN_FOR_CALLS)
+_LOST = (Effect.CANCEL_UNCALLED, Effect.PAUSE, LaneStep.REOPEN)
+_LEAVE = (Effect.PAUSE, Effect.CANCEL_UNCALLED, LaneStep.SETTLE_CALLS)
+_ABANDON = (Effect.CANCEL_UNCALLED, LaneStep.AWAIT_RETURN)
+_FOR_CALLS = (Effect.CANCEL_UNCALLED, LaneStep.REOPEN_FOR_CALLS)
 
 _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
     State.OPENING: {
-        Event.ASSIGNED: to(State.OPENING, Step.OPEN),
+        Event.ASSIGNED: to(State.OPENING, LaneStep.OPEN),
         Event.REVOKED: to(State.UNASSIGNED, Effect.HALT),
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED, *_ABANDON),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
         Event.PRODUCER_LOST: to(State.OPENING),  # the opening hears of it, and fails
         Event.FENCED: to(State.OPENING),
         Event.OPENED: to(State.OPEN, Effect.RESUME),
-        Event.OPENING_FAILED: to(State.OPENING, Step.REOPEN),
-        Event.OPENING_REFUSED: to(State.OPENING, Effect.ABANDON_CALLS, Step.REOPEN),
-        Event.TIMED_OUT: to(State.OPENING, Step.REOPEN),
+        Event.OPENING_FAILED: to(State.OPENING, LaneStep.REOPEN),
+        Event.OPENING_REFUSED: to(State.OPENING, Effect.ABANDON_CALLS, LaneStep.REOPEN),
+        Event.TIMED_OUT: to(State.OPENING, LaneStep.REOPEN),
     },
     State.OPEN: {
-        Event.ASSIGNED: to(State.RESUMING, Step.PROVE),
+        Event.ASSIGNED: to(State.RESUMING, LaneStep.PROVE),
         Event.REVOKED: to(State.SUSPENDED),
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER, *_LEAVE),
         Event.DRAIN_REQUESTED: to(State.DRAINING, *_LEAVE),
@@ -101,7 +101,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.FENCED: to(State.OPENING, *_LOST),
     },
     State.SUSPENDED: {
-        Event.ASSIGNED: to(State.RESUMING, Step.PROVE),
+        Event.ASSIGNED: to(State.RESUMING, LaneStep.PROVE),
         Event.REVOKED: to(State.SUSPENDED),
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER, *_LEAVE),
         Event.DRAIN_REQUESTED: to(State.DRAINING, *_LEAVE),
@@ -110,7 +110,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.TIMED_OUT: to(State.HANDING_OVER, *_LEAVE),
     },
     State.RESUMING: {
-        Event.ASSIGNED: to(State.RESUMING, Step.PROVE),
+        Event.ASSIGNED: to(State.RESUMING, LaneStep.PROVE),
         Event.REVOKED: to(State.SUSPENDED, Effect.HALT),
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER, *_LEAVE),
         Event.DRAIN_REQUESTED: to(State.DRAINING, *_LEAVE),
@@ -120,35 +120,37 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.TIMED_OUT: to(State.OPENING, *_LOST),
     },
     State.UNASSIGNED: {
-        Event.ASSIGNED: to(State.OPENING, Step.OPEN),
+        Event.ASSIGNED: to(State.OPENING, LaneStep.OPEN),
         Event.REVOKED: to(State.UNASSIGNED),
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED, *_ABANDON),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
         Event.PRODUCER_LOST: to(State.UNASSIGNED),
         Event.FENCED: to(State.UNASSIGNED),
-        Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
+        Event.TIMED_OUT: to(State.CLOSED, LaneStep.CLOSE),
     },
     State.HANDING_OVER: {
-        Event.ASSIGNED: to(State.OPENING, Step.OPEN),  # requests whose tasks were ended come again
+        Event.ASSIGNED: to(
+            State.OPENING, LaneStep.OPEN
+        ),  # requests whose tasks were ended come again
         Event.REVOKED: to(State.HANDING_OVER),
         Event.ASSIGNED_ELSEWHERE: to(State.HANDING_OVER),
-        Event.DRAIN_REQUESTED: to(State.DRAINING_ELSEWHERE, Step.SETTLE_CALLS),
+        Event.DRAIN_REQUESTED: to(State.DRAINING_ELSEWHERE, LaneStep.SETTLE_CALLS),
         Event.PRODUCER_LOST: to(State.ABANDONED, *_ABANDON),
-        Event.FENCED: to(State.CLOSED, Step.CLOSE),
-        Event.CALLS_ENDED: to(State.HANDING_OVER, Step.RELEASE),
-        Event.RELEASED: to(State.CLOSED, Step.CLOSE),
-        Event.TIMED_OUT: to(State.HANDING_OVER, Step.RELEASE),
+        Event.FENCED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.CALLS_ENDED: to(State.HANDING_OVER, LaneStep.RELEASE),
+        Event.RELEASED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.TIMED_OUT: to(State.HANDING_OVER, LaneStep.RELEASE),
     },
     State.ABANDONED: {
-        Event.ASSIGNED: to(State.OPENING, Step.OPEN),
+        Event.ASSIGNED: to(State.OPENING, LaneStep.OPEN),
         Event.REVOKED: to(State.ABANDONED),
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED),
         # Its new owner writes off what is in flight: a worker that stops does not wait for that.
-        Event.DRAIN_REQUESTED: to(State.CLOSED, Step.CLOSE),
+        Event.DRAIN_REQUESTED: to(State.CLOSED, LaneStep.CLOSE),
         Event.PRODUCER_LOST: to(State.ABANDONED),
         Event.FENCED: to(State.ABANDONED),
-        Event.CALLS_ENDED: to(State.CLOSED, Step.CLOSE),
-        Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
+        Event.CALLS_ENDED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.TIMED_OUT: to(State.CLOSED, LaneStep.CLOSE),
     },
     State.DRAINING: {
         Event.ASSIGNED: to(State.DRAINING),
@@ -156,34 +158,34 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.ASSIGNED_ELSEWHERE: to(State.DRAINING_ELSEWHERE),
         Event.DRAIN_REQUESTED: to(State.DRAINING),
         Event.PRODUCER_LOST: to(State.DRAINING_REOPENING, *_FOR_CALLS),
-        Event.FENCED: to(State.CLOSED, Step.CLOSE),
-        Event.CALLS_ENDED: to(State.DRAINING, Step.RELEASE),
-        Event.RELEASED: to(State.CLOSED, Step.CLOSE),
-        Event.TIMED_OUT: to(State.DRAINING, Step.RELEASE),
+        Event.FENCED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.CALLS_ENDED: to(State.DRAINING, LaneStep.RELEASE),
+        Event.RELEASED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.TIMED_OUT: to(State.DRAINING, LaneStep.RELEASE),
     },
     State.DRAINING_ELSEWHERE: {
         Event.ASSIGNED: to(State.DRAINING),
         Event.REVOKED: to(State.DRAINING_ELSEWHERE),
         Event.ASSIGNED_ELSEWHERE: to(State.DRAINING_ELSEWHERE),
         Event.DRAIN_REQUESTED: to(State.DRAINING_ELSEWHERE),
-        Event.PRODUCER_LOST: to(State.CLOSED, Step.CLOSE),  # it could not prove its membership
-        Event.FENCED: to(State.CLOSED, Step.CLOSE),
-        Event.CALLS_ENDED: to(State.DRAINING_ELSEWHERE, Step.RELEASE),
-        Event.RELEASED: to(State.CLOSED, Step.CLOSE),
-        Event.TIMED_OUT: to(State.DRAINING_ELSEWHERE, Step.RELEASE),
+        Event.PRODUCER_LOST: to(State.CLOSED, LaneStep.CLOSE),  # it could not prove its membership
+        Event.FENCED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.CALLS_ENDED: to(State.DRAINING_ELSEWHERE, LaneStep.RELEASE),
+        Event.RELEASED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.TIMED_OUT: to(State.DRAINING_ELSEWHERE, LaneStep.RELEASE),
     },
     State.DRAINING_REOPENING: {
         Event.ASSIGNED: to(State.DRAINING_REOPENING),
         Event.REVOKED: to(State.DRAINING_REOPENING),
-        Event.ASSIGNED_ELSEWHERE: to(State.CLOSED, Step.CLOSE),
+        Event.ASSIGNED_ELSEWHERE: to(State.CLOSED, LaneStep.CLOSE),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING),
         Event.PRODUCER_LOST: to(State.DRAINING_REOPENING),  # the opening hears of it, and fails
         Event.FENCED: to(State.DRAINING_REOPENING),
-        Event.OPENED: to(State.DRAINING, Step.SETTLE_CALLS),
-        Event.OPENING_FAILED: to(State.DRAINING_REOPENING, Step.REOPEN_FOR_CALLS),
-        Event.OPENING_REFUSED: to(State.CLOSED, Step.CLOSE),
-        Event.CALLS_ENDED: to(State.CLOSED, Step.CLOSE),
-        Event.TIMED_OUT: to(State.CLOSED, Step.CLOSE),
+        Event.OPENED: to(State.DRAINING, LaneStep.SETTLE_CALLS),
+        Event.OPENING_FAILED: to(State.DRAINING_REOPENING, LaneStep.REOPEN_FOR_CALLS),
+        Event.OPENING_REFUSED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.CALLS_ENDED: to(State.CLOSED, LaneStep.CLOSE),
+        Event.TIMED_OUT: to(State.CLOSED, LaneStep.CLOSE),
     },
     State.CLOSED: {},
 }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from answerbus.private.ledger import LaneRecord, Watched
+from answerbus.private.ledger import LaneRecord, WorkInProgress
 from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from services.worker.core.budget.ledger import Ledger
 from services.worker.lane.state import records
@@ -24,7 +24,7 @@ class OwnRecord:
     partition: int
     ledger: Ledger
     suspects: Suspects
-    watched: Watched | None = None
+    watched: WorkInProgress | None = None
 
     def advance(self, topic: Topic, position: int) -> None:
         """All before `position` of a topic that speaks to runs is applied."""

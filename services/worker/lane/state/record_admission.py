@@ -8,7 +8,14 @@ from answerbus.dead_letter import CrashedWorker
 from answerbus.envelope import ReceivedRequest
 from answerbus.private.ledger import ClosedOutcome
 from answerbus.request_key import RequestKey
-from services.worker.core.request.admit import Admitted, Arrival, Duplicate, Misrouted, Unfit, admit
+from services.worker.core.request.admit import (
+    Admitted,
+    Arrival,
+    Duplicate,
+    Misrouted,
+    UnfitRequest,
+    admit,
+)
 from services.worker.core.request.lane_request import AtOffset, request_from_arrival
 from services.worker.core.run.children import adopted
 from services.worker.lane.state import records
@@ -38,7 +45,7 @@ def admit_record(lane_state: LaneState, arrival: Arrival, now: datetime) -> Lane
             lane_state.counters.forwarded += 1
             copy = records.forwarded_record(arrival, workflow_id, owner)
             return _dispose(lane_state, arrival, copy, "forwarded", now)
-        case Unfit():
+        case UnfitRequest():
             lane_state.counters.unreadable += not arrival.readable
             home = records.home_partition(lane_state.partition, lane_state.partitions)
             return _reject(lane_state, arrival, admission, home, now)
@@ -57,7 +64,7 @@ def give_up_record(
     if lane_state.ledger.known_place(arrival.place_id):
         lane_state.watermark.finish(offset)
         return lane_state.writing()
-    unfit = Unfit(CrashedWorker(openings=crashes), None, None)
+    unfit = UnfitRequest(CrashedWorker(openings=crashes), None, None)
     return _reject(lane_state, arrival, unfit, lane_state.partition, now)
 
 
@@ -95,7 +102,7 @@ def _is_held(lane_state: LaneState, arrival: Arrival) -> bool:
 
 
 def _reject(
-    lane_state: LaneState, arrival: Arrival, unfit: Unfit, home: int, now: datetime
+    lane_state: LaneState, arrival: Arrival, unfit: UnfitRequest, home: int, now: datetime
 ) -> LaneWrite:
     dead_letter = records.unfit_dead_letter(unfit, arrival, now)
     lane_state.observer.rejected(dead_letter)

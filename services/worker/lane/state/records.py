@@ -28,7 +28,7 @@ from services.records.forwarding import header_of, without_header
 from services.worker.core.budget.account import Account
 from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.decision import Outcome
-from services.worker.core.request.admit import Arrival, Unfit
+from services.worker.core.request.admit import Arrival, UnfitRequest
 from services.worker.core.request.lane_request import LaneRequest, incoming_trace
 from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord
 
@@ -149,7 +149,7 @@ def closed_position(
     return closed_record(arrival.place_id, None, arrival.digest, outcome, offset, now)
 
 
-def unfit_dead_letter(unfit: Unfit, arrival: Arrival, now: datetime) -> DeadLetter:
+def unfit_dead_letter(unfit: UnfitRequest, arrival: Arrival, now: datetime) -> DeadLetter:
     """A dead letter about a record that cannot become a request, with its bytes."""
     return DeadLetter(
         dead_letter_id=f"{arrival.place_id}.dead-letter",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from answerbus.private.ledger import LaneRecord, Suspect, SuspectRecord, Watched
+from answerbus.private.ledger import LaneRecord, Suspect, SuspectRecord, WorkInProgress
 from answerbus.request_key import RequestKey
 
 HELD_FROM = 2  # crashes in a row with its call in flight; fewer are a coincidence
@@ -116,7 +116,7 @@ class Suspects:
         if self.record and self.record.offset <= offset:
             self.record = None
 
-    def blame(self, watched: Watched | None, in_flight: AbstractSet[RequestKey]) -> None:
+    def blame(self, watched: WorkInProgress | None, in_flight: AbstractSet[RequestKey]) -> None:
         """A worker ended while it was at this."""
         named = _watched_request(watched)
         is_alone = watched is not None and watched.what == "call"
@@ -159,7 +159,7 @@ def suspects_of(lane: LaneRecord | None, is_closed: Callable[[RequestKey], bool]
     )
 
 
-def _watched_request(watched: Watched | None) -> RequestKey | None:
+def _watched_request(watched: WorkInProgress | None) -> RequestKey | None:
     if watched is None or watched.request_id is None or watched.workflow_id is None:
         return None
     return RequestKey(watched.workflow_id, watched.request_id)

@@ -2,7 +2,7 @@
 
 from services.commands.replay import views
 from services.operators.dead_letters.groups import Key, group
-from services.operators.dead_letters.row import STATUSES, Funds
+from services.operators.dead_letters.row import STATUSES, BudgetAmounts
 from services.operators.dead_letters.selection import Selection, select
 from tests.unit.operators.dead_letters.examples import dead_letter_body, folded, replayed_body
 
@@ -69,7 +69,10 @@ def test_status_counts_dead_letters_and_the_fates_of_replays() -> None:
 
 
 def test_what_has_no_limit_says_so() -> None:
-    assert views.funds_text(Funds(3, None, 2_500_000)) == (
+    assert views.amounts_text(BudgetAmounts(3, None, 2_500_000)) == (
         "3 attempts, any number of tokens, $2.5000"
     )
-    assert views.funds_text(Funds(3, 1_000, None)) == "3 attempts, 1,000 tokens, no limit in money"
+    assert (
+        views.amounts_text(BudgetAmounts(3, 1_000, None))
+        == "3 attempts, 1,000 tokens, no limit in money"
+    )

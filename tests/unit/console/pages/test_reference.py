@@ -7,7 +7,7 @@ from services.console.tasks.audits import AuditRun
 from services.console.tasks.topic_polling import GroupStatus, TopicResults, TopicStatus
 from services.operators.audit.findings import AuditFinding
 from services.operators.audit.verified import Verified
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, stored
 
@@ -73,7 +73,7 @@ async def test_contracts_have_examples_and_members() -> None:
 
 async def test_the_last_verification_is_a_page_and_only_operators_begin_one() -> None:
     async with site() as here:
-        place = Place(RESULTS, 3, 77)
+        place = RecordPosition(RESULTS, 3, 77)
         finding = AuditFinding("spent", "acct", "e-1", place, "3 attempts")
         verified = Verified(attempts=1_234, accounts=5, breaks=[finding])
         here.context.audits.last = AuditRun("night", NOON_MS, 9, 9, NOON_MS, verified)

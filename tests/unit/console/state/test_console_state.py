@@ -10,7 +10,7 @@ from services.console.state.group_cache import Grouped
 from services.console.state.minute import Minute
 from services.console.views.filters import DeadLetterFilters
 from services.operators.dead_letters.groups import Key
-from services.operators.records.stored import Place, Stored
+from services.operators.records.stored import RecordPosition, Stored
 from tests.unit.operators.stored_examples import NOON_MS, body_of, stored
 
 
@@ -42,8 +42,8 @@ def test_the_state_keeps_a_tail_without_the_ledger_and_finds_operators_deeds() -
     assert state.records == TAIL_RECORDS + 4
     assert [dead_letter.id for dead_letter in state.dead_letters] == ["x"]
 
-    assert state.workflows.find("letter\0x") == [Place(DEAD_LETTERS, 0, 1)]
-    assert Place(DEAD_LETTERS, 0, 2) in state.workflows.find("order-4711")
+    assert state.workflows.find("letter\0x") == [RecordPosition(DEAD_LETTERS, 0, 1)]
+    assert RecordPosition(DEAD_LETTERS, 0, 2) in state.workflows.find("order-4711")
 
 
 def test_groups_are_counted_again_when_dead_letters_have_changed_and_only_then() -> None:

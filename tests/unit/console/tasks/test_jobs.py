@@ -14,7 +14,7 @@ from services.console.tasks import jobs as jobs_module
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Action, Jobs
 from services.console.views.replay_form import FIELD_CHARS_MAX, ReplayForm
-from services.operators.adapters.writer import Change
+from services.operators.adapters.writer import DeadLetterChange
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
 from tests.unit.console.context import NOWHERE
@@ -23,9 +23,9 @@ from tests.unit.operators.stored_examples import NOON_MS, stored
 
 class Writer:
     def __init__(self) -> None:
-        self.written: list[Change] = []
+        self.written: list[DeadLetterChange] = []
 
-    async def commit(self, changes: Sequence[Change]) -> None:
+    async def commit(self, changes: Sequence[DeadLetterChange]) -> None:
         self.written += changes
 
 
@@ -34,7 +34,7 @@ async def done(
     feed: Feed,
     order: ReplayOrder,
     monkeypatch: pytest.MonkeyPatch,
-) -> list[Change]:
+) -> list[DeadLetterChange]:
     """What a run of all letters of the feed has written."""
     writer = Writer()
 

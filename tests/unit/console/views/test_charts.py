@@ -5,7 +5,7 @@ import pytest
 from services.console.figures.answer_flow import NODE_MIN_PX, FlowCount, flow
 from services.console.figures.profile_strips import LEVELS, ROW_PX, ROW_PX_MAX, heat_map
 from services.console.figures.tiles import change_text, level_of
-from services.console.views.chart import Axis, Part, columns, lines
+from services.console.views.chart import Axis, ChartPart, columns, lines
 from services.console.views.lane_grid import LaneCell, longest_waiting
 from services.console.views.scale import time_ticks, top_of, value_ticks
 from services.console.views.shares import shares, sparks
@@ -22,7 +22,7 @@ def test_columns_are_stacked_on_a_round_scale_and_say_their_values() -> None:
     chart = columns(axis(2), {"ok": [4, 0], "dead": [1, 0]}, height=60)
     first, second = chart.columns
 
-    assert first.parts == (Part("ok", 20.0, 40.0), Part("dead", 10.0, 10.0))
+    assert first.parts == (ChartPart("ok", 20.0, 40.0), ChartPart("dead", 10.0, 10.0))
     assert (first.x, first.width, second.x) == (0, 50, 50)
     assert first.label == "12:00–12:01: ok 4, dead 1"
     assert second.label == "12:01–12:02: nothing"

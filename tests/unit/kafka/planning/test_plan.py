@@ -5,13 +5,13 @@ import pytest
 from answerbus.partition import Layout
 from answerbus.topics import LEDGER, RESULTS, RETRIES, RUN_TOPICS, TOPICS, tool_calls
 from services.kafka.planning.plan import (
-    Change,
     Create,
     Difference,
     Found,
     Grow,
     Keep,
     Refused,
+    TopicChange,
     beyond,
     needed,
     plan,
@@ -46,7 +46,7 @@ def test_settings_that_differ_are_named_and_all_own_ones_said_again() -> None:
     steps = plan({**AS_IT_SHOULD_BE, RESULTS: found}, 12)
 
     assert steps == tuple(
-        Change(
+        TopicChange(
             topic,
             (
                 Difference("retention.ms", "1000", "604800000"),
@@ -72,7 +72,7 @@ def test_a_setting_that_the_broker_does_not_tell_is_set() -> None:
 
     assert not isinstance(steps, Refused)
     change = steps[TOPICS.index(RETRIES)]
-    assert isinstance(change, Change)
+    assert isinstance(change, TopicChange)
     assert {(diff.name, diff.found) for diff in change.differences} == {
         (name, None) for name in RETRIES.settings()
     }

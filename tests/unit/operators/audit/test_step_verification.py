@@ -13,7 +13,7 @@ from answerbus.event import Event
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import TOPIC_OF_KIND
-from services.operators.audit.step_verification import RunEnded, StepVerification
+from services.operators.audit.step_verification import RunEnd, StepVerification
 from services.operators.records.stored import Stored
 from services.text.digest import record_digest
 from tests.unit.operators.runs.events import (
@@ -81,7 +81,7 @@ def verified(
         verification.take(record)
     if claimed is not None:
         terminal = stored(json.loads(encode(result("r-1")).value), 50)
-        run = RunEnded(terminal.place, terminal.at_ms, *claimed)
+        run = RunEnd(terminal.place, terminal.at_ms, *claimed)
         verification.claim(RequestKey(WORKFLOW, "r-1"), run)
     verification.end(attempts_begin_at_ms=None)
     return verification

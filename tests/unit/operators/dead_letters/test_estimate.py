@@ -4,7 +4,7 @@ from typing import Any
 
 from answerbus.topics import ATTEMPTS
 from services.operators.dead_letters.estimate import CostEstimate, estimated_cost
-from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.row import BudgetAmounts
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.dead_letters.examples import dead_letter_body, folded
@@ -30,7 +30,7 @@ def test_attempts_before_and_after_the_dead_letter_count_each_once() -> None:
     for one in (attempt("r-1", 1), attempt("r-1", 2, 1), attempt("r-1", 2, 1), attempt("r-3", 1)):
         dead_letters.take(summarize(one))
 
-    assert [dead_letter.cost for dead_letter in dead_letters] == [Funds(2, 240, 100), None]
+    assert [dead_letter.cost for dead_letter in dead_letters] == [BudgetAmounts(2, 240, 100), None]
 
 
 def test_dead_letters_without_known_attempts_count_as_the_average() -> None:

@@ -15,10 +15,10 @@ from services.operators.dead_letters.groups import (
     members,
 )
 from services.operators.dead_letters.index import DeadLetterIndex
-from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.row import BudgetAmounts
 from services.operators.dead_letters.selection import Selection, select
 from services.operators.records.dead_letter_key import DeadLetterKey
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 from tests.unit.operators.dead_letters.examples import at, dead_letter_body, folded, replayed_body
 
 CONTRACT = {"kind": "contract", "name": "plan_proposal", "version": 2}
@@ -54,7 +54,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             NOW_MS,
             NOW_MS + HOUR_MS,
             DeadLetterKey("w-1", "r-1.dead-letter"),
-            Funds(1, 10, 0),
+            BudgetAmounts(1, 10, 0),
         ),
         Group(
             ("budget_exhausted", "zeta"),
@@ -62,7 +62,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             NOW_MS,
             NOW_MS,
             DeadLetterKey("w-3", "r-4.dead-letter"),
-            Funds(1, 10, 0),
+            BudgetAmounts(1, 10, 0),
         ),
         Group(
             ("deadline_passed", "acme"),
@@ -70,7 +70,7 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             NOW_MS,
             NOW_MS,
             DeadLetterKey("w-2", "r-3.dead-letter"),
-            Funds(1, 10, 0),
+            BudgetAmounts(1, 10, 0),
         ),
     ]
 
@@ -209,7 +209,7 @@ def test_what_came_after_a_page_was_read_is_not_meant() -> None:
     before = select(dead_letters, Selection(seen=seen))
     rest = folded(*(dead_letter_body(f"new-{n}") for n in range(3)))
     for number, dead_letter in enumerate(rest):
-        dead_letter.place = Place(dead_letter.place.topic, 0, dict(seen)[0] + number)
+        dead_letter.place = RecordPosition(dead_letter.place.topic, 0, dict(seen)[0] + number)
 
     assert len(before) == 3
     assert select([*dead_letters, *rest], Selection(seen=seen)) == before

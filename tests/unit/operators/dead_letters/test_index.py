@@ -15,9 +15,9 @@ from services.operators.dead_letters.index import (
     DeadLetterIndex,
     ReplayOutcome,
 )
-from services.operators.dead_letters.row import Dismissal, Funds, ReplayInfo
+from services.operators.dead_letters.row import BudgetAmounts, Dismissal, ReplayInfo
 from services.operators.records.dead_letter_key import DeadLetterKey
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 from services.operators.records.summary import summarize
 from tests.unit.operators.dead_letters.examples import (
     EXAMPLES,
@@ -57,7 +57,7 @@ def test_a_dead_letter_is_listed_with_what_it_is_about() -> None:
         "r-1",
         "w-0",
     )
-    assert (dead_letter.place, dead_letter.at_ms) == (Place(DEAD_LETTERS, 0, 1), NOW_MS)
+    assert (dead_letter.place, dead_letter.at_ms) == (RecordPosition(DEAD_LETTERS, 0, 1), NOW_MS)
     assert (dead_letter.cause, dead_letter.failure, dead_letter.schema) == (
         "budget_exhausted",
         "unknown",
@@ -68,8 +68,8 @@ def test_a_dead_letter_is_listed_with_what_it_is_about() -> None:
         (("tenant", "acme"),),
         0,
     )
-    assert (dead_letter.account_id, dead_letter.limit) == ("w-0", Funds(2, 50, None))
-    assert dead_letter.spent == Funds(1, 10, 0)
+    assert (dead_letter.account_id, dead_letter.limit) == ("w-0", BudgetAmounts(2, 50, None))
+    assert dead_letter.spent == BudgetAmounts(1, 10, 0)
     assert (dead_letter.model, dead_letter.status, dead_letters.replay_outcome(dead_letter)) == (
         None,
         "open",
@@ -94,7 +94,9 @@ def test_the_quick_reader_finds_what_the_codec_finds(path: Path) -> None:
     assert dead_letter.profile == (event.request.profile if event.request else None)
     assert dead_letter.has_request == (event.request is not None)
     limit, budget = dead_letter.limit, event.request.budget if event.request else None
-    assert limit == (Funds(budget.attempts, budget.tokens, budget.micro_usd) if budget else None)
+    assert limit == (
+        BudgetAmounts(budget.attempts, budget.tokens, budget.micro_usd) if budget else None
+    )
     assert dict(dead_letter.labels) == event.labels
 
 

@@ -24,7 +24,7 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_repair,
     prepare_replay,
 )
-from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.row import BudgetAmounts
 from services.operators.records.dead_letter_key import DeadLetterKey
 from tests.unit.operators.dead_letters.examples import dead_letter_event, example
 from tests.unit.worker.builders import NOW, body
@@ -322,7 +322,7 @@ def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
             DeadLetterKey("w", f"held-{n}"), Rejection("rounds", "It was replayed 5 times already")
         )
 
-    assert (forecast.sendable, forecast.worst_known) == (3, Funds(6, 300, None))
+    assert (forecast.sendable, forecast.worst_known) == (3, BudgetAmounts(6, 300, None))
     (held,) = forecast.held_back.values()
     assert (held.sample, held.count, forecast.held_back_count) == (
         DeadLetterKey("w", "held-0"),

@@ -9,7 +9,7 @@ from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Prior, Request, SchemaRef, TextRef
 from services.operators.dead_letters.forecast import DEAREST_MAX, Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import Rejection
-from services.operators.dead_letters.row import Funds
+from services.operators.dead_letters.row import BudgetAmounts
 from services.operators.dead_letters.worst_case import (
     OF_A_RUN,
     CostOf,
@@ -89,7 +89,7 @@ def test_no_worker_charges_more(schema: SchemaRef, dialect: DialectName, attempt
         budget={"attempts": attempts},
         context={"instructions": "Say it.", "facts": [{"name": "a", "value": "ä" * 300}]},
     )
-    most = worst(request).funds.micro_usd
+    most = worst(request).amounts.micro_usd
     truncated = [
         {"attempt": n, "failure": {"kind": "truncated", "limit": OUTPUT_MAX}, "answer": None}
         for n in range(1, attempts)
@@ -103,22 +103,22 @@ def test_no_worker_charges_more(schema: SchemaRef, dialect: DialectName, attempt
 def test_the_budget_of_the_request_is_never_exceeded() -> None:
     request = asked(budget={"attempts": 50, "tokens": 900, "micro_usd": 77})
 
-    assert worst(request) == WorstCase(Funds(50, 900, 77))
-    assert worst(asked(budget={"attempts": 0})) == WorstCase(Funds(0, 0, 0))
+    assert worst(request) == WorstCase(BudgetAmounts(50, 900, 77))
+    assert worst(asked(budget={"attempts": 0})) == WorstCase(BudgetAmounts(0, 0, 0))
 
 
 def test_what_is_not_known_has_its_reason() -> None:
     unpriced = worst(asked(), tariff=None)
-    assert (unpriced.funds.micro_usd, unpriced.unknown) == (None, "profile default has no price")
-    assert unpriced.funds.tokens == worst(asked()).funds.tokens
+    assert (unpriced.amounts.micro_usd, unpriced.unknown) == (None, "profile default has no price")
+    assert unpriced.amounts.tokens == worst(asked()).amounts.tokens
 
     strange = worst(asked(profile="vision", budget={"attempts": 2, "tokens": 50}))
-    assert strange == WorstCase(Funds(2, 50, None), "profile vision is not in the settings")
+    assert strange == WorstCase(BudgetAmounts(2, 50, None), "profile vision is not in the settings")
 
     run = asked(agent={"name": "support"}, budget={"attempts": 20})
-    assert worst(run) == WorstCase(Funds(20, None, None), OF_A_RUN)
+    assert worst(run) == WorstCase(BudgetAmounts(20, None, None), OF_A_RUN)
     limited = asked(agent={"name": "support"}, budget={"attempts": 20, "micro_usd": 9})
-    assert worst(limited) == WorstCase(Funds(20, None, 9))
+    assert worst(limited) == WorstCase(BudgetAmounts(20, None, 9))
 
 
 def test_a_forecast_has_the_sum_the_dearest_dead_letters_and_the_reasons() -> None:
@@ -134,7 +134,7 @@ def test_a_forecast_has_the_sum_the_dearest_dead_letters_and_the_reasons() -> No
 
     assert forecast.sendable == DEAREST_MAX + 6
     assert forecast.worst.attempts == sum(range(1, DEAREST_MAX + 6)) + 3
-    assert [one.worst.funds.attempts for one in forecast.dearest] == [*range(15, 5, -1)]
+    assert [one.worst.amounts.attempts for one in forecast.dearest] == [*range(15, 5, -1)]
     assert forecast.unknown == {"profile vision is not in the settings": 1}
     assert forecast.worst_known == forecast.worst
     assert forecast.held_back_count == 1
@@ -145,4 +145,4 @@ def test_where_no_cost_is_known_no_sum_is_made_up() -> None:
     dead_letter = dead_letter_event("r-1", request={})
     forecast.take(DeadLetterKey.of(dead_letter), prepared(dead_letter))
 
-    assert forecast.worst_known == Funds(forecast.worst.attempts, None, None)
+    assert forecast.worst_known == BudgetAmounts(forecast.worst.attempts, None, None)

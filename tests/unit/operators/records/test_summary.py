@@ -30,7 +30,7 @@ from services.operators.records.event_summary import (
     DeadLetterSummary,
     ResultSummary,
 )
-from services.operators.records.stored import Place, RetryEnded, Stored
+from services.operators.records.stored import RecordPosition, RetryEnded, Stored
 from services.operators.records.summary import UNDECODABLE, RecordSummary, summarize
 from tests.unit.operators.stored_examples import EXAMPLES, NOON_MS, body_of, stored
 
@@ -51,7 +51,7 @@ def test_it_says_of_every_event_what_the_codec_says(example: str) -> None:
     assert (found.kind, found.workflow_id) == (event.kind, workflow_of(event))
     assert found.request_id == request_of(event)
     assert found.schema_name == whole.schema_name
-    assert (found.place, found.at_ms) == (Place(whole.topic, 0, 0), NOON_MS)
+    assert (found.place, found.at_ms) == (RecordPosition(whole.topic, 0, 0), NOON_MS)
 
 
 @pytest.mark.parametrize("example", [name for name in NAMES if name.startswith("dead_letter/")])
@@ -85,7 +85,7 @@ def test_it_holds_what_is_counted_and_nothing_that_was_said() -> None:
     body = body_of("attempt/retry")
 
     assert summarize(stored("attempt/retry", partition=3, offset=7)) == RecordSummary(
-        Place(ATTEMPTS, 3, 7),
+        RecordPosition(ATTEMPTS, 3, 7),
         NOON_MS,
         AttemptSummary(
             request_id=body["request_id"],
@@ -146,7 +146,7 @@ def test_ids_and_names_that_are_no_such_are_not_kept(name: str) -> None:
     changes: dict[str, Any] = {name: "x" * (TEXT_CHARS_MAX + 1)}
     record = stored("request/minimal", **changes)
 
-    assert summarize(record) == RecordSummary(Place(REQUESTS, 0, 0), NOON_MS, UNDECODABLE)
+    assert summarize(record) == RecordSummary(RecordPosition(REQUESTS, 0, 0), NOON_MS, UNDECODABLE)
 
 
 def test_the_name_of_a_model_is_cut_since_the_wire_does_not_bound_it() -> None:

@@ -14,7 +14,7 @@ from answerbus.toolset_card import ToolCard, ToolsetCard
 from services.tools import session
 from services.tools.caller import Reply
 from services.tools.check.cases import Sample
-from services.tools.session import Checked, check, hand_caller
+from services.tools.session import CheckedServer, check, hand_caller
 
 Json = dict[str, Any]
 Record = tuple[int, bytes | None, Json | bytes]  # partition, key, value
@@ -240,7 +240,7 @@ async def test_the_rule_that_a_server_breaks_is_named(
     monkeypatch.setattr(session, "QUIET_S", 0.01)
     bus = Bus("nowhere:9092", "answerbus", {})
     sample = Sample("echo", {"phrase": "Hello"}, "ops")
-    checked = Checked("echo", hand_caller(bus, "checker", TOKEN), NOW, 0.1, sample)
+    checked = CheckedServer("echo", hand_caller(bus, "checker", TOKEN), NOW, 0.1, sample)
 
     found = await check(bus, checked, lambda _: None)
 

@@ -10,7 +10,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
-from services.worker.lane.context import Context
+from services.worker.lane.context import LaneContext
 from tests.unit.worker.builders import answered
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (
@@ -98,7 +98,7 @@ class MixedStage(DelegatingStage):
         self.worker = self.new_worker()
 
     def new_worker(self) -> RunWorker:
-        around: Context = run_context(self.provider, **self.settings)
+        around: LaneContext = run_context(self.provider, **self.settings)
         around.planner.agents = self.agents
 
         def complete(admitted: Admitted) -> Admitted:

@@ -34,7 +34,7 @@ from services.worker.core.attempt.reply import Reply
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.tool_access import ToolAccess
-from services.worker.lane.context import Context, RunSetup
+from services.worker.lane.context import LaneContext, RunSetup
 from services.worker.planning.planner import Planner
 from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says, tool
@@ -180,7 +180,7 @@ class RunConsumer:
 class RunWorker(Worker):
     """A worker that has agents."""
 
-    def __init__(self, broker: Broker, context: Context) -> None:
+    def __init__(self, broker: Broker, context: LaneContext) -> None:
         super().__init__(broker, context)
         lives = self.membership
         reader = RunReader(
@@ -212,7 +212,7 @@ def run_context(
     agent: Json | None = None,
     resumptions: Sequence[RunResumed] = (),
     **settings: Any,
-) -> Context:
+) -> LaneContext:
     """A worker's context with one agent, `support`, and the tools of one toolset."""
     outline = AgentDefinition(name="support", version=1, instructions="Help.", **(agent or {}))
     agents = Agents([Agent(outline, () if outline.composition else tuple(TOOLS))])

@@ -19,7 +19,7 @@ from services.commands.repartitioning import move
 from services.kafka import topics
 from services.operators.adapters.picker import PICK_TIMEOUT_S, Picker
 from services.operators.adapters.writer import COMMIT_TIMEOUT_S, Writer
-from services.operators.records.stored import Place
+from services.operators.records.stored import RecordPosition
 from services.settings.settings import KafkaSettings, SetUpError
 from services.worker import main
 from services.worker.adapters.clock import BrokerClock
@@ -395,4 +395,4 @@ def test_a_question_that_cancels_itself_is_an_error_of_its_probe() -> None:
     run(main())
 
 
-PLACE = Place(TOPICS[0], 0, 0)
+PLACE = RecordPosition(TOPICS[0], 0, 0)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from answerbus.private.ledger import Watched
+from answerbus.private.ledger import WorkInProgress
 from answerbus.request import Request
 from services.worker.core.attempt.reply import Reply
 from services.worker.lane import lane
@@ -367,7 +367,7 @@ def test_a_lone_call_waits_for_one_mark_of_many_that_are_to_be_made() -> None:
         await stage.worker.open()
 
         async def at(what: Literal["preparation", "call"]) -> None:
-            async with crash_mark(stage.worker.lane, Watched(what=what)):
+            async with crash_mark(stage.worker.lane, WorkInProgress(what=what)):
                 marked.append(what)
 
         async with asyncio.TaskGroup() as group:

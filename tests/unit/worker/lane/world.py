@@ -29,7 +29,7 @@ from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, TimedOut
 from services.worker.handle import handle
-from services.worker.lane.context import Context, Limits
+from services.worker.lane.context import LaneContext, Limits
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
 from services.worker.lane.state.machine import State
@@ -96,10 +96,10 @@ def context(
     timeout_s: float = 60.0,
     limits: Limits | None = None,
     jitter: float = 0.5,
-) -> Context:
+) -> LaneContext:
     facts = ProfileFacts("default", "fake", "m", 100, timeout_s, None)
     backend = Backend(facts, "prompted", provider, ProfileLimiter(slots))
-    return Context(
+    return LaneContext(
         worker=worker,
         partitions=PARTITIONS,
         planner=Planner({"default": backend}, Registry()),
@@ -114,7 +114,7 @@ def context(
 class Worker:
     """One member of the group, with its lanes and its poll loop."""
 
-    def __init__(self, broker: Broker, context: Context) -> None:
+    def __init__(self, broker: Broker, context: LaneContext) -> None:
         self.broker, self.context = broker, context
         self.intakes: dict[int, FakeIntake] = {}
         self.shards: list[FakeShard] = []

@@ -41,9 +41,9 @@ from services.worker.dialects.compiler.parsing.subschemas import (
     without_descriptions,
     without_unions,
 )
-from services.worker.dialects.compiler.shapes.complexity import Allowance
+from services.worker.dialects.compiler.shapes.complexity import ComplexityAllowance
 from services.worker.dialects.compiler.shapes.describe import described, joined
-from services.worker.dialects.compiler.shapes.names import Names
+from services.worker.dialects.compiler.shapes.names import ShapeNames
 from services.worker.dialects.compiler.shapes.notes import Notes
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import (
@@ -116,12 +116,14 @@ class SchemaParser:
         self.notes = Notes()
         self._rules = rules
         self.document = Document(schema)
-        self._names = Names()
+        self._names = ShapeNames()
         self._named: dict[Key, str] = {}
         self._definitions: dict[str, Shape] = {}
         self._waiting: deque[tuple[str, Subschemas]] = deque()
         self._open: list[Key] = []
-        self._work = Allowance(READS_MAX, "fewer alternatives inside one another (anyOf, allOf)")
+        self._work = ComplexityAllowance(
+            READS_MAX, "fewer alternatives inside one another (anyOf, allOf)"
+        )
 
     def shapes(self) -> Shapes:
         """The whole schema as shapes. Raises TooComplexError."""

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import AnySchema, Draft, JsonObject, reference
-from services.worker.dialects.compiler.shapes.complexity import Allowance
+from services.worker.dialects.compiler.shapes.complexity import ComplexityAllowance
 
 _WORDS = ["title", "description", "default", "examples", "example", "$comment"]
 _MARKS = ["deprecated", "readOnly", "writeOnly", "discriminator", "$schema", "$vocabulary"]
@@ -69,7 +69,9 @@ Subschemas = tuple[Subschema, ...]
 Key = frozenset[tuple[int, frozenset[str]]]
 
 
-def referred(document: Document, node: Node, work: Allowance) -> tuple[Node, list[str]] | None:
+def referred(
+    document: Document, node: Node, work: ComplexityAllowance
+) -> tuple[Node, list[str]] | None:
     """The schema that a node merely points to, by `$ref` or by `allOf` of one.
 
     With the descriptions on the way there. None if the node says more itself, and where references
@@ -100,7 +102,7 @@ def _says_more(document: Document, schema: JsonObject) -> bool:
 
 
 def subschemas_of(
-    document: Document, parts: Sequence[Node | Subschema], work: Allowance
+    document: Document, parts: Sequence[Node | Subschema], work: ComplexityAllowance
 ) -> Subschemas | None:
     """All that must hold where all of `parts` must; None if nothing can satisfy it.
 

@@ -10,7 +10,7 @@ class TooComplexError(Exception):
         self.remedy = remedy
 
 
-class Allowance:
+class ComplexityAllowance:
     """How much of something one schema may take."""
 
     def __init__(self, most: int, remedy: str) -> None:

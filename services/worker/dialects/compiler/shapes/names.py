@@ -12,7 +12,7 @@ def portable_name(text: str, otherwise: str) -> str:
     return _FOREIGN.sub("_", text)[:NAME_CHARS_MAX].strip("_") or otherwise
 
 
-class Names:
+class ShapeNames:
     """Hands out names of dead letters and digits, none of them twice.
 
     llama.cpp puts further marks behind such names where it needs names of its own.

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from services.worker.dialects.compiler.parsing.choices import same
 from services.worker.dialects.compiler.parsing.freeform import PACKED_CHARS_MAX, rest_schema
-from services.worker.dialects.compiler.shapes.complexity import Allowance, TooComplexError
+from services.worker.dialects.compiler.shapes.complexity import ComplexityAllowance, TooComplexError
 from services.worker.dialects.compiler.shapes.describe import joined
 from services.worker.dialects.compiler.shapes.shape import (
     Array,
@@ -51,8 +51,8 @@ def emit_with_lost_texts(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObjec
         return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null, wordless=True))
 
 
-def _room() -> Allowance:
-    return Allowance(WIRE_SCHEMA_BYTES_MAX, _TOO_LARGE)
+def _room() -> ComplexityAllowance:
+    return ComplexityAllowance(WIRE_SCHEMA_BYTES_MAX, _TOO_LARGE)
 
 
 def _written(shapes: Shapes, writer: "_Writer") -> tuple[JsonObject, frozenset[str]]:
@@ -66,7 +66,7 @@ class _Writer:
     """Writes within `room` bytes; `wordless` leaves out all descriptions but hints."""
 
     def __init__(
-        self, shapes: Shapes, room: Allowance, *, keeps_null: bool, wordless: bool = False
+        self, shapes: Shapes, room: ComplexityAllowance, *, keeps_null: bool, wordless: bool = False
     ) -> None:
         self._shapes = shapes
         self._room = room
@@ -158,7 +158,7 @@ class _Writer:
 
     def _bare(self, member: Member) -> JsonObject | None:
         """What a packed member looks like, if that needs no definition."""
-        room = Allowance(PACKED_CHARS_MAX, _TOO_LARGE)
+        room = ComplexityAllowance(PACKED_CHARS_MAX, _TOO_LARGE)
         inner = _Writer(
             self._shapes, room, keeps_null=self._keeps_null, wordless=self._without_descriptions
         )

@@ -10,7 +10,13 @@ from answerbus.partition import Layout
 from answerbus.topics import LEDGER, REQUESTS, RESULTS, TOPICS, Topic
 from services.commands.doctor import examine
 from services.commands.doctor.examine import judged_files
-from services.commands.doctor.findings.facts import BrokerFacts, BrokerTime, Cluster, Finding, Group
+from services.commands.doctor.findings.facts import (
+    BrokerFacts,
+    BrokerTime,
+    Cluster,
+    ConsumerGroup,
+    Finding,
+)
 from services.commands.doctor.findings.judge import findings
 from services.kafka.planning.plan import Found
 from services.settings.settings import KafkaSettings
@@ -29,7 +35,7 @@ WELL = BrokerFacts(
     cluster=Cluster(3, 11, {"__consumer_offsets": 3, "__transaction_state": 3}),
     topics={topic: found(topic) for topic in TOPICS},
     time=BrokerTime(NOW, NOW, NOW),
-    group=Group("answerbus.worker", 2, {0: 0, 1: 7}),
+    group=ConsumerGroup("answerbus.worker", 2, {0: 0, 1: 7}),
     stuck=(),
 )
 
@@ -212,7 +218,7 @@ def test_a_cluster_that_does_not_tell_its_time() -> None:
 
 
 def test_without_workers() -> None:
-    look = replace(WELL, group=Group("g", 0, {0: 1_200, 1: 34}))
+    look = replace(WELL, group=ConsumerGroup("g", 0, {0: 1_200, 1: 34}))
 
     assert findings_of(look)["workers"] == (
         "warning",

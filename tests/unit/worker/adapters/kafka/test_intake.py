@@ -13,7 +13,7 @@ from faststream.kafka import TestKafkaBroker
 
 from answerbus.client.records.unreadable import Extent, Unreadable
 from answerbus.envelope import Undecodable
-from answerbus.private.ledger import Watched
+from answerbus.private.ledger import WorkInProgress
 from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka import arrivals
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
@@ -21,7 +21,7 @@ from services.worker.adapters.kafka.intake import Inbox
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.subscription import RequestBroker, subscribe
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.request.admit import Arrival, Unfit, admit
+from services.worker.core.request.admit import Arrival, UnfitRequest, admit
 from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import NOW, TOPIC, body
@@ -80,7 +80,7 @@ class FakeLane:
         self.losses: list[BaseException] = []
         self.on_loss = self.losses.append
 
-    def fail_at(self, what: Watched, error: Exception) -> None:
+    def fail_at(self, what: WorkInProgress, error: Exception) -> None:
         assert what.what == "record"
         self.on_loss(error)
 
@@ -189,7 +189,7 @@ def test_of_an_unreadable_record_the_ids_are_kept_where_its_value_is_known() -> 
 def test_an_unreadable_batch_is_undecodable_however_large_it_is() -> None:
     found = admit(arrival(unreadable("batch", b"x" * 600_000)), Ledger(), {}, 1)
 
-    assert isinstance(found, Unfit)
+    assert isinstance(found, UnfitRequest)
     assert found.cause.kind == "undecodable"
 
 

@@ -40,7 +40,7 @@ from services.worker.core.request.admit import (
     Arrival,
     Duplicate,
     Misrouted,
-    Unfit,
+    UnfitRequest,
     admit,
 )
 from services.worker.lane.state.records import forwarded_record
@@ -58,7 +58,7 @@ def verdict(
 
 
 def cause(admission: Admission) -> Cause:
-    assert isinstance(admission, Unfit)
+    assert isinstance(admission, UnfitRequest)
     return admission.cause
 
 
@@ -97,7 +97,7 @@ def test_a_request_that_is_still_worked_on_makes_duplicates_too() -> None:
 
 def test_the_same_id_with_another_body_is_a_conflict() -> None:
     digest = canonical_digest(body("r-1", OURS, ttl_s=5))
-    conflict = Unfit(ConflictingId(), "r-1", OURS)
+    conflict = UnfitRequest(ConflictingId(), "r-1", OURS)
 
     assert verdict(arrival(body("r-1", OURS)), closing("r-1", digest)) == conflict
     assert verdict(arrival(body("r-1", OURS)), pending={"r-1": digest}) == conflict
@@ -142,7 +142,7 @@ def test_a_place_that_had_its_letter_is_a_duplicate_even_if_it_cannot_be_read() 
     ledger = closing_place(arrived)
 
     assert verdict(arrived, ledger) == Duplicate()
-    assert isinstance(verdict(arrival(b"nonsense", offset=13), ledger), Unfit)
+    assert isinstance(verdict(arrival(b"nonsense", offset=13), ledger), UnfitRequest)
 
 
 def test_a_request_id_that_looks_like_a_place_hides_nothing() -> None:
@@ -167,7 +167,7 @@ def test_what_is_no_request_is_undecodable_with_the_ids_that_could_be_read(
 ) -> None:
     found = verdict(arrival(value))
 
-    assert isinstance(found, Unfit)
+    assert isinstance(found, UnfitRequest)
     assert isinstance(found.cause, UndecodableCause)
     assert (found.request_id, found.workflow_id) == (request_id, workflow_id)
 
@@ -215,7 +215,7 @@ def test_a_request_of_too_many_values_is_not_read() -> None:
 
     found = verdict(arrival(value))
 
-    assert isinstance(found, Unfit)
+    assert isinstance(found, UnfitRequest)
     assert isinstance(found.cause, UndecodableCause)
     assert [problem.code for problem in found.cause.problems] == ["too_many_values"]
     assert (found.request_id, found.workflow_id) == ("r-1", OURS)

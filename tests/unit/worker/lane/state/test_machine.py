@@ -10,9 +10,9 @@ from services.worker.lane.state.machine import (
     TRANSITIONS,
     Effect,
     Event,
+    LaneStep,
     State,
     StateMachine,
-    Step,
     Transition,
 )
 
@@ -29,15 +29,15 @@ BOUNDED = [state for state in ALIVE if state is not State.OPEN]
 
 
 OPENING_ENDS = {Event.OPENED, Event.OPENING_FAILED, Event.OPENING_REFUSED}
-ENDS: dict[Step, set[Event]] = {
-    Step.OPEN: OPENING_ENDS,
-    Step.REOPEN: OPENING_ENDS,
-    Step.REOPEN_FOR_CALLS: OPENING_ENDS | {Event.CALLS_ENDED},
-    Step.PROVE: {Event.PROVED},
-    Step.SETTLE_CALLS: {Event.CALLS_ENDED},
-    Step.RELEASE: {Event.RELEASED},
-    Step.AWAIT_RETURN: {Event.CALLS_ENDED},
-    Step.CLOSE: set(),
+ENDS: dict[LaneStep, set[Event]] = {
+    LaneStep.OPEN: OPENING_ENDS,
+    LaneStep.REOPEN: OPENING_ENDS,
+    LaneStep.REOPEN_FOR_CALLS: OPENING_ENDS | {Event.CALLS_ENDED},
+    LaneStep.PROVE: {Event.PROVED},
+    LaneStep.SETTLE_CALLS: {Event.CALLS_ENDED},
+    LaneStep.RELEASE: {Event.RELEASED},
+    LaneStep.AWAIT_RETURN: {Event.CALLS_ENDED},
+    LaneStep.CLOSE: set(),
 }
 
 
@@ -120,13 +120,13 @@ def test_only_a_lane_with_a_producer_is_open_and_only_an_opening_gives_one() -> 
 
 def test_at_most_one_step_begins_and_it_comes_last() -> None:
     for after in TRANSITIONS.values():
-        steps = [effect for effect in after.effects if isinstance(effect, Step)]
+        steps = [effect for effect in after.effects if isinstance(effect, LaneStep)]
         assert list(after.effects[len(after.effects) - len(steps) :]) == steps
         assert len(steps) <= 1
 
 
 def test_what_a_step_ends_with_is_known_wherever_it_may_be_under_way() -> None:
-    reached: set[tuple[State, Step | None]] = {(State.UNASSIGNED, None)}
+    reached: set[tuple[State, LaneStep | None]] = {(State.UNASSIGNED, None)}
     new = list(reached)
     while new:
         state, step = new.pop()
@@ -154,5 +154,5 @@ def test_a_lane_that_loses_its_producer_or_its_partition_starts_its_requests_aga
             assert Effect.CANCEL_UNCALLED in after.effects, (state, event)
 
 
-def _step(after: Transition) -> Step | None:
-    return next((effect for effect in after.effects if isinstance(effect, Step)), None)
+def _step(after: Transition) -> LaneStep | None:
+    return next((effect for effect in after.effects if isinstance(effect, LaneStep)), None)

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerbus.private.ledger import LEDGER_RECORD, LaneRecord, Suspect, SuspectRecord, Watched
+from answerbus.private.ledger import (
+    LEDGER_RECORD,
+    LaneRecord,
+    Suspect,
+    SuspectRecord,
+    WorkInProgress,
+)
 from answerbus.request_key import RequestKey
 from services.worker.lane.state.suspects import (
     PREPARED_MAX,
@@ -36,7 +42,7 @@ def crashes_until_found(
         assert tried
         if poison & set(tried):
             is_alone = len(tried) == 1 and suspects.needs_all(tried[0])
-            mark = Watched(what="call", **tried[0]._asdict()) if is_alone else None
+            mark = WorkInProgress(what="call", **tried[0]._asdict()) if is_alone else None
             suspects.blame(mark, set(tried))
             crashes += 1
         else:
@@ -82,13 +88,13 @@ def test_ten_crashes_are_never_enough(alone: bool) -> None:
     suspects = Suspects()
     for _ in range(KILLS):
         is_alone = alone and suspects.needs_all(A)
-        suspects.blame(Watched(what="call", **A._asdict()) if is_alone else None, {A})
+        suspects.blame(WorkInProgress(what="call", **A._asdict()) if is_alone else None, {A})
     assert suspects.given_up(A) is None
 
 
 def test_what_ends_the_worker_before_its_call_is_held_at_once_and_soon_given_up() -> None:
     suspects = Suspects()
-    mark = Watched(what="preparation", **A._asdict())
+    mark = WorkInProgress(what="preparation", **A._asdict())
     for _ in range(PREPARED_MAX):
         assert suspects.given_up(A) is None
         suspects.blame(mark, {B})
@@ -100,7 +106,7 @@ def test_what_ends_the_worker_before_its_call_is_held_at_once_and_soon_given_up(
 def test_a_record_is_given_up_at_its_own_place_alone() -> None:
     suspects = Suspects()
     for offset in (7, 8, 8, 8):
-        suspects.blame(Watched(what="record", offset=offset), set())
+        suspects.blame(WorkInProgress(what="record", offset=offset), set())
     assert suspects.record == SuspectRecord(offset=8, crashes=RECORD_MAX)
     assert (suspects.record_given_up(7), suspects.record_given_up(8)) == (None, RECORD_MAX)
     suspects.pass_record(8)
@@ -139,7 +145,7 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
             assert buried or called, "it goes on"
             if poison & called:
                 alone = len(tried) == 1 and suspects.needs_all(tried[0])
-                mark = Watched(what="call", **tried[0]._asdict()) if alone else None
+                mark = WorkInProgress(what="call", **tried[0]._asdict()) if alone else None
                 held = {name for name in suspects.found if suspects.is_held(name)}
                 assert not suspects.found or len(held | called) <= SUSPECTS_MAX
                 suspects.blame(mark, dict.fromkeys([*running, *tried]).keys())
@@ -159,7 +165,7 @@ def test_more_in_flight_than_can_be_written_down_ends_as_well(
 
 def test_those_of_the_last_crash_are_kept_before_those_that_only_waited() -> None:
     suspects, certain = Suspects(), key("certain")
-    suspects.blame(Watched(what="preparation", **certain._asdict()), set())
+    suspects.blame(WorkInProgress(what="preparation", **certain._asdict()), set())
     suspects.blame(None, {key(f"old-{number}") for number in range(SUSPECTS_MAX)})
     suspects.bound()
     calls = [key(f"new-{number}") for number in range(SUSPECTS_MAX - 1)]
