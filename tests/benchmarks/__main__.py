@@ -14,8 +14,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from subprocess import run
 from typing import Annotated
@@ -78,6 +80,7 @@ def main(
     size: Annotated[str, typer.Option(help="small or full")] = "full",
     match: Annotated[str, typer.Option(help="only trials with this in their names")] = "",
     seed: Annotated[int, typer.Option(help="of the latencies")] = 1,
+    tls: Annotated[bool, typer.Option("--tls", help="each once more, with calls over TLS")] = False,
     out: Annotated[Path, typer.Option(help="where the JSON lines are added")] = OUT_DEFAULT,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
 ) -> None:
@@ -93,11 +96,13 @@ def main(
     with _folder(keep) as folder:
         try:
             with Rig(folder, seed, console, match) as rig:
-                for name in names:
-                    rig.say(f"== {name}, {size}")
+                for name, rig.is_tls in product(names, (False, True) if tls else (False,)):
+                    over = ", TLS" if rig.is_tls else ""
+                    rig.say(f"== {name}, {size}{over}")
                     found = []
                     try:
-                        for figure in MEASUREMENTS[name](rig, SIZES[size]):
+                        for measured in MEASUREMENTS[name](rig, SIZES[size]):
+                            figure = replace(measured, case=measured.case + over)
                             found.append(figure)
                             _add(out, figure, size, seed)
                     except (RuntimeError, OSError, AssertionError, SetupError) as error:

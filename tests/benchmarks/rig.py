@@ -28,6 +28,7 @@ from tests.benchmarks.latency import Latency
 from tests.benchmarks.stub import beginning
 from tests.benchmarks.upstream import Upstream
 from tests.integration.bus import Bus, Worker, create_topics
+from tests.integration.certificates import Authority
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
@@ -40,12 +41,9 @@ class StubProcess:
     """The stub and its control port."""
 
     process: ServerProcess
-    port: int
     control: int
-
-    @property
-    def base_url(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}/v1"
+    base_url: str
+    tls_url: str
 
     def tell(self, **command: Any) -> dict[str, int]:
         """Say a command; what comes back are the stub's numbers."""
@@ -154,7 +152,7 @@ class Field:
         command = [sys.executable, "-m", "tests.benchmarks.baseline", "--sdk", sdk]
         command += ["--bootstrap", bus.bootstrap, "--requests", bus.topic(REQUESTS)]
         command += ["--results", self.baseline_results, "--group", f"{bus.prefix}.{sdk}"]
-        command += ["--base-url", self.rig.stub.base_url, "--in-flight", str(in_flight)]
+        command += ["--base-url", self.rig.base_url, "--in-flight", str(in_flight)]
         return Contestant(f"baseline, {sdk}", [self.start("baseline", command, "ready")])
 
     def config(
@@ -163,7 +161,7 @@ class Field:
         """A settings file of its own."""
         profile = (
             f'[profiles.default]\nprovider = "openai"\nmodel = "stub"\nshow_schema = false\n'
-            f'base_url = "{self.rig.stub.base_url}"\nmax_in_flight = {in_flight}\n'
+            f'base_url = "{self.rig.base_url}"\nmax_in_flight = {in_flight}\n'
             f'scope = "{scope}"\n'
         )
         self.bus.folder = self.rig.folder / f"{self.bus.prefix}-{len(self.processes)}"
@@ -190,6 +188,7 @@ class Rig:
     seed: int
     console: Console
     match: str = ""  # trials without it in their names are left out
+    is_tls: bool = False  # whether contestants ask the stub over TLS
     stack: ExitStack = field(default_factory=ExitStack)
     trials: int = 0
 
@@ -207,7 +206,13 @@ class Rig:
     @property
     def environment(self) -> dict[str, str]:
         inherited = os.environ.items()  # noqa: TID251 - all but settings
-        return {name: value for name, value in inherited if not name.startswith("ANSWERBUS_")}
+        kept = {name: value for name, value in inherited if not name.startswith("ANSWERBUS_")}
+        return {**kept, "SSL_CERT_FILE": str(self.authority.file)} if self.is_tls else kept
+
+    @property
+    def base_url(self) -> str:
+        """Where contestants ask."""
+        return self.stub.tls_url if self.is_tls else self.stub.base_url
 
     def field(
         self,
@@ -261,13 +266,16 @@ class Rig:
         self.say("starting the broker")
         self.broker = start_broker(self.folder / "kafka")
         self.stack.callback(self.broker.stop)
-        port, control = free_ports(2)
+        self.authority = Authority(self.folder / "tls", "trusted")
+        port, tls_port, control = free_ports(3)
         command = [sys.executable, "-m", "tests.benchmarks.stub"]
-        command += ["--port", str(port), "--control", str(control)]
+        command += ["--port", str(port), "--control", str(control), "--tls-port", str(tls_port)]
+        command += ["--certificate", str(self.authority.signs("stub").both)]
         process = ServerProcess.start(command, self.folder / "stub.log", f"--port {port}")
         self.stack.callback(end, process)
         process.wait_until(lambda: _listens(control), START_LIMIT_S)
-        self.stub = StubProcess(process, port, control)
+        urls = f"http://{LOOPBACK}:{port}/v1", f"https://{LOOPBACK}:{tls_port}/v1"
+        self.stub = StubProcess(process, control, *urls)
 
 
 def end(process: ServerProcess) -> None:

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.stub --port 8100 --control 8101
 
-Calls are answered on one port; on the other each line is a command in JSON, answered by a line:
+Calls are answered on one port, and with `--tls-port` and `--certificate` on another one over TLS;
+on the control port each line is a command in JSON, answered by a line:
 `begin` (journal, latency, seed, plan), `stats`, `flush`, `throttle` and `away` (for_s,
 retry_after_s).
 """
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from ssl import Purpose, SSLContext, create_default_context
 from typing import Any, TextIO
 
 from infra.ports import LOOPBACK
@@ -66,9 +68,9 @@ _LISTED = _response("200 OK", _MODELS)
 class Stub:
     """What all connections share: the mode, the journal and the numbers."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._server: asyncio.Server | None = None
+    def __init__(self, port: int, tls: tuple[int, SSLContext] | None = None) -> None:
+        self._ports: list[tuple[int, SSLContext | None]] = [(port, None), *([tls] if tls else [])]
+        self._servers: list[asyncio.Server] = []
         self._journal: TextIO | None = None
         self.latency_of: Callable[[bytes], float] = lambda _: 0.0
         self.refusal: bytes | None = None  # said to everybody at the moment
@@ -79,14 +81,16 @@ class Stub:
     async def listen(self) -> None:
         """Take connections."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Conversation(self), LOOPBACK, self._port, backlog=_BACKLOG
-        )
+        self._servers = [
+            await loop.create_server(
+                lambda: Conversation(self), LOOPBACK, port, ssl=tls, backlog=_BACKLOG
+            )
+            for port, tls in self._ports
+        ]
 
     def close(self) -> None:
         """Take no more, and keep what was written."""
-        if self._server:
-            self._server.close()
+        self._refuse_connections()
         if self._journal:
             self._journal.close()
 
@@ -105,8 +109,7 @@ class Stub:
             case "throttle":
                 self._refuse(429, "429 Too Many Requests", _BUSY, **command)
             case "away":
-                if self._server:
-                    self._server.close()
+                self._refuse_connections()
                 self._refuse(503, "503 Service Unavailable", _AWAY, **command)
             case _:
                 pass
@@ -150,9 +153,14 @@ class Stub:
         self.refusal = _response(title, body, f"Retry-After: {retry_after_s}", *close)
         self._recovering = asyncio.get_running_loop().create_task(self._recover(for_s))
 
+    def _refuse_connections(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers = []
+
     async def _recover(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        if self._server and not self._server.is_serving():
+        if not self._servers:
             await self.listen()
         self.refusal, self.status = None, 200
 
@@ -224,9 +232,9 @@ class Conversation(asyncio.Protocol):
         self._transport.write(stub.response_to(self._body, self._call))
 
 
-async def serve(port: int, control: int) -> None:
+async def serve(port: int, control: int, tls: tuple[int, SSLContext] | None) -> None:
     """Answer until killed."""
-    stub = Stub(port)
+    stub = Stub(port, tls)
     await stub.listen()
 
     async def control_by(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -246,9 +254,21 @@ def beginning(
     return fields if plan is None else {**fields, "plan": asdict(plan)}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """As the options say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--control", type=int, required=True)
-    ports = parser.parse_args()
-    asyncio.run(serve(ports.port, ports.control))
+    parser.add_argument("--tls-port", type=int)
+    parser.add_argument("--certificate", help="a file with key and certificate")
+    options = parser.parse_args()
+    tls = None
+    if options.certificate:
+        context = create_default_context(Purpose.CLIENT_AUTH)
+        context.load_cert_chain(options.certificate)
+        tls = options.tls_port, context
+    asyncio.run(serve(options.port, options.control, tls))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,21 +16,25 @@ from tests.benchmarks.latency import Latency
 from tests.benchmarks.stub import Stub, beginning
 from tests.benchmarks.upstream import request_body
 from tests.integration.bus import until
+from tests.integration.certificates import Authority
 
 
 class Around:
     """A stub in this process, and somebody who calls it."""
 
-    def __init__(self, stub: Stub, port: int, journal: Path, caller: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, stub: Stub, port: int, tls_port: int, journal: Path, caller: aiohttp.ClientSession
+    ) -> None:
         self.stub, self.journal, self.caller = stub, journal, caller
         self.url = f"http://{LOOPBACK}:{port}/v1/chat/completions"
+        self.tls_url = f"https://{LOOPBACK}:{tls_port}/v1/chat/completions"
 
     async def begin(self, latency: Latency) -> None:
         await self.stub.carry_out(beginning(self.journal, latency, seed=1))
 
-    async def call(self, request_id: str) -> tuple[int, str | None]:
+    async def call(self, request_id: str, url: str = "") -> tuple[int, str | None]:
         body = {"messages": [request_body(request_id, "w")["context"]]}
-        async with self.caller.post(self.url, json=body) as response:
+        async with self.caller.post(url or self.url, json=body) as response:
             await response.read()
             return response.status, response.headers.get("Retry-After")
 
@@ -40,11 +45,15 @@ class Around:
 
 @pytest.fixture
 async def around(tmp_path: Path) -> AsyncIterator[Around]:
-    (port,) = free_ports(1)
-    stub = Stub(port)
+    port, tls_port = free_ports(2)
+    authority = Authority(tmp_path, "trusted")
+    trusted = ssl.create_default_context(cafile=authority.file)
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(authority.signs("stub").both)
+    stub = Stub(port, (tls_port, served))
     await stub.listen()
-    async with aiohttp.ClientSession() as caller:
-        yield Around(stub, port, tmp_path / "calls.tsv", caller)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusted)) as caller:
+        yield Around(stub, port, tls_port, tmp_path / "calls.tsv", caller)
     stub.close()
     await asyncio.sleep(0)
 
@@ -61,6 +70,15 @@ async def test_a_call_takes_its_latency_and_is_written_down(around: Around) -> N
     ]
     assert all(0.19 < call.span.length_s < 1.0 for call in calls)
     assert repeated([*calls, calls[0]]) == 1
+
+
+async def test_calls_over_tls_are_answered_and_written_down_alike(around: Around) -> None:
+    await around.begin(Latency("instant"))
+
+    answers = await asyncio.gather(around.call("r-1"), around.call("r-2", around.tls_url))
+
+    assert answers == [(200, None)] * 2
+    assert {call.request_id for call in await around.calls()} == {"r-1", "r-2"}
 
 
 async def test_what_it_answers_is_what_the_contract_asks_for(around: Around) -> None:

@@ -39,7 +39,7 @@ class Calfkit:
 
     def workers(self, field: Field) -> Contestant:
         """One process with the agent."""
-        base_url = ["--base-url", field.rig.stub.base_url]
+        base_url = ["--base-url", field.rig.base_url]
         return self._start(field, "agent", *base_url, *self._of_tools(field))
 
     @contextmanager
@@ -100,7 +100,7 @@ class LangGraph:
         """It goes on with what the notes of the trial say is open."""
         command = [str(self._python), str(SCRIPTS / "langgraph_agent.py")]
         command += ["--database", self._database.url, "--name", field.bus.prefix]
-        command += ["--base-url", field.rig.stub.base_url, *_load(self._load)]
+        command += ["--base-url", field.rig.base_url, *_load(self._load)]
         command += ["--result-bytes", str(self._task.result_bytes)]
         command += ["--effects", str(_place(field, "effects"))]
         command += ["--notes", str(_place(field, "notes"))]

@@ -198,6 +198,7 @@ class _Replacing:
         theirs = result._partition_records  # noqa: SLF001
         if theirs is None or isinstance(theirs, PartitionRecords):
             return
+        theirs._records_iterator = None  # noqa: SLF001 - else it keeps itself, and what was fetched
         result._partition_records = PartitionRecords(  # noqa: SLF001
             place,
             fetched,
