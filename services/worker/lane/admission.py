@@ -104,9 +104,10 @@ class LaneCallSlot:
     async def _may_call(self, permit: Permit) -> bool:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""
         try:
-            limit_s = min(permit.expires_at - _now(), self._seconds_left())
-            async with self.lane.waits.limit(self.lane_request, limit_s):
-                await self.lease.begin_call(permit.took_s)
+            if not self.lease.begins_at_once(permit.took_s):
+                limit_s = min(permit.expires_at - _now(), self._seconds_left())
+                async with self.lane.waits.limit(self.lane_request, limit_s):
+                    await self.lease.begin_call(permit.took_s)
         except TimeoutError:
             return False
         is_in_time = _now() < permit.expires_at and self._seconds_left() > 0
@@ -194,10 +195,12 @@ class LaneAdmission:
         """Wait for a place at the profile and in the worker; False if the request ends before."""
         request, counts = self._lane_request.request, backend.limiter.counts_tokens
         tokens = plan.prompt(request, self._lane_request.progress.prior).tokens_max if counts else 0
+        asked = request.workflow_id, tokens, self._lane.partition
         try:
-            async with self._lane.waits.limit(self._lane_request, self._seconds_left()):
-                await lease.enter(request.workflow_id, tokens, self._lane.partition)
-                await isolation.begin()
+            if not (lease.enters_at_once(*asked) and isolation.begins_at_once()):
+                async with self._lane.waits.limit(self._lane_request, self._seconds_left()):
+                    await lease.enter(*asked)
+                    await isolation.begin()
         except TimeoutError:
             return False
         return self._seconds_left() > 0

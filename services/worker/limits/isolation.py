@@ -40,10 +40,16 @@ class Isolation:
         self._next_alone_from = 0.0  # loop time
         self._waiting: list[_Waiter] = []
 
+    def enters_at_once(self, level: IsolationLevel = SHARED) -> bool:
+        """Whether it may call without a wait; then `leave` must follow."""
+        if self._waiting or not self._may(level):
+            return False
+        self._count(level, 1)
+        return True
+
     async def enter(self, level: IsolationLevel = SHARED) -> None:
         """Wait until it may call, as long as it takes; `leave` must follow."""
-        if not self._waiting and self._may(level):
-            self._count(level, 1)
+        if self.enters_at_once(level):
             return
         waiter = _Waiter(level, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
@@ -128,6 +134,11 @@ class IsolationLease:
     def is_alone(self) -> bool:
         """Whether it excludes all other calls."""
         return self._level.alone
+
+    def begins_at_once(self) -> bool:
+        """Whether it may call without a wait; else `begin` waits."""
+        self._has_begun = self._isolation.enters_at_once(self._level)
+        return self._has_begun
 
     async def begin(self) -> None:
         await self._isolation.enter(self._level)

@@ -16,14 +16,31 @@ class CallLease:
         self._slots_since: float | None = None
         self._is_calling = False
 
+    def enters_at_once(self, key: str, tokens: int, lane: int) -> bool:
+        """Whether there is a right to spend without a wait; else `enter` takes what is missing."""
+        self._limiter_reservation = self._limiter.slots.enter_at_once(key, tokens, lane)
+        if self._limiter_reservation is not None:
+            self._slots_reservation = self._slots.enter_at_once(key, tokens, lane)
+        return self._slots_reservation is not None
+
     async def enter(self, key: str, tokens: int, lane: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
-        self._limiter_reservation = await self._limiter.slots.enter(key, tokens, lane)
-        self._slots_reservation = await self._slots.enter(key, tokens, lane)
+        if self._limiter_reservation is None:
+            self._limiter_reservation = await self._limiter.slots.enter(key, tokens, lane)
+        if self._slots_reservation is None:
+            self._slots_reservation = await self._slots.enter(key, tokens, lane)
+
+    def begins_at_once(self, spend_s: float) -> bool:
+        """Whether there is a slot without a wait; else `begin_call` takes what is missing."""
+        self._limiter_since = self._limiter.slots.begin_at_once(spend_s)
+        if self._limiter_since is not None:
+            self._slots_since = self._slots.begin_at_once(spend_s)
+        return self._slots_since is not None
 
     async def begin_call(self, spend_s: float) -> None:
         """Wait for a slot; `spend_s` is what the permit took."""
-        self._limiter_since = await self._limiter.slots.begin_call(spend_s)
+        if self._limiter_since is None:
+            self._limiter_since = await self._limiter.slots.begin_call(spend_s)
         self._slots_since = await self._slots.begin_call(spend_s)
 
     @property

@@ -63,6 +63,10 @@ class WaiterQueue(Generic[T]):
             return first
         return self._of_lane(lane, self._held(key)) or first
 
+    def __bool__(self) -> bool:
+        """Whether one may wait; some may have gone meanwhile."""
+        return len(self._waiting) > 0
+
     @property
     def is_empty(self) -> bool:
         """Whether none waits, also of those that may not be served now."""
@@ -134,6 +138,15 @@ class Slots:
         self._fill()
         self._let_in()
 
+    def enter_at_once(
+        self, key: str, tokens: int = 0, lane: int | None = None
+    ) -> Reservation | None:
+        """A place that is free and that nobody waits for; without a future, a timer and a turn."""
+        if self._queue or self.reserved >= self.limit + self.ahead or not self._has_share(key):
+            return None
+        admitted = self._gate.admit(tokens) if self._gate else Reservation()
+        return self._take(admitted, key, lane) if isinstance(admitted, Reservation) else None
+
     async def enter(self, key: str, tokens: int = 0, lane: int | None = None) -> Reservation:
         """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
         waiter = self._queue.join(key, tokens, lane)
@@ -154,15 +167,22 @@ class Slots:
             del self._reserved_of[reservation.key]  # requests may name any
         self._let_in(reservation.lane)
 
+    def begin_at_once(self, spend_s: float) -> float | None:
+        """What `begin_call` gives, if a slot is free; None if it has to be waited for."""
+        if self.calling >= self.limit or self._next:
+            return None
+        self._learn(spend_s)
+        self.calling += 1
+        return _now()
+
     async def begin_call(self, spend_s: float) -> float:
         """Wait for a slot, in the order of coming; `spend_s` is what the permit took.
 
         Gives what `end_call` wants to know.
         """
-        self._spend_s += (spend_s - self._spend_s) * SMOOTHING
-        if self.calling < self.limit and not self._next:
-            self.calling += 1
-            return _now()
+        if (began := self.begin_at_once(spend_s)) is not None:
+            return began
+        self._learn(spend_s)
         waiter = asyncio.get_running_loop().create_future()
         self._next.append(waiter)
         try:
@@ -172,6 +192,9 @@ class Slots:
                 self._free()
             raise
         return _now()
+
+    def _learn(self, spend_s: float) -> None:
+        self._spend_s += (spend_s - self._spend_s) * SMOOTHING
 
     def end_call(self, began: float) -> None:
         known, call_s = self._call_s, _now() - began
@@ -204,10 +227,13 @@ class Slots:
             if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)
                 return
-            admitted.key, admitted.lane = first.key, first.lane
-            self._queue.serve(first, admitted)
-            self.reserved += 1
-            self._reserved_of[first.key] += 1
+            self._queue.serve(first, self._take(admitted, first.key, first.lane))
+
+    def _take(self, place: Reservation, key: str, lane: int | None) -> Reservation:
+        place.key, place.lane = key, lane
+        self.reserved += 1
+        self._reserved_of[key] += 1
+        return place
 
     def _look_again_in(self, delay_s: float) -> None:
         if self._alarm:

@@ -96,3 +96,27 @@ def test_a_lease_that_never_called_leaves_no_call() -> None:
         assert (limiter.in_flight, limiter.slots.calling, slots.calling) == (0, 0, 0)
 
     run(main())
+
+
+def test_what_is_there_is_taken_at_once_and_the_rest_is_waited_for() -> None:
+    async def main() -> None:
+        limiter, slots = ProfileLimiter(2), Slots(1)
+        first, second = CallLease(limiter, slots), CallLease(limiter, slots)
+        assert first.enters_at_once("a", 0, 0)
+        assert first.begins_at_once(0.0)
+        first.call_begins()
+
+        assert not second.enters_at_once("b", 0, 0), "the worker has one place"
+        waiting = asyncio.create_task(second.enter("b", 0, 0))
+        await asyncio.sleep(CALL_S)
+        assert not waiting.done()
+        assert limiter.slots.reserved == 2, "it has its place at the profile, and that once"
+        first.leave()
+        await waiting
+        assert second.begins_at_once(0.0)
+        second.leave()
+
+        held = limiter.slots.reserved, limiter.slots.calling, slots.reserved, slots.calling
+        assert held == (0, 0, 0, 0)
+
+    run(main())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.worker.limits.slots import Slots
+from services.worker.limits.slots import Reservation, Slots
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.limits.holding import calling, placed
 
@@ -185,3 +185,42 @@ def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
     while_full, after_one = run(main())
     assert while_full <= 3 * limit
     assert after_one - while_full <= 3
+
+
+def test_what_is_free_is_given_at_once_and_nobody_who_waits_is_overtaken() -> None:
+    async def main() -> None:
+        slots = Slots(1)
+        first = slots.enter_at_once("a")
+        assert first is not None
+        assert slots.begin_at_once(0.0) is not None
+        waiting = asyncio.create_task(slots.enter("b"))
+        calling = asyncio.create_task(slots.begin_call(0.0))
+        await asyncio.sleep(0)
+
+        slots.leave(first)
+        slots.end_call(now())
+        assert slots.enter_at_once("c") is None, "it belongs to the one who waited"
+        assert slots.begin_at_once(0.0) is None
+
+        slots.leave(await waiting)
+        slots.end_call(await calling)
+        assert slots.enter_at_once("c") is not None
+        assert slots.begin_at_once(0.0) is not None
+
+    run(main())
+
+
+def test_a_gate_that_asks_for_time_gives_nothing_at_once() -> None:
+    class Closed:
+        def admit(self, tokens: int) -> float:
+            return 1.0
+
+        def left(self, reservation: Reservation) -> None:
+            raise AssertionError("nobody was in")
+
+    async def main() -> None:
+        slots = Slots(1, Closed())
+        assert slots.enter_at_once("a") is None
+        assert (slots.reserved, slots.calling) == (0, 0)
+
+    run(main())
