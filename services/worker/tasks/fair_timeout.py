@@ -37,6 +37,7 @@ class FairTimeout:
         trace: TracebackType | None,
     ) -> None:
         self._timer.cancel()
+        del self._timer  # each knows the other: they would stay until a search for garbage
         await self._bound.__aexit__(kind, error, trace)
 
     def _expire(self) -> None:

@@ -1,12 +1,14 @@
 """Time-outs of a loop that stood still, on a real loop with a real socket."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -149,6 +151,19 @@ async def test_a_timer_gives_the_same_extension() -> None:
         FairTimer(TIMEOUT_S, lambda: was_read.set_result(reading.done()))
 
         assert await was_read
+
+
+async def test_one_that_has_ended_is_freed_without_a_search_for_garbage() -> None:
+    gc.disable()
+    try:
+        timeout = FairTimeout(TIMEOUT_S)
+        left = weakref.ref(timeout)
+        async with timeout:
+            await asyncio.sleep(0)
+        del timeout
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_timer_that_is_cancelled_does_not_come() -> None:
