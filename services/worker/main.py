@@ -50,6 +50,7 @@ from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker
 from services.worker.adapters.kafka.transaction_monitor import watching_transactions
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
+from services.worker.adapters.tls_memory import bound_tls_buffers
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.limits.group_share import GroupShare
@@ -122,6 +123,7 @@ async def run(
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
         garbage_collector.tune_garbage_collector(settings.worker.max_in_flight)
+        bound_tls_buffers()
         try:
             await _serve(live, monitor, context, clock, measures.counts, tools)
         finally:

@@ -57,7 +57,7 @@ async def ours(url: str, trusted: str | None) -> AsyncIterator[Post]:
     connections = Connections(url, None, HEADERS, AT_ONCE, ExchangeLimits(), context)
 
     async def post() -> bytes:
-        return (await connections.exchange("POST", "/chat", BODY)).body
+        return (await connections.exchange("POST", "/chat", lambda: BODY)).body
 
     yield post
     connections.close()

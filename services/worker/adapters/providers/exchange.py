@@ -3,6 +3,7 @@
 import logging
 import traceback
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.metadata import version
 from ssl import SSLContext
 from urllib.parse import urlsplit
@@ -45,7 +46,7 @@ class HttpClient:
         """The response, or what came of it that there is none."""
         try:
             async with FairTimeout(timeout_s):
-                body = None if request.body is None else to_json(request.body)
+                body = None if request.body is None else partial(to_json, request.body)
                 return await self._connections().exchange(request.method, request.path, body)
         except Exception as error:
             return reply_to(error, timeout_s)

@@ -10,7 +10,7 @@ import base64
 import select
 import string
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Literal, cast
@@ -152,6 +152,8 @@ class KeptConnection(asyncio.Protocol):
             self._complete()
 
     def on_body(self, body: bytes) -> None:
+        if self._answer is None:  # of a body that was cut
+            return
         left = self._body_bytes_max - len(self._body)
         self._body += body[:left]
         if len(body) >= left:  # what is cut is no JSON, and the status is kept
@@ -168,6 +170,7 @@ class KeptConnection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_result(HttpResponse(self._status, self._headers, bytes(self._body)))
+        self._clear()  # it may be idle for long
 
     def _fail(self, why: str) -> None:
         self._is_open = False
@@ -235,12 +238,15 @@ class Connections:
         self._fields = self._said(headers)
 
     async def exchange(
-        self, method: Literal["GET", "POST"], path: str, body: bytes | None
+        self, method: Literal["GET", "POST"], path: str, body: Callable[[], bytes] | None
     ) -> HttpResponse:
-        """The response to one request. Raises NotConnectedError, BrokenExchangeError."""
+        """The response to one request. Raises NotConnectedError, BrokenExchangeError.
+
+        `body` is asked for once there is a connection, so that nobody keeps it during the call.
+        """
         connection = await self._connection()
         try:
-            response = await connection.send(self._request(method, path, body))
+            response = await connection.send(self._request(method, path, body and body()))
         except BaseException:
             self._close(connection)
             raise
