@@ -1,7 +1,6 @@
 """The Kafka side of a lane, through aiokafka: one transactional id, one partition of each topic."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ ASK_TIMEOUT_S = 30.0  # for one answer of the broker
 # A process may stand still while it reads, and what it has read is kept: for half as long as the
 # null value that ends a retry stays at least.
 REST_S_MAX = 43_200.0
-YOUNG = 0  # generation of Python's garbage collector
 TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
@@ -138,9 +136,6 @@ class KafkaShard:
             watch.check(progress, positions)
             progress.positions = positions
             del found
-            # What a fetch leaves behind holds itself in circles, a megabyte each, and Python is
-            # told to look for such rarely (garbage_collector.py).
-            gc.collect(YOUNG)
 
     def _check_age(self, progress: ReadProgress, asked_at: float) -> None:
         """Raises PastCut if a null value may have come and gone since it was read last."""
