@@ -9,6 +9,7 @@ INLINE_SCHEMA_NODES_MAX = 5_000
 ANSWER_BYTES_MAX = 256 * KIB
 PRIOR_ANSWER_BYTES_MAX = 32 * KIB
 PRIOR_ENTRIES_MAX = 32
+PROFILES_FAILED_MAX = 32  # of one request, whose failures are counted
 EQUAL_ANSWERS_DEFAULT = 4  # to one question: each way of saying what is wrong was tried
 DIFF_BYTES_MAX = 64 * KIB
 RATIONALE_BYTES_MAX = 2 * KIB

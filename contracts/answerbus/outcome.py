@@ -18,6 +18,7 @@ from answerbus.wire import (
     Count,
     Digest,
     Labels,
+    Name,
     Notes,
     Position,
     Reason,
@@ -35,6 +36,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
 OF_RUNS = Field(exclude_if=_is_none)  # plain requests have no such member
 _IF_ANOTHER = Field(exclude_if=_is_none)
 
@@ -42,7 +47,8 @@ _IF_ANOTHER = Field(exclude_if=_is_none)
 class ModelUsed(Wire):
     """Who answered; `model` is what the provider itself named, `dialect` what it was asked in.
 
-    `asked` is the model of the profile, where the provider gave another name.
+    `asked` is the model of the profile, where the provider gave another name. Where the profile is
+    a fallback, it was asked in place of `instead_of`, on the condition `because` of its settings.
     """
 
     profile: str
@@ -50,6 +56,8 @@ class ModelUsed(Wire):
     model: str
     dialect: str
     asked: Annotated[str | None, _IF_ANOTHER] = None
+    instead_of: Annotated[str | None, _IF_ANOTHER] = None
+    because: Annotated[str | None, _IF_ANOTHER] = None
 
 
 class Origin(Wire):
@@ -190,10 +198,20 @@ class RefusalError(OutcomeError):
         )
 
 
+class ProfileFailures(Wire):
+    """How many attempts that asked a profile failed, by kind."""
+
+    profile: Name
+    invalid: Count = 0
+    truncated: Count = 0
+    refused: Count = 0
+
+
 class RetryRequest(Wire):
     """A request that is still being tried; the retries topic is the list of them.
 
-    `used` is there for runs: what attempts since the last step have used.
+    `used` is there for runs: what attempts since the last step have used. `failed` is there for
+    profiles with fallbacks: by it the next profile is chosen.
     """
 
     kind: Literal["retry_request"] = "retry_request"
@@ -212,6 +230,10 @@ class RetryRequest(Wire):
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     account: AccountState
     used: Annotated[Usage | None, OF_RUNS] = None
+    failed: Annotated[
+        tuple[ProfileFailures, ...],
+        Field(max_length=limits.PROFILES_FAILED_MAX, exclude_if=_is_empty),
+    ] = ()
     notes: Notes = ()
     at: Timestamp
 

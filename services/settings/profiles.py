@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from answerbus.limits import EQUAL_ANSWERS_DEFAULT
+from services.settings.fallback import Fallbacks
 from services.settings.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
 
 _Dialect = Literal["native", "prompted"]
@@ -30,6 +31,7 @@ class _Profile(Section):
     tokens_per_minute: Annotated[Whole, Field(ge=1, le=1_000 * COUNT_MAX)] | None = None
     scope: Literal["group", "worker"] = "group"  # of the three limits
     price: Price | None = None
+    then: Fallbacks = ()
 
 
 class _Reached(_Profile):

@@ -23,6 +23,7 @@ from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from answerbus.wire import Label, Name
 from services.settings.agents import AgentSettings
 from services.settings.console import ConsoleSettings
+from services.settings.fallback import fault_of
 from services.settings.profiles import Profile
 from services.settings.secret_file import file_state
 from services.settings.section import (
@@ -157,6 +158,13 @@ class Settings(Section):
                     "`_` and `-`: no request can name another"
                 )
         return named
+
+    @field_validator("profiles")
+    @classmethod
+    def _fallbacks_lead_somewhere(cls, profiles: dict[str, Profile]) -> dict[str, Profile]:
+        if fault := fault_of(profiles):
+            raise ValueError(fault)
+        return profiles
 
 
 def load(path: Path | None, variables: Mapping[str, str]) -> Settings:

@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import Any
 from unittest import mock
 
+from answerbus.outcome import RetryRequest
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES
 from services.worker.adapters.kafka.intake import PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, is_counted
 from services.worker.core.budget import ledger as shared_limit
 from services.worker.core.budget.account import Account
@@ -19,8 +21,10 @@ from services.worker.core.budget.accounts import PackedAccounts
 from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.outcome import call
+from services.worker.core.request import lane_request
 from services.worker.lane import opening, recovery, request_task
 from services.worker.lane import recovery as orphaned_calls
+from services.worker.lane.admission import LaneCallSlot
 from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.opening import RecoveredState
@@ -30,6 +34,7 @@ from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
 from services.worker.limits.lease import CallLease
 from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
+from services.worker.ports.lane import NoCall, Permit
 from tests.simulation.producer import SimProducer, SimTransactionalProducer
 
 Patch = Callable[[], AbstractContextManager[object]]
@@ -261,7 +266,34 @@ def _keys_without_workflow() -> AbstractContextManager[object]:
     return mock.patch.object(RequestKey, "record_key", mutated)
 
 
+def _fallback_without_spend() -> AbstractContextManager[object]:
+    """Another provider is asked within the call of the first, with the same permit."""
+    call_one = LaneCallSlot.call
+
+    async def mutated(self: LaneCallSlot, prompt: Prompt, permit: Permit) -> call.Call | NoCall:
+        made = await call_one(self, prompt, permit)
+        for fallback in self.plan.profile.fallbacks:
+            if isinstance(made, call.Call) and made.failure:
+                other = self.lane.context.planner.backends[fallback.profile]
+                await other.provider.ask(replace(prompt, attempt=permit.spend.attempt), timeout_s=1)
+        return made
+
+    return mock.patch.object(LaneCallSlot, "call", mutated)
+
+
+def _forgets_failures() -> AbstractContextManager[object]:
+    """What is recovered of a retry does not say how attempts failed."""
+    progress_of = lane_request.progress_of
+
+    def mutated(entry: RetryRequest, key: bytes) -> lane_request.RequestProgress:
+        return replace(progress_of(entry, key), failed=())
+
+    return mock.patch.object(lane_request, "progress_of", mutated)
+
+
 MUTATIONS = (
+    Mutation("a fallback is asked without a spend", _fallback_without_spend),
+    Mutation("an opening forgets how attempts failed", _forgets_failures),
     Mutation("a record key lacks the workflow", _keys_without_workflow),
     Mutation("an id is forgotten early", _forgets_early),
     Mutation(

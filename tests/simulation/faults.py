@@ -1,6 +1,7 @@
 """What can happen to workers, broker and provider, and when: decided by the seed."""
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ class Faults:
     def __init__(self, history: "History") -> None:
         self._history = history
         self._chance = history.chance
+        self._profiles = random.Random(f"{history.seed} profiles")
         commits: Kinds = [self.end_fails] * 4 + [self.record_is_refused] * 2 + [self.broker_is_away]
         absences: Kinds = [self.worker_sleeps] * 2 + [self.worker_is_cut_off]
         moves: Kinds = [self.worker_joins, self.worker_drains, self.group_rebalances]
@@ -119,13 +121,18 @@ class Faults:
         await self._after(seconds, back)
 
     async def provider_is_away(self) -> None:
-        provider = self._history.provider
+        history = self._history
+        away = self._profiles.choice(
+            ((history.provider,), (history.second,), (history.provider, history.second))
+        )
         self._tell("the provider is AWAY")
-        provider.is_away = True
+        for provider in away:
+            provider.is_away = True
 
         def back() -> None:
             self._tell("the provider is back")
-            provider.is_away = False
+            for provider in away:
+                provider.is_away = False
 
         await self._after(self._chance.choice((1.0, 10.0, 20.0)), back)
 

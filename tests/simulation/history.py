@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import count
 
 from aiokafka.errors import KafkaError
 
+from services.worker.core.attempt.fallback import Condition, Fallback
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.lane.context import Limits
@@ -31,6 +33,13 @@ POISONED = 0.06  # of all histories have a request that ends its worker
 ASTRAY = (0.0, 0.0, 0.02, 0.2)  # of the requests of transactions, by history
 RESTART_S = 1.0  # of a worker that poison has ended
 LOOK_S = 1.0
+# Of the profile that is asked, by history.
+FALLBACKS: tuple[tuple[Fallback, ...], ...] = (
+    *[()] * 3,
+    (Fallback("large", (Condition("unhealthy"), Condition("throttled", 5.0))),),
+    (Fallback("large", (Condition("invalid", 2), Condition("truncated"), Condition("refused"))),),
+    (Fallback("large", (Condition("unhealthy"), Condition("invalid"))),),
+)
 REST_S = 40.0  # for the calls of orphans, and for lanes to close
 DRAIN_S = 30.0
 DRAINED_S_MAX = 120.0
@@ -63,12 +72,24 @@ class History:
             ),
             account_memory=AccountMemory(idle=timedelta(seconds=packed.choice((0, 0.5, 3, 60)))),
         )
-        self.boundary = Boundary(self.timeline, self.partitions, limits.lane_requests_max)
+        fallbacks = random.Random(f"fallbacks {seed}").choice(FALLBACKS)
+        # Requests of a profile that is away weigh less while there is another one.
+        held_max = sys.maxsize if fallbacks else limits.lane_requests_max
+        self.boundary = Boundary(self.timeline, self.partitions, held_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)
         self.cluster.rule = astray(seed, random.Random(f"{seed} astray").choice(ASTRAY))
         self.group = Group(self.cluster, self.there, self.boundary, self.chance)
         self.provider = SimProvider(seed, self.timeline, self.chance.choice((0.0, 0.2, 0.6)))
-        self.world = World(self.cluster, self.group, self.provider, self.partitions, limits)
+        self.second = self.provider.second()
+        self.world = World(
+            cluster=self.cluster,
+            group=self.group,
+            provider=self.provider,
+            second=self.second,
+            fallbacks=fallbacks,
+            partitions=self.partitions,
+            limits=limits,
+        )
         self.workers: list[Worker] = []
         self.everyone: list[Worker] = []
         self.processes: list[Process] = []
@@ -100,7 +121,7 @@ class History:
 
     async def run(self) -> None:
         """Raises StuckError."""
-        self.provider.kill = self._poisoned
+        self.provider.kill = self.second.kill = self._poisoned
         for _ in range(self.chance.choice((1, 2, 2, 3))):
             self.start()
         publishing = asyncio.create_task(self._publish())

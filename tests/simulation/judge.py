@@ -24,6 +24,7 @@ from tests.chaos.audit import (
 from tests.chaos.audit.history import History as Told
 from tests.chaos.audit.history import Violation
 from tests.chaos.audit.record import Record
+from tests.simulation import fallbacks
 from tests.simulation.agents import checks
 from tests.simulation.agents.history import RunHistory
 from tests.simulation.history import History, StuckError
@@ -129,6 +130,7 @@ def _judged(history: History) -> Verdict:
         complaints.extend(_wrongly_given_up(history))
         complaints.extend(history.careful)
         complaints.extend(str(violation) for violation in _audit(history))
+        complaints.extend(fallbacks.complaints(history, _records(history)))
         if isinstance(history, RunHistory):
             complaints.extend(checks.complaints(history, _records(history)))
         history.timeline.is_over = True
@@ -229,15 +231,11 @@ def _held(history: History) -> Iterator[str]:
         if worker.process.is_dead or not worker.has_ended:
             continue
         name, context = worker.process.name, worker.context
-        limiter = context.planner.backends["default"].limiter
-        slots = context.slots
-        held = (
-            slots.reserved,
-            slots.calling,
-            limiter.slots.reserved,
-            limiter.slots.calling,
-            limiter.in_flight,
-        )
+        held = [context.slots.reserved, context.slots.calling]
+        for backend in context.planner.backends.values():
+            limiter = backend.limiter
+            held += [limiter.slots.reserved, limiter.slots.calling, limiter.in_flight]
+            held.append(len(limiter.waiting))
         if any(held):
             yield f"{name} holds slots: {held}"
         if context.counters.held:

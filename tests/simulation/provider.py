@@ -4,9 +4,10 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextvars import Context
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from answerbus.budget import Usage
 from services.telemetry.log_context import LOG_CONTEXT
@@ -78,6 +79,7 @@ class NotedCall:
     reply: str | None = None
     ran: bool | None = None
     usage: Usage = NOTHING_REPORTED
+    price: int = 1  # times that of the first profile
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ class SimProvider:
     failure_share: float  # the share of calls that do not simply succeed
     clock: VirtualClock = field(default_factory=VirtualClock)
     is_away: bool = False
+    price: int = 1
     kill: Callable[[Process], None] | None = None  # what poison does
     noted: list[NotedCall] = field(default_factory=list)
     name: str = "sim"
@@ -100,6 +103,7 @@ class SimProvider:
         number = process.number if process else 0
         workflow = (LOG_CONTEXT.get() or {}).get("workflow_id", "")
         call = NotedCall(workflow, prompt.request_id, prompt.attempt, number, self._now())
+        call.price = self.price
         self.noted.append(call)
         name = f"{prompt.request_id}.{prompt.attempt}"
         self.timeline.tell(f"CALL {name} begins")
@@ -126,6 +130,12 @@ class SimProvider:
 
     async def close(self) -> None:
         pass
+
+    def second(self) -> Self:
+        """Of another profile, away at other times; the journal is that of both."""
+        other = copy(self)
+        other.price = 2
+        return other
 
     def journal(self, side: str | None = None) -> list[Call]:
         """For the audit: of all calls, or of those for workflows of a side."""

@@ -52,8 +52,8 @@ def attempts(verdict: Verdict) -> dict[Key, dict[str, Any]]:
 def journal(verdict: Verdict) -> dict[Key, int]:
     """What each call cost, by the provider's own notes; the price is that of the profile."""
     return {
-        (one.workflow_id, one.request_id, one.attempt): (one.usage.input_tokens or 0)
-        + 4 * (one.usage.output_tokens or 0)
+        (one.workflow_id, one.request_id, one.attempt): one.price
+        * ((one.usage.input_tokens or 0) + 4 * (one.usage.output_tokens or 0))
         for one in verdict.calls
     }
 

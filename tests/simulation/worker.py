@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -23,6 +23,7 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
+from services.worker.core.attempt.fallback import Fallback
 from services.worker.core.attempt.plan import ProfileFacts, Tariff
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.handle import handle
@@ -63,6 +64,8 @@ class World:
     cluster: Cluster
     group: Group
     provider: SimProvider
+    second: SimProvider  # of the profile `large`
+    fallbacks: tuple[Fallback, ...]  # of the profile `default`
     partitions: int
     limits: Limits
     has_agents: bool = False
@@ -180,9 +183,13 @@ class Worker:
     def _new_context(self) -> LaneContext:
         world = self._world
         facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, Tariff(1.0, 4.0))
+        facts = replace(facts, fallbacks=world.fallbacks)
+        large = ProfileFacts("large", "sim", "l", 100, CALL_S_MAX, Tariff(2.0, 8.0))
         slots = world.limits.max_in_flight
-        backend = Backend(facts, "prompted", world.provider, ProfileLimiter(slots))
-        backends, tokens = {"default": backend}, random.Random(f"tokens {self.process.name}")
+        backends = {"default": Backend(facts, "prompted", world.provider, ProfileLimiter(slots))}
+        if world.fallbacks:
+            backends["large"] = Backend(large, "prompted", world.second, ProfileLimiter(slots))
+        tokens = random.Random(f"tokens {self.process.name}")
         has_agents = world.has_agents
         return LaneContext(
             worker=self.process.name,
@@ -194,5 +201,5 @@ class Worker:
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
             limits=world.limits,
             slots=Slots(slots),
-            observer=Observers([MetricsObserver({"default"}, Registry())]),
+            observer=Observers([MetricsObserver({"default", "large"}, Registry())]),
         )

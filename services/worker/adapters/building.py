@@ -6,6 +6,7 @@
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from services.settings.fallback import FallbackSettings
 from services.settings.profiles import (
     AnthropicProfile,
     GeminiProfile,
@@ -30,6 +31,7 @@ from services.worker.adapters.providers.keys import key_of
 from services.worker.adapters.providers.masked import MaskedProvider
 from services.worker.adapters.providers.scripted import ScriptedProvider
 from services.worker.adapters.tariffs import tariff_of
+from services.worker.core.attempt.fallback import Condition, Fallback
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.limits.reachability import Reachability
 from services.worker.dialects.dispatch import DialectName
@@ -72,6 +74,7 @@ def backend_of(
         show_schema=_shows_schema(profile),
         equal_answers_max=profile.equal_answers_max,
         context_tokens=profile.context_tokens,
+        fallbacks=tuple(map(_fallback, profile.then)),
     )
     limiter = ProfileLimiter(
         profile.max_in_flight,
@@ -82,6 +85,11 @@ def backend_of(
     )
     masked = MaskedProvider(provider, context.mask, context.costly_work)
     return Backend(facts, _dialect(profile), masked, limiter)
+
+
+def _fallback(settings: FallbackSettings) -> Fallback:
+    conditions = (Condition(kind, bound) for kind, bound in settings.conditions)
+    return Fallback(settings.profile, tuple(conditions))
 
 
 def _dialect(profile: Profile) -> DialectName:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from types import TracebackType
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import DeadlinePassed
 from services.worker.core.attempt.check import Checked
+from services.worker.core.attempt.fallback import throttled_bound_s
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply, Unavailable
@@ -20,9 +22,10 @@ from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import crash_precautions
 from services.worker.lane.lane import Lane
-from services.worker.lane.steps import Prepared
+from services.worker.lane.next_profile import Prepared
 from services.worker.limits.isolation import IsolationLease
 from services.worker.limits.lease import CallLease
+from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.planner import Backend
 from services.worker.ports.lane import Later, NoCall, Permit, Unanswerable
 from services.worker.ports.provider import Provider
@@ -180,7 +183,7 @@ class LaneAdmission:
         if not await self._has_entered(plan, backend, lease, isolation):
             if lane_request.cancelled:
                 return Unanswerable(lane_request.cancelled)
-            # If there is time left, the broker's time was corrected meanwhile.
+            # If there is time left, another profile may be asked, or the broker's time has changed.
             has_time = self._seconds_left() > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
         if isolation.is_alone:
@@ -193,16 +196,23 @@ class LaneAdmission:
         self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease
     ) -> bool:
         """Wait for a place at the profile and in the worker; False if the request ends before."""
-        request, counts = self._lane_request.request, backend.limiter.counts_tokens
-        tokens = plan.prompt(request, self._lane_request.progress.prior).tokens_max if counts else 0
+        request, limiter = self._lane_request.request, backend.limiter
+        prior = self._lane_request.progress.prior
+        tokens = plan.prompt(request, prior).tokens_max if limiter.counts_tokens else 0
         asked = request.workflow_id, tokens, self._lane.partition
+        if lease.enters_at_once(*asked) and isolation.begins_at_once():
+            return self._seconds_left() > 0
+        limit_s = min(self._seconds_left(), _throttled_in_s(plan, limiter))
+        wait = self._lane.waits.limit(self._lane_request, limit_s)
+        limiter.waiting[wait.end] = plan.may_change_profile
         try:
-            if not (lease.enters_at_once(*asked) and isolation.begins_at_once()):
-                async with self._lane.waits.limit(self._lane_request, self._seconds_left()):
-                    await lease.enter(*asked)
-                    await isolation.begin()
+            async with wait:
+                await lease.enter(*asked)
+                await isolation.begin()
         except TimeoutError:
             return False
+        finally:
+            del limiter.waiting[wait.end]
         return self._seconds_left() > 0
 
     def _leave(self) -> None:
@@ -211,6 +221,12 @@ class LaneAdmission:
 
     def _seconds_left(self) -> float:
         return self._lane_request.seconds_left(self._lane.context.clock.now())
+
+
+def _throttled_in_s(plan: Plan, limiter: ProfileLimiter) -> float:
+    """Until another profile is asked, if its own goes on to be throttled."""
+    bound_s = throttled_bound_s(plan.profile.fallbacks)
+    return math.inf if bound_s is None else limiter.throttled_in_s(bound_s)
 
 
 def pump_budget_back(lane: Lane) -> None:

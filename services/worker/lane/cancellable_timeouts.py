@@ -20,9 +20,8 @@ class Waits:
 
     def end(self, lane_request: LaneRequest) -> None:
         """End the wait of a request, if it has one."""
-        limit = self._limits.get(lane_request)
-        if limit and not limit.expired():
-            limit.reschedule(asyncio.get_running_loop().time())
+        if limit := self._limits.get(lane_request):
+            _end(limit)
 
 
 class RequestWait:
@@ -36,6 +35,10 @@ class RequestWait:
         await self._limit.__aenter__()
         self._limits[self._lane_request] = self._limit
 
+    def end(self) -> None:
+        """See Waits.end."""
+        _end(self._limit)
+
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -44,3 +47,8 @@ class RequestWait:
     ) -> None:
         del self._limits[self._lane_request]
         await self._limit.__aexit__(kind, error, trace)
+
+
+def _end(limit: asyncio.Timeout) -> None:
+    if not limit.expired():
+        limit.reschedule(asyncio.get_running_loop().time())

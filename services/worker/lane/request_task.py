@@ -18,7 +18,7 @@ from services.worker.core.run.composition import ComputedStep
 from services.worker.lane import crash_precautions
 from services.worker.lane.admission import AGAIN_AT_ONCE_S, LaneAdmission, pump_budget_back
 from services.worker.lane.lane import Lane
-from services.worker.lane.steps import Prepared
+from services.worker.lane.next_profile import Prepared, is_asked_otherwise, plan_after
 from services.worker.ports.lane import LaneLost, Later, NoCall, Permit, Unanswerable
 
 PERMIT_S = 5.0  # how long after the start of its commit a spend may be used
@@ -53,6 +53,9 @@ class LaneRequestTask:
         if plan.may_go_on and open_lane.lane_state.is_last_attempt(lane_request, now):
             self._prepared = None  # others have spent meanwhile: its next answer must be the last
             return Later(AGAIN_AT_ONCE_S)
+        if plan.hops and open_lane.lane_state.exhausted_by(lane_request, plan, now):
+            self._prepared = None  # others have spent meanwhile: it is left out
+            return Later(AGAIN_AT_ONCE_S)
         charged = open_lane.lane_state.spend(lane_request, plan, prompt, now)
         pump_budget_back(lane)
         if isinstance(charged, BudgetExhausted):
@@ -67,11 +70,21 @@ class LaneRequestTask:
     async def inputs(self, call: Call) -> DecisionInputs:
         """See ports.lane.RequestTask; until the next wait they are as the lane has them."""
         lane, context = self._lane, self._lane.context
-        while not lane.writable.is_set():
-            await lane.writable.wait()
+        next_plan = await self._plan_after(call)
         account, now = lane.lane_state.account_after(call), context.clock.now()
         left = lane.lane_state.attempts_left(self.lane_request, now, call)
-        return DecisionInputs(account, context.backoff, context.jitter(), left)
+        return DecisionInputs(account, context.backoff, context.jitter(), left, next_plan)
+
+    async def _plan_after(self, call: Call) -> Plan | None:
+        """See lane.next_profile.plan_after; once it is there, the lane can write."""
+        lane = self._lane
+        while True:
+            while not lane.writable.is_set():
+                await lane.writable.wait()
+            with suppress(LaneLost):  # its call goes on, and is settled once there is a producer
+                next_plan = await plan_after(lane, call)
+                if lane.writable.is_set():
+                    return next_plan
 
     async def commit(self, call: Call, verdict: Verdict) -> Decision | None:
         lane, open_lane, now = self._lane, self._lane.opened, self._lane.context.clock.now()
@@ -129,9 +142,11 @@ class LaneRequestTask:
         return self._prepared
 
     def _is_outdated(self, prepared: Prepared) -> bool:
-        """Whether its profile was changed since."""
-        planner = self._lane.context.planner
-        return isinstance(prepared, Plan) and planner.backend_of(prepared) is None
+        """Whether its profile was changed since, or another one is to be asked."""
+        if not isinstance(prepared, Plan):
+            return False
+        is_gone = self._lane.context.planner.backend_of(prepared) is None
+        return is_gone or is_asked_otherwise(self._lane, self.lane_request, prepared)
 
 
 def _log_dead_letter(dead_letter: DeadLetter) -> None:

@@ -1,9 +1,12 @@
 """All that limits the use of one profile: slots, rates per minute, and a breaker."""
 
 import asyncio
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
+from services.worker.core.attempt.fallback import HEALTHY, ProfileHealth
 from services.worker.core.attempt.reply import (
     Answered,
     Refused,
@@ -52,6 +55,8 @@ class ProfileLimiter:
         self._tokens = TokenBucket(tokens_per_minute) if tokens_per_minute else None
         self.in_flight = 0
         """Calls at its provider; `slots.calling` also has those that wait for the worker."""
+        self.waiting: dict[Callable[[], None], bool] = {}
+        """Those who wait for a place: what makes one plan again, and if another may be asked."""
         self._probing = 0
         self._paced_until = float("-inf")
 
@@ -77,6 +82,32 @@ class ProfileLimiter:
         """Whether to find out without a call if its provider is back."""
         return self.check_fault is not None or self.server.away_since is not None
 
+    @property
+    def health(self) -> ProfileHealth:
+        """For those who may ask another profile; the next probe is to find it healthy."""
+        now, breaker = asyncio.get_running_loop().time(), self.breaker
+        if breaker.is_open and self._would_admit_probe(now):
+            return HEALTHY
+        since = breaker.throttled_since
+        throttled_s = 0.0 if since is None else now - since + breaker.pause_s(now)
+        return ProfileHealth(breaker.is_away or self.wants_check, throttled_s)
+
+    def _would_admit_probe(self, now: float) -> bool:
+        is_due = not self.breaker.pause_s(now) and self._probing < self.breaker.probes(now)
+        return is_due and self.slots.has_room and not self.slots.is_awaited
+
+    def throttled_in_s(self, bound_s: float) -> float:
+        """Until it has been throttled for so long, if it goes on as it is; never if it has."""
+        if (since := self.breaker.throttled_since) is None:
+            return math.inf
+        left_s = since + bound_s - asyncio.get_running_loop().time()
+        return left_s if left_s > 0 else math.inf
+
+    def plan_again(self, *, all_waiting: bool = False) -> None:
+        """Let those who wait here look at whom they ask, as far as that may be another profile."""
+        for plan_again in [one for one, may in self.waiting.items() if may or all_waiting]:
+            plan_again()
+
     def checked(self, readiness: Readiness) -> None:
         """Learn from a check without a call."""
         match readiness:
@@ -92,6 +123,11 @@ class ProfileLimiter:
                     self.server.refused(asyncio.get_running_loop().time())
             case _:
                 assert_never(readiness)
+        self._tell_if_away()
+
+    def _tell_if_away(self) -> None:
+        if self.waiting and (self.breaker.is_open or self.wants_check):
+            self.plan_again()
 
     def share_out(self, share: GroupShare) -> None:
         """Take this worker's part of the group's limits; without a lane it keeps what it had."""
@@ -173,6 +209,7 @@ class ProfileLimiter:
                 pass
         self._put_back(reply, reservation.tokens, now)
         self.slots.set_limit(self._concurrency.limit)
+        self._tell_if_away()
 
     def _needs_fewer(self, now: float) -> bool:
         """Whether a pause is not enough for a provider that refuses: it needs none, or another."""

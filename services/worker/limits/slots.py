@@ -207,6 +207,11 @@ class Slots:
         return not self._queue.is_empty
 
     @property
+    def has_room(self) -> bool:
+        """Whether one more may have a place, if it has its share."""
+        return self.reserved < self.limit + self.ahead
+
+    @property
     def ahead(self) -> int:
         """How many may have a place beside those who call."""
         if not self._call_s:
@@ -222,7 +227,7 @@ class Slots:
 
     def _let_in(self, lane: int | None = None) -> None:
         # Room first: while there is none, no key has a share, and each would be looked at.
-        while self.reserved < self.limit + self.ahead and (first := self._queue.first(lane)):
+        while self.has_room and (first := self._queue.first(lane)):
             admitted = self._gate.admit(first.tokens) if self._gate else Reservation()
             if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)

@@ -34,7 +34,12 @@ OUTPUT_TOKEN_BYTES = 4  # about what a token of output is in a later prompt
 
 
 async def best_of(
-    planner: Planner, request: Request, run: Run, rule: BestOf, funds: Callable[[], FreeBudget]
+    planner: Planner,
+    request: Request,
+    run: Run,
+    rule: BestOf,
+    funds: Callable[[], FreeBudget],
+    selector: str,
 ) -> Plan | Cause | ComputedStep | None:
     """The proposals, then the selection; None where neither may be asked for."""
     if problem := wrong_form(request, rule):
@@ -43,13 +48,13 @@ async def best_of(
     if isinstance(final, Unusable):
         return final.cause
     if candidates := await _candidates(planner, request, run, final):
-        return _asked_to_choose(planner, request, run, rule, final, candidates)
+        return _asked_to_choose(planner, request, run, selector, final, candidates)
     if run.own_steps:
         return ChildrenFailed(ended=failures_of(run))
     # So does a replay of a run in which each proposal failed.
     if not may_propose(request):
         return None
-    return await _proposals(planner, request, run, rule, final, funds)
+    return await _proposals(planner, request, run, rule, final, funds, selector)
 
 
 async def _candidates(
@@ -68,6 +73,7 @@ async def _proposals(
     rule: BestOf,
     final: ResolvedSchema,
     funds: Callable[[], FreeBudget],
+    selector: str,
 ) -> ComputedStep | Cause | None:
     """What no profile can be asked ends the run, before anything is spent."""
     profiles = profiles_of(request, rule)
@@ -82,7 +88,7 @@ async def _proposals(
     proposal = max(tokens for tokens, _ in worst), max(micro_usd for _, micro_usd in worst)
     output = max(plan.profile.max_output_tokens for plan in able.values()) * OUTPUT_TOKEN_BYTES
     stand_ins = _stand_ins(len(profiles), min(output, TOOL_RESULT_BYTES_MAX))
-    selection = _asked_to_choose(planner, request, run, rule, final, stand_ins)
+    selection = _asked_to_choose(planner, request, run, selector, final, stand_ins)
     if not isinstance(selection, Plan):
         return selection
     return proposing(profiles, funds(), proposal, _cost(selection, request))
@@ -92,13 +98,12 @@ def _asked_to_choose(
     planner: Planner,
     request: Request,
     run: Run,
-    rule: BestOf,
+    selector: str,
     final: ResolvedSchema,
     among: tuple[Candidate, ...],
 ) -> Plan | Cause:
-    profile = rule.selector or request.profile
-    request_to_choose = choosing(request, run, among, planner.room_of(profile))
-    return planner.plan_as(request_to_choose, lambda: selection_schema(final, among), profile)
+    request_to_choose = choosing(request, run, among, planner.room_of(selector))
+    return planner.plan_as(request_to_choose, lambda: selection_schema(final, among), selector)
 
 
 def _stand_ins(number: int, size: int) -> tuple[Candidate, ...]:

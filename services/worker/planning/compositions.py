@@ -13,14 +13,28 @@ from services.worker.planning.best_of import best_of
 from services.worker.planning.planner import Planner
 
 
+def asked_profile(request: Request, run: Run | None) -> str:
+    """Whose fallbacks are asked: the profile of a request, or that of the next step of its run."""
+    match run.definition.composition if run else None:
+        case None:
+            return request.profile
+        case BestOf(selector=selector):
+            return selector or request.profile
+        case rule:
+            assert_never(rule)
+
+
 async def compose(
-    planner: Planner, request: Request, run: Run, funds: Callable[[], FreeBudget]
+    planner: Planner, request: Request, run: Run, funds: Callable[[], FreeBudget], profile: str
 ) -> Plan | Cause | ComputedStep | None:
-    """What comes next by the composition of a run; None where its model decides that."""
+    """What comes next by the composition of a run; None where its model decides that.
+
+    `profile` is asked what the composition has a model asked for.
+    """
     match run.definition.composition:
         case None:
             return None
         case BestOf() as rule:
-            return await best_of(planner, request, run, rule, funds)
+            return await best_of(planner, request, run, rule, funds, profile)
         case rule:
             assert_never(rule)

@@ -1,6 +1,6 @@
 """Makes a request's plan: its profile, its schema, and the schema in the profile's dialect."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,6 +20,14 @@ from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Request, TextRef
 from services.worker.core.attempt.counted_input import counted_input
+from services.worker.core.attempt.fallback import (
+    HEALTHY,
+    Failed,
+    Fallback,
+    FallbackRule,
+    Hop,
+    ProfileHealth,
+)
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
@@ -137,9 +145,31 @@ class Planner:
         self._compiler = SchemaCompiler(self._schemas, self.costly_work)
 
     def unavailable(self, profiles: Iterable[str]) -> Collection[str]:
-        """Those of `profiles` whose provider is left alone, while another one is not; else none."""
-        unavailable = [name for name in profiles if self._is_paused(name)]
+        """Those of `profiles` whose provider is left alone, while another one is not; else none.
+
+        That of its fallback, where there is one for that.
+        """
+        unavailable = [name for name in profiles if self._is_paused(self._next_of(name))]
         return () if not unavailable or all(map(self._is_paused, self.backends)) else unavailable
+
+    def _next_of(self, profile: str) -> str:
+        hops = self.hops(profile) if self.fallbacks_of(profile) else ()
+        return hops[-1].profile if hops else profile
+
+    def fallbacks_of(self, profile: str) -> Sequence[Fallback]:
+        """Those who may be asked in its place."""
+        backend = self.backends.get(profile)
+        return backend.facts.fallbacks if backend else ()
+
+    def hops(
+        self, first: str, failed: Failed = (), left_out: Collection[Hop] = ()
+    ) -> tuple[Hop, ...]:
+        """Who is asked next in place of the profile `first` (see FallbackRule)."""
+        return FallbackRule(self.fallbacks_of, self._health).hops(first, failed, left_out)
+
+    def _health(self, profile: str) -> ProfileHealth:
+        backend = self.backends.get(profile)
+        return backend.limiter.health if backend else HEALTHY
 
     def _is_paused(self, name: str) -> bool:
         return name in self.backends and self.backends[name].limiter.breaker.is_open
@@ -158,6 +188,7 @@ class Planner:
         """
         ended = {*change.backends, *change.gone} & self.backends.keys()
         former = [self.backends[name] for name in sorted(ended)]
+        before = {name: self.fallbacks_of(name) for name in self.backends}
         found = {name: one for name, one in self.backends.items() if name not in change.gone}
         for name, backend in change.backends.items():
             if name in found:
@@ -169,12 +200,23 @@ class Planner:
         self.backends, self.agents = found, agents
         if self._share:
             self.share_out(self._share)
+        changed = {name for name, known in before.items() if self.fallbacks_of(name) != known}
+        for name, backend in found.items() if changed else ():
+            backend.limiter.plan_again(all_waiting=name in changed)
         return former
 
     def backend_of(self, plan: Plan) -> Backend | None:
-        """Whom a plan is for; None if its profile was changed since it was made."""
+        """Whom a plan is for; None if its profile was changed since it was made.
+
+        So is one whose profile is no fallback any more.
+        """
         backend = self.backends.get(plan.profile.name)
-        return backend if backend and backend.facts is plan.profile else None
+        is_current = backend is not None and backend.facts is plan.profile
+        return backend if is_current and all(map(self._may_be_taken, plan.hops)) else None
+
+    def _may_be_taken(self, hop: Hop) -> bool:
+        there = self.fallbacks_of(hop.instead_of)
+        return any(hop.profile == one.profile and hop.because in one.on for one in there)
 
     def plan(self, request: Request, prepared: Compiled | None = None) -> Plan | Cause:
         """Nothing is spent here, and hostile schemas end here."""

@@ -52,7 +52,8 @@ class RunHistory(History):
         self.provider = self.model
         self.tools = ToolServers(self.cluster, seed, partitions=self.partitions)
         self.people = People(self.cluster, seed, partitions=self.partitions)
-        self.world = replace(self.world, provider=self.model, has_agents=True)
+        self.second = self.model.second()
+        self.world = replace(self.world, provider=self.model, second=self.second, has_agents=True)
         requests = chance.choice((3, 6, 9))
         self._upstream = RunUpstream(
             self.chance, self.partitions, requests, self.there, equal_ids=False

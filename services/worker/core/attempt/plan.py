@@ -7,6 +7,7 @@ from answerbus.budget import Usage
 from answerbus.limits import EQUAL_ANSWERS_DEFAULT
 from answerbus.request import Prior, Request
 from services.worker.core.attempt.counted_input import CountedInput
+from services.worker.core.attempt.fallback import Fallback, Hop
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 
@@ -48,6 +49,7 @@ class ProfileFacts:
     show_schema: bool = False
     equal_answers_max: int = EQUAL_ANSWERS_DEFAULT  # 0: the budget alone ends it
     context_tokens: int | None = None
+    fallbacks: tuple[Fallback, ...] = ()
 
     @property
     def model_id(self) -> str:
@@ -68,7 +70,7 @@ class Plan:
 
     `step` is asked in the place of a request that an agent works on (core/run/next_step.py); with
     `may_go_on` its answer may call tools, so that the run needs one attempt more. `counted` is
-    what the step before was shown.
+    what the step before was shown. `hops` led to its profile from that of the request.
     """
 
     profile: ProfileFacts
@@ -78,6 +80,17 @@ class Plan:
     step: Request | None = None
     may_go_on: bool = False
     counted: CountedInput | None = None
+    hops: tuple[Hop, ...] = ()
+
+    @property
+    def may_change_profile(self) -> bool:
+        """Whether another one than its profile may be asked, by what happens until its call."""
+        return bool(self.profile.fallbacks or self.hops)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What readers of an answer should know: who was asked, and what was not enforced."""
+        return (*(hop.note for hop in self.hops), *self.wire.notes)
 
     def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
         """What the model will be shown after the attempts in `prior`."""

@@ -25,7 +25,7 @@ from services.worker.core.budget.account import Account, AppendPosition, Charged
 from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import ClosedId, ClosedIds
-from services.worker.core.budget.remaining_budget import exceeded
+from services.worker.core.budget.remaining_budget import BudgetUnit, exceeded
 
 OPEN_MAX = 2_000  # requests of one account under way, so that its record fits the topic
 ENDED_MAX = 1_000  # accounts whose records one transaction ends
@@ -186,11 +186,8 @@ class Ledger:
         It does if `spent + in_flight + this + reserved minimum <= limit`.
         """
         account = self.account(request, now)
-        charged = _plus(account.charged, (1, tokens, micro_usd))
-        if which := exceeded(account.limit, _plus(charged, allowance.lost)):
+        if which := exhausted(account, tokens, micro_usd, allowance):
             return BudgetExhausted(which=which)
-        if allowance.is_used_up:
-            return BudgetExhausted(which="attempts")
         with_pending = _plus(account.reserved, (1, tokens, micro_usd))
         kept = _plus(with_pending, allowance.reserved_minimum)
         if exceeded(account.limit, kept) or allowance.is_reserved:
@@ -260,6 +257,16 @@ class Ledger:
         """Accounts whose records are to be ended now; one that was opened again has its own."""
         taken = [self._forgotten.popleft() for _ in range(min(ENDED_MAX, len(self._forgotten)))]
         return [account_id for account_id in taken if account_id not in self.accounts]
+
+
+def exhausted(
+    account: Account, tokens: int, micro_usd: int, allowance: Allowance
+) -> BudgetUnit | None:
+    """What is too little for an attempt, also if all that is in flight comes to nothing."""
+    charged = _plus(account.charged, (1, tokens, micro_usd))
+    if which := exceeded(account.limit, _plus(charged, allowance.lost)):
+        return which
+    return "attempts" if allowance.is_used_up else None
 
 
 def _name_in(key: bytes | None, record: ClosedRecord) -> str:

@@ -70,6 +70,16 @@ class Breaker:
             case _:
                 return None
 
+    @property
+    def is_away(self) -> bool:
+        """Whether it is off, and not for being asked too often."""
+        return self.is_open and not self._was_throttled
+
+    @property
+    def throttled_since(self) -> float | None:
+        """Since when it is off for being asked too often."""
+        return self._open_since if self.is_open and self._was_throttled else None
+
     def pause_s(self, now: float) -> float:
         """Until a call is allowed; 0 when one is."""
         return max(self._pause_until - now, 0.0)

@@ -9,12 +9,14 @@ from answerbus import failure
 from answerbus.budget import Usage
 from answerbus.failure import Failure
 from answerbus.json_text import Parsed
+from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import ModelUsed
 from answerbus.request import Prior, Request
 from answerbus.wire import clip
 from services.text.digest import text_digest
-from services.worker.core.attempt import history
+from services.worker.core.attempt import fallback, history
 from services.worker.core.attempt.check import Checked, check_as_text
+from services.worker.core.attempt.fallback import Failed
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply, facts_of, is_counted
@@ -53,12 +55,15 @@ class Call:
         profile = self.plan.profile
         named = clip(facts_of(self.reply).model or profile.model, MODEL_BYTES_MAX)
         asked = clip(profile.model, MODEL_BYTES_MAX)
+        hop = self.plan.hops[-1] if self.plan.hops else None
         return ModelUsed(
             profile=profile.name,
             provider=profile.provider,
             model=named,
             dialect=self.plan.wire.dialect,
             asked=None if asked == named else asked,
+            instead_of=hop.instead_of if hop else None,
+            because=str(hop.because) if hop else None,
         )
 
     @cached_property
@@ -110,10 +115,23 @@ class Call:
             case _:
                 return self.reply.failure
 
+    @property
+    def refused_by_model(self) -> Failure | None:
+        """Set where it chose the refusing variant of its contract."""
+        declined = self.checked.declined if isinstance(self.checked, Accepted) else None
+        return declined and failure.Refused(reason=clip(declined.reason, REASON_BYTES_MAX))
+
     def prior_after(self, failed: Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
         """The earlier attempts, and this one."""
         prior, attempt = self.lane_request.progress.prior, self.spend.attempt
         return history.with_failure(prior, attempt, failed, answer, self.answer_digest)
+
+    def failed_after(self, failed: Failure) -> Failed:
+        """How attempts failed, with this one, where the next may ask another profile."""
+        known, plan = self.lane_request.progress.failed, self.plan
+        if not plan.may_change_profile:
+            return known
+        return fallback.with_failure(known, plan.profile.name, failed)
 
     @property
     def kept_answer(self) -> JsonValue:

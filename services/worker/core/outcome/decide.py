@@ -8,10 +8,11 @@ from pydantic import JsonValue
 
 from answerbus import dead_letter, failure
 from answerbus.budget import AccountState
-from answerbus.limits import REASON_BYTES_MAX
-from answerbus.wire import clip
+from answerbus.request import Prior
 from services.worker.core.attempt import reply as replies
 from services.worker.core.attempt.check import TooLarge
+from services.worker.core.attempt.fallback import failures_of
+from services.worker.core.attempt.plan import Plan
 from services.worker.core.budget import remaining_budget
 from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
@@ -36,13 +37,15 @@ class DecisionInputs:
     """What a decision depends on beside the call: money and chance.
 
     `account` is as it will be once the call is settled. `attempts_left` are those that the request
-    may make then, if that is known: it may be less than its account has.
+    may make then, if that is known: it may be less than its account has. `next_plan` is how it is
+    asked then, where that is another profile.
     """
 
     account: AccountState
     backoff: Backoff
     jitter: float
     attempts_left: int | None = None
+    next_plan: Plan | None = None
 
 
 def decide(call: Call, inputs: DecisionInputs) -> Verdict:
@@ -53,7 +56,7 @@ def decide(call: Call, inputs: DecisionInputs) -> Verdict:
     match reply:
         case replies.Answered():
             return _of_answer(call, inputs)
-        case replies.Refused() if call.request.policy.on_refusal != "retry":
+        case replies.Refused() if not _asks_again_after_refusal(call, inputs):
             return PublishRefusal(reply)
         case replies.Refused():
             return _again(call, reply.failure, inputs, instead=PublishRefusal(reply))
@@ -68,14 +71,13 @@ def decide(call: Call, inputs: DecisionInputs) -> Verdict:
 
 
 def _of_answer(call: Call, inputs: DecisionInputs) -> Verdict:
-    policy, checked = call.request.policy, call.checked
+    policy, checked, refused = call.request.policy, call.checked, call.refused_by_model
     match checked:
         case None:
             raise ValueError("an answer is checked before anything is decided")
-        case Accepted(declined=declined):
-            if declined is None or policy.on_refusal != "retry":
+        case Accepted():
+            if refused is None or not _asks_again_after_refusal(call, inputs):
                 return Publish(checked)
-            refused = failure.Refused(reason=clip(declined.reason, REASON_BYTES_MAX))
             return _again(call, refused, inputs, instead=Publish(checked))
         case AcceptedStep():
             return NextStep(checked)
@@ -91,6 +93,13 @@ def _of_answer(call: Call, inputs: DecisionInputs) -> Verdict:
             return End(call.lane_request.progress.prior, dead_letter.AnswerTooLarge())
         case _:
             assert_never(checked)
+
+
+def _asks_again_after_refusal(call: Call, inputs: DecisionInputs) -> bool:
+    """Its policy wants that of the same profile, the settings of the profile of another one."""
+    hops, profile = inputs.next_plan.hops if inputs.next_plan else (), call.plan.profile.name
+    is_other = any(hop.instead_of == profile and hop.because.kind == "refused" for hop in hops)
+    return is_other or call.request.policy.on_refusal == "retry"
 
 
 def _last_answer(
@@ -120,9 +129,11 @@ def _again(
 
     That is a model that gives the same answer again, or the budget. `instead` is decided then.
     """
-    prior, plan = call.prior_after(failed, answer), call.plan
+    prior, plan = call.prior_after(failed, answer), inputs.next_plan or call.plan
     last = prior[-1]
-    if last.times >= (plan.profile.equal_answers_max or math.inf):
+    if plan is call.plan and _equal_answers(call, last) >= (
+        plan.profile.equal_answers_max or math.inf
+    ):
         cause = dead_letter.RepeatsItself(times=last.times, failure=last.failure)
         return instead or End(prior, cause)
     which: remaining_budget.BudgetUnit | None = "attempts"
@@ -130,7 +141,16 @@ def _again(
         which = remaining_budget.first_exhausted(call.request, plan, prior, inputs.account)
     if which is not None:
         return instead or End(prior, dead_letter.BudgetExhausted(which=which))
-    return Retry(prior, failed, inputs.backoff.delay_s(len(prior), inputs.jitter), counted=True)
+    delay_s = 0.0 if inputs.next_plan else inputs.backoff.delay_s(len(prior), inputs.jitter)
+    return Retry(prior, failed, delay_s, counted=True)
+
+
+def _equal_answers(call: Call, last: Prior) -> int:
+    """How often its profile gave the last answer: another one may have given it before."""
+    if not call.plan.hops:
+        return last.times
+    asked = call.plan.profile.name
+    return min(last.times, failures_of(call.failed_after(last.failure), asked, "invalid"))
 
 
 def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdict:
@@ -140,6 +160,8 @@ def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdic
     if waits > WAITS_MAX:
         cause = dead_letter.WaitedTooOften(waits=known.waits, failure=failed)
         return End(call.prior_after(failed), cause)
+    if inputs.next_plan:
+        return Wait(failed, 0.0)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):
         # Never sooner than it says; and `0`, said again and again, must not use up all waits.

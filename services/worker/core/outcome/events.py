@@ -120,6 +120,9 @@ def _retry(call: Call, verdict: Retry, account: AccountState, now: datetime) -> 
         prior=verdict.prior,
         account=account,
         used=_used(call),
+        failed=call.failed_after(verdict.failure)
+        if verdict.counted
+        else call.lane_request.progress.failed,
         notes=bounded_notes(call.notes),
         at=now,
     )
@@ -133,7 +136,7 @@ def _used(call: Call) -> Usage | None:
 
 def _end(call: Call, verdict: End, account: AccountState, now: datetime) -> DeadLetter:
     """The end of a request that a call leaves without an answer."""
-    notes, usage = call.notes + call.plan.wire.notes, call.usage
+    notes, usage = call.notes + call.plan.notes, call.usage
     return _dead_letter(call.lane_request, verdict.prior, notes, usage, verdict.cause, account, now)
 
 
@@ -222,7 +225,7 @@ def _answered(call: Call, account: AccountState, now: datetime, notes: tuple[str
         model=call.model,
         usage=call.usage,
         account=account,
-        notes=bounded_notes(call.notes + call.plan.wire.notes + notes),
+        notes=bounded_notes(call.notes + call.plan.notes + notes),
         requested_at=call.lane_request.origin.timestamp,
         finished_at=now,
         labels=call.request.labels,

@@ -14,6 +14,7 @@ from answerbus.request import ContractRef, Prior, Request, TextRef
 from answerbus.request_key import RequestKey
 from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import Wire, clip, format_timestamp
+from services.worker.core.attempt.fallback import Failed
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.request.admit import Admitted, Arrival
 from services.worker.core.request.life import Life, RequestEvent, RequestState
@@ -61,12 +62,14 @@ class RequestProgress:
     """What attempts leave to the next one, since the request arrived or since its last step.
 
     `waits` were not counted. `used` is what the attempts of a run, or of a child, have used.
+    `failed` says how attempts failed, of profiles with fallbacks.
     """
 
     stored: Stored = None
     prior: tuple[Prior, ...] = ()
     waits: int = 0
     used: Usage = NOT_USED
+    failed: Failed = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -212,7 +215,8 @@ def request_from_retry(
 
 def progress_of(entry: RetryRequest, key: bytes) -> RequestProgress:
     """What an entry of the retries topic says of earlier attempts."""
-    return RequestProgress(InRetries(key), entry.prior, entry.waits, entry.used or NOT_USED)
+    used = entry.used or NOT_USED
+    return RequestProgress(InRetries(key), entry.prior, entry.waits, used, entry.failed)
 
 
 def request_from_run(record: RunRecord, size_bytes: int, headers: Headers, run: Run) -> LaneRequest:

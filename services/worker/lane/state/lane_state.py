@@ -16,7 +16,8 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.account import Account, Spend
 from services.worker.core.budget.audit import chain, give_back
-from services.worker.core.budget.ledger import Ledger, Reserved, closed_record
+from services.worker.core.budget.ledger import Ledger, Reserved, closed_record, exhausted
+from services.worker.core.budget.remaining_budget import BudgetUnit
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import (
@@ -148,6 +149,15 @@ class LaneState:
         if isinstance(spend, BudgetExhausted):
             return spend
         return spend, self.writing(self._account(lane_request))
+
+    def exhausted_by(
+        self, lane_request: LaneRequest, plan: Plan, now: datetime
+    ) -> BudgetUnit | None:
+        """What `spend` would say is too little."""
+        prompt = plan.prompt(lane_request.request, lane_request.progress.prior)
+        account = self.ledger.account(lane_request.request, now)
+        allowance = self.queue.children.allowance(lane_request, account)
+        return exhausted(account, prompt.tokens_max, plan.worst_cost(prompt), allowance)
 
     def account_after(self, call: Call) -> AccountState:
         """The account as it will be once the call is settled, which `commit` does."""

@@ -1,0 +1,114 @@
+"""How a request is asked next: by the first profile of its way down that can be, and fits.
+
+Which profiles come into question is said by a pure rule (core/attempt/fallback.py). One whose
+dialect refuses the schema, or whose worst case is more than what is left, is left out with a note.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from answerbus.dead_letter import Cause, HostileSchema, UnsupportedSchema
+from answerbus.failure import Invalid, Malformed
+from services.worker.core.attempt.fallback import Failed, Hop
+from services.worker.core.attempt.plan import Plan
+from services.worker.core.budget.remaining_budget import BudgetUnit, first_exhausted
+from services.worker.core.outcome.call import Call
+from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.run.composition import ComputedStep, FreeBudget
+from services.worker.lane.lane import Lane
+from services.worker.planning.compositions import asked_profile, compose
+
+Prepared = Plan | Cause | ComputedStep
+WhatIsTooLittle = Callable[[Plan], BudgetUnit | None]
+
+
+async def next_plan(lane: Lane, lane_request: LaneRequest) -> Prepared:
+    """By the attempts that are recorded."""
+
+    def exhausted_by(plan: Plan) -> BudgetUnit | None:
+        return lane.lane_state.exhausted_by(lane_request, plan, lane.context.clock.now())
+
+    return await _planned(lane, lane_request, lane_request.progress.failed, exhausted_by)
+
+
+async def plan_after(lane: Lane, call: Call) -> Plan | None:
+    """How the attempt after `call` is asked, if by another profile. Raises LaneLost."""
+    failed, plan, lane_request = call.failure or call.refused_by_model, call.plan, call.lane_request
+    if failed is None or not plan.may_change_profile:
+        return None
+    known = lane_request.progress
+    counted, prior = known.failed, known.prior
+    if call.is_counted:
+        is_shown = isinstance(failed, Malformed | Invalid)
+        counted = call.failed_after(failed)
+        prior = call.prior_after(failed, call.kept_answer if is_shown else None)
+
+    def exhausted_by(other: Plan) -> BudgetUnit | None:
+        state, now = lane.lane_state, lane.context.clock.now()
+        if state.attempts_left(lane_request, now, call) < 1:
+            return "attempts"
+        return first_exhausted(call.request, other, prior, state.account_after(call))
+
+    found = await _planned(lane, lane_request, counted, exhausted_by)
+    return found if isinstance(found, Plan) and found.profile.name != plan.profile.name else None
+
+
+def is_asked_otherwise(lane: Lane, lane_request: LaneRequest, plan: Plan) -> bool:
+    """Whether another profile is to be asked by now than the one that was planned for."""
+    if not plan.may_change_profile:
+        return False
+    first = asked_profile(lane_request.request, lane_request.run)
+    return lane.context.planner.hops(first, lane_request.progress.failed) != plan.hops
+
+
+async def _planned(
+    lane: Lane, lane_request: LaneRequest, failed: Failed, exhausted_by: WhatIsTooLittle
+) -> Prepared:
+    """Profiles may be away, or back, once a plan is made: who then waits for one waits in vain."""
+    planner = lane.context.planner
+    first, left_out = asked_profile(lane_request.request, lane_request.run), set[Hop]()
+    while True:
+        hops = planner.hops(first, failed, left_out)
+        plan = await _plan_for(lane, lane_request, hops[-1].profile if hops else first)
+        if hops != planner.hops(first, failed, left_out):
+            continue
+        if not hops or isinstance(plan, ComputedStep):
+            return plan
+        why = _why_not(plan, exhausted_by)
+        if isinstance(plan, Plan) and why is None:
+            return replace(plan, hops=hops)
+        left_out.add(hops[-1])
+        lane_request.add_note(hops[-1].note_if_left_out(why or ""))
+
+
+def _why_not(plan: Plan | Cause, exhausted_by: WhatIsTooLittle) -> str | None:
+    match plan:
+        case Plan():
+            which = exhausted_by(plan)
+            return which and f"too little is left of the budget ({which})"
+        case UnsupportedSchema() | HostileSchema():
+            return "its dialect cannot carry the schema"
+        case _:
+            return plan.kind.replace("_", " ")
+
+
+async def _plan_for(lane: Lane, lane_request: LaneRequest, profile: str) -> Prepared:
+    """How it is asked of a profile: the request as it is, or the next step of its run."""
+    planner, request, run = lane.context.planner, lane_request.request, lane_request.run
+    asked = request
+    if profile != request.profile:
+        asked = request.model_copy(update={"profile": profile})
+    if run is None:
+        return planner.plan(asked, await planner.prepare(asked))
+    funds = partial(_free_budget, lane, lane_request)
+    composed = await compose(planner, request, run, funds, profile)
+    if composed is not None:
+        return composed
+    is_last = lane.lane_state.is_last_attempt(lane_request, lane.context.clock.now())
+    return await planner.plan_step(asked, run, is_last_attempt=is_last)
+
+
+def _free_budget(lane: Lane, lane_request: LaneRequest) -> FreeBudget:
+    account = lane.lane_state.ledger.account(lane_request.request, lane.context.clock.now())
+    return lane.lane_state.queue.children.free_budget(lane_request, account)

@@ -1,0 +1,383 @@
+"""Fallbacks on virtual time: who is asked, when, and what stands in the outcome."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
+from services.worker.core.attempt.fallback import Condition, Fallback
+from services.worker.core.attempt.plan import Tariff
+from services.worker.core.attempt.reply import (
+    Refused,
+    Reply,
+    Throttled,
+    Truncated,
+    Unavailable,
+)
+from services.worker.core.run.agents import Agents
+from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.planning.planner import BackendChange
+from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.lane.stage import Stage, now
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import FakeProvider, audit, events, terminals, until
+
+UNHEALTHY, THROTTLED = Condition("unhealthy"), Condition("throttled", 20.0)
+INVALID_TWICE, CUT, REFUSED = Condition("invalid", 2), Condition("truncated"), Condition("refused")
+ALL = (UNHEALTHY, THROTTLED, INVALID_TWICE, CUT, REFUSED)
+NUMBER = {
+    "kind": "inline",
+    "name": "number",
+    "wrapped": False,
+    "json_schema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
+}
+GOOD, WRONG = answered('{"n": 1}'), answered('{"n": "one"}')
+NO_CONNECTION = Unavailable(None, ran=False)
+
+
+def always(reply: Reply, takes_s: float = 0.1) -> FakeProvider:
+    return FakeProvider(lambda *_: (takes_s, reply))
+
+
+class TwoProfiles:
+    """`default`, which may fall back to `large`; the journal is that of both."""
+
+    def __init__(
+        self,
+        small: FakeProvider,
+        large: FakeProvider,
+        on: tuple[Condition, ...] = ALL,
+        slots: int = 100,
+        price_of_large: float = 0.0,
+    ) -> None:
+        self.small, self.large = small, large
+        self.stage = Stage(small)
+        backends = self.stage.context.planner.backends
+        assert isinstance(backends, dict)
+        known = backends["default"]
+        tariff = Tariff(price_of_large, price_of_large) if price_of_large else None
+        fallbacks = (Fallback("large", on),)
+        facts = replace(known.facts, fallbacks=fallbacks)
+        backends["default"] = replace(known, facts=facts, limiter=ProfileLimiter(slots))
+        facts = replace(known.facts, name="large", tariff=tariff)
+        backends["large"] = replace(
+            known, facts=facts, provider=large, limiter=ProfileLimiter(slots)
+        )
+
+    async def end(self) -> None:
+        await self.stage.all_done()
+        await self.stage.worker.drain()
+        both = FakeProvider(calls=[*self.small.calls, *self.large.calls])
+        audit(self.stage.broker, both)
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        return events(self.stage.broker, RESULTS, REFUSALS, DEAD_LETTERS)
+
+    def asked(self) -> list[str]:
+        """The profile of each attempt, as the audit has it."""
+        return [attempt["model"]["profile"] for attempt in events(self.stage.broker, ATTEMPTS)]
+
+
+@pytest.mark.parametrize(
+    ("replies", "profiles", "because"),
+    [
+        ([WRONG, WRONG], ["default", "default", "large"], "invalid >= 2"),
+        ([answered("no JSON"), WRONG], ["default", "default", "large"], "invalid >= 2"),
+        ([WRONG], ["default", "default"], None),
+        ([Truncated(100, GOOD.facts)], ["default", "large"], "truncated"),
+        ([Refused("no", GOOD.facts)], ["default", "large"], "refused"),
+        ([NO_CONNECTION], ["default", "large"], "unhealthy"),
+        ([Throttled(30.0)], ["default", "large"], "throttled > 20s"),
+    ],
+)
+def test_the_outcome_names_who_answered_and_why(
+    replies: list[Reply], profiles: list[str], because: str | None
+) -> None:
+    async def main() -> None:
+        small = FakeProvider(lambda _, n: (0.1, [*replies, *[GOOD] * 9][n - 1]))
+        both = TwoProfiles(small, always(GOOD))
+        both.stage.publish("r-1", answer_schema=NUMBER)
+        await both.stage.worker.open()
+        await both.end()
+
+        [outcome] = both.outcomes()
+        assert outcome["kind"] == "result"
+        assert both.asked() == profiles
+        assert outcome["model"]["profile"] == profiles[-1]
+        assert outcome["model"].get("because") == because
+        assert outcome["model"].get("instead_of") == (because and "default")
+        note = f"profile large was asked in place of default: {because}"
+        assert (note in outcome["notes"]) is (because is not None)
+
+    run(main())
+
+
+def test_no_time_is_lost_between_the_two() -> None:
+    """Neither the back-off of a retry nor the pause that a provider names."""
+
+    async def main() -> None:
+        both = TwoProfiles(always(Throttled(30.0)), always(GOOD))
+        for number in range(20):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        began = now()
+        await both.stage.worker.open()
+        await both.end()
+
+        first = min(at for _, _, at in both.large.calls)
+        assert first - began < 0.5
+        assert max(at for _, _, at in both.large.calls) - began < 1
+
+    run(main())
+
+
+def test_those_who_wait_for_a_place_are_told_when_their_profile_dies() -> None:
+    async def main() -> None:
+        dies_at = 0.0
+        small = FakeProvider(lambda *_: (1.0, GOOD if now() < dies_at else NO_CONNECTION))
+        both = TwoProfiles(small, always(GOOD), slots=2)
+        await both.stage.worker.open()
+        dies_at = now() + 5
+        for number in range(40):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        await both.end()
+
+        assert set(terminals(both.stage.broker).values()) == {"result"}
+        first = min(at for _, _, at in both.large.calls)
+        assert 0 < first - dies_at < 2.1  # a call that began before it died takes a second
+
+    run(main())
+
+
+def test_one_at_a_time_finds_out_whether_it_is_back() -> None:
+    async def main() -> None:
+        back_at = float("inf")
+        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+        both = TwoProfiles(small, always(GOOD))
+        await both.stage.worker.open()
+        back_at = now() + 60
+        for number in range(120):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+            await asyncio.sleep(1)
+        await both.end()
+
+        tried = [at for _, _, at in both.small.calls if at < back_at]
+        assert 3 <= len(tried) <= 12  # after pauses of 1, 2, 4, 8 and 15 s
+        assert both.asked()[-20:] == ["default"] * 20
+
+    run(main())
+
+
+def test_who_waits_for_a_throttled_profile_goes_on_once_that_will_be_too_long() -> None:
+    """After pauses of 1, 2, 4 and 8 s the next one would end beyond the 20 s."""
+
+    async def main() -> None:
+        both = TwoProfiles(always(Throttled(None)), always(GOOD))
+        both.stage.publish("r-1")
+        began = now()
+        await both.stage.worker.open()
+        await both.end()
+
+        assert 14 < both.large.calls[0][2] - began < 17
+        assert both.outcomes()[0]["model"]["because"] == "throttled > 20s"
+
+    run(main())
+
+
+def test_who_waits_behind_a_probe_that_hangs_goes_on_after_the_time_that_is_set() -> None:
+    async def main() -> None:
+        small = FakeProvider(lambda name, n: (0.1, Throttled(2.0)) if n == 1 else (50.0, GOOD))
+        both = TwoProfiles(small, always(GOOD), on=(THROTTLED,), slots=1)
+        began = now()
+        await both.stage.worker.open()
+        for number in range(3):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        await both.end()
+
+        assert 19.9 < min(at for _, _, at in both.large.calls) - began < 22.5
+        assert both.asked().count("large") == 2
+
+    run(main())
+
+
+BUDGETS: list[tuple[dict[str, int], str]] = [
+    ({"attempts": 9, "micro_usd": 50_000}, "micro_usd"),
+    ({"attempts": 1}, "attempts"),
+]
+
+
+@pytest.mark.parametrize(("budget", "which"), BUDGETS)
+def test_a_hop_that_does_not_fit_is_left_out_and_a_refusal_stays_one(
+    budget: dict[str, int], which: str
+) -> None:
+    async def main() -> None:
+        small = always(Refused("no", GOOD.facts))
+        both = TwoProfiles(small, always(GOOD), price_of_large=1_000.0)
+        both.stage.publish("r-1", budget=budget)
+        await both.stage.worker.open()
+        await both.end()
+
+        [outcome] = both.outcomes()
+        assert (outcome["kind"], both.large.calls) == ("refusal", [])
+        why = f"too little is left of the budget ({which})"
+        assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
+
+    run(main())
+
+
+def test_who_cannot_afford_another_waits_for_its_own() -> None:
+    async def main() -> None:
+        back_at = 0.0
+        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+        both = TwoProfiles(small, always(GOOD), price_of_large=1_000.0)
+        await both.stage.worker.open()
+        back_at = now() + 30
+        both.stage.publish("r-1", budget={"attempts": 3, "micro_usd": 50_000})
+        await both.end()
+
+        assert (both.outcomes()[0]["model"]["profile"], both.large.calls) == ("default", [])
+
+    run(main())
+
+
+def test_each_hop_is_a_spend_at_its_own_price() -> None:
+    async def main() -> None:
+        small = FakeProvider(lambda _, n: (0.1, WRONG))
+        both = TwoProfiles(small, always(GOOD), price_of_large=2.0)
+        both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
+        await both.stage.worker.open()
+        await both.end()
+
+        costs = [one["charged"]["micro_usd"] for one in events(both.stage.broker, ATTEMPTS)]
+        assert costs == [0, 0, 2 * 15]
+        assert both.outcomes()[0]["account"]["spent"]["micro_usd"] == 2 * 15
+
+    run(main())
+
+
+@pytest.mark.parametrize("crash_after", [1, 2, 3])
+def test_after_a_crash_the_same_profile_is_chosen(crash_after: int) -> None:
+    async def main() -> None:
+        small, large = always(WRONG), always(WRONG)
+        both = TwoProfiles(small, large)
+        both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
+        await both.stage.worker.open()
+        listed = lambda: events(both.stage.broker, RETRIES)  # noqa: E731
+        await until(lambda: len(listed()) == crash_after)
+        await both.stage.worker.crash()
+        both.stage.worker = type(both.stage.worker)(both.stage.broker, both.stage.context)
+        await both.stage.worker.open()
+        await both.end()
+
+        assert both.asked() == ["default", "default", "large", "large", "large"]
+
+    run(main())
+
+
+def test_a_policy_that_wants_no_second_attempt_gets_none() -> None:
+    async def main() -> None:
+        both = TwoProfiles(always(WRONG), always(GOOD), on=(Condition("invalid"),))
+        both.stage.publish("r-1", answer_schema=NUMBER, policy={"on_invalid": "dead_letter"})
+        await both.stage.worker.open()
+        await both.end()
+
+        assert both.asked() == ["default"]
+
+    run(main())
+
+
+def test_another_profile_that_gives_the_same_answer_has_given_it_once() -> None:
+    async def main() -> None:
+        both = TwoProfiles(always(WRONG), always(WRONG), on=(Condition("invalid", 3),))
+        both.stage.publish("r-1", answer_schema=NUMBER)
+        await both.stage.worker.open()
+        await both.end()
+
+        assert both.asked() == ["default"] * 3 + ["large"] * 4
+        assert both.outcomes()[0]["cause"]["kind"] == "repeats_itself"
+
+    run(main())
+
+
+def change(both: TwoProfiles, fallbacks: tuple[Fallback, ...]) -> None:
+    planner = both.stage.context.planner
+    known = planner.backends["default"]
+    backend = replace(known, facts=replace(known.facts, fallbacks=fallbacks))
+    planner.change(BackendChange({"default": backend}, alike=["default"]), Agents())
+
+
+def test_who_waits_hears_of_a_fallback_that_is_new() -> None:
+    async def main() -> None:
+        both = TwoProfiles(always(NO_CONNECTION), always(GOOD))
+        change(both, ())
+        both.stage.publish("r-1")
+        await both.stage.worker.open()
+        await asyncio.sleep(7)  # in the middle of a pause
+        change(both, (Fallback("large", (UNHEALTHY,)),))
+        await until(lambda: bool(both.large.calls), 0.1)
+        await both.end()
+
+    run(main())
+
+
+def test_who_waits_for_a_fallback_that_is_gone_goes_back() -> None:
+    async def main() -> None:
+        back_at = float("inf")
+        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+        both = TwoProfiles(small, always(GOOD, 50.0), slots=1)
+        await both.stage.worker.open()
+        for number in range(5):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        await until(lambda: len(both.large.calls) == 1)
+        change(both, ())
+        back_at = now() + 1
+        await both.end()
+
+        assert len(both.large.calls) == 1
+
+    run(main())
+
+
+def test_a_dialect_that_refuses_the_schema_is_left_out_with_a_note() -> None:
+    async def main() -> None:
+        schema: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        for _ in range(12):  # levels of objects, of which OpenAI's dialect takes ten
+            schema = {"type": "object", "properties": {"n": schema}}
+        both = TwoProfiles(always(Truncated(9, GOOD.facts)), always(GOOD))
+        backends = both.stage.context.planner.backends
+        assert isinstance(backends, dict)
+        backends["large"] = replace(backends["large"], dialect="openai")
+        asked = {"kind": "inline", "name": "deep", "wrapped": False, "json_schema": schema}
+        both.stage.publish("r-1", answer_schema=asked, budget={"attempts": 2})
+        await both.stage.worker.open()
+        await both.end()
+
+        [outcome] = both.outcomes()
+        why = "its dialect cannot carry the schema"
+        assert both.asked() == ["default", "default"]
+        assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
+
+    run(main())
+
+
+Make = Callable[[], FakeProvider]
+
+
+@pytest.mark.parametrize("large", [lambda: always(NO_CONNECTION), lambda: always(Throttled(None))])
+def test_where_both_are_away_the_first_to_come_back_answers(large: Make) -> None:
+    async def main() -> None:
+        back_at = float("inf")
+        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+        both = TwoProfiles(small, large())
+        await both.stage.worker.open()
+        for number in range(10):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        back_at = now() + 60
+        await both.end()
+
+        assert set(terminals(both.stage.broker).values()) == {"result"}
+        assert len(both.small.calls) + len(both.large.calls) < 120
+
+    run(main())
