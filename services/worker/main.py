@@ -105,9 +105,10 @@ async def run(
         tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
         shared = BackendContext(clock, mask or mask_of(settings), costly_work)
         profiles, advice = await backends.started(settings.profiles, shared)
-        for sentence in (*advice, *settings.advice, *advice_on(settings)):
-            _log.warning(sentence)
         planner = Planner(profiles, registry, secret, agents, tools.tools, costly_work)
+        advice += [*settings.advice, *advice_on(settings), *planner.fallback_advice()]
+        for sentence in advice:
+            _log.warning(sentence)
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
         is_on = deployment.has_run_topics and may_run
         runs = replace(context.runs, is_on=is_on, has_agents=bool(agents))

@@ -159,7 +159,7 @@ class LiveSettings:
         self._tools.pin(pins_of(own.agents))
         self._set_limits(own)
         self.current = own
-        for sentence in (*problems, *own.advice, *advice_on(own)):
+        for sentence in (*problems, *own.advice, *advice_on(own), *planner.fallback_advice()):
             _log.warning(sentence)
 
     async def stop(self) -> None:

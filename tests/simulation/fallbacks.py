@@ -17,7 +17,9 @@ KIND_OF = {"malformed": "invalid"}
 
 def complaints(history: "History", records: Sequence[Record]) -> Iterator[str]:
     """Of plain requests whose budget has room for each profile; a step of a run begins anew."""
-    conditions = {one.kind: one.bound for of in history.world.fallbacks for one in of.on}
+    conditions: dict[str, float] = {
+        one.kind: one.bound for of in history.world.fallbacks for one in of.on
+    }
     is_by_health = not conditions.keys().isdisjoint({"unhealthy", "throttled"})
     for name, attempts in _plain(records).items():
         failed = Counter[str]()

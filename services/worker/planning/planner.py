@@ -1,6 +1,6 @@
 """Makes a request's plan: its profile, its schema, and the schema in the profile's dialect."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,7 +18,7 @@ from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from answerbus.request import InlineRef, Request, TextRef
+from answerbus.request import ContractRef, InlineRef, Request, TextRef
 from services.worker.core.attempt.counted_input import counted_input
 from services.worker.core.attempt.fallback import (
     HEALTHY,
@@ -166,6 +166,19 @@ class Planner:
     ) -> tuple[Hop, ...]:
         """Who is asked next in place of the profile `first` (see FallbackRule)."""
         return FallbackRule(self.fallbacks_of, self._health).hops(first, failed, left_out)
+
+    def fallback_advice(self) -> Iterator[str]:
+        """In a sentence each, the contracts that a fallback cannot be asked for."""
+        for name, backend in self.backends.items():
+            for fallback in backend.facts.fallbacks:
+                dialect = self.backends[fallback.profile].dialect
+                for contract in self._schemas.registry if dialect != backend.dialect else ():
+                    ref = ContractRef(name=contract.name, version=contract.version)
+                    if isinstance(self._schemas.compiled(ref, dialect), Unusable):
+                        yield (
+                            f"profile `{fallback.profile}` is not asked for {contract.name} in "
+                            f"place of `{name}`: its dialect {dialect} cannot carry that schema"
+                        )
 
     def _health(self, profile: str) -> ProfileHealth:
         backend = self.backends.get(profile)

@@ -86,5 +86,5 @@ def test_what_cannot_work_is_said_in_a_sentence(
 
 
 def test_the_circle_is_named_in_its_direction(tmp_path: Path) -> None:
-    with pytest.raises(SetUpError, match="`a` → `b` → `c` → `a`|`b` → `c` → `a`|`c` → `a` → `b`"):
+    with pytest.raises(SetUpError, match=r"`a` → `b` → `c` → `a`|`b` → `c` → `a`|`c` → `a` → `b`"):
         loaded(tmp_path, a=to("b", "refused"), b=to("c", "refused"), c=to("a", "refused"))

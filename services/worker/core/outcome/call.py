@@ -119,7 +119,9 @@ class Call:
     def refused_by_model(self) -> Failure | None:
         """Set where it chose the refusing variant of its contract."""
         declined = self.checked.declined if isinstance(self.checked, Accepted) else None
-        return declined and failure.Refused(reason=clip(declined.reason, REASON_BYTES_MAX))
+        if declined is None:
+            return None
+        return failure.Refused(reason=clip(declined.reason, REASON_BYTES_MAX))
 
     def prior_after(self, failed: Failure, answer: JsonValue = None) -> tuple[Prior, ...]:
         """The earlier attempts, and this one."""

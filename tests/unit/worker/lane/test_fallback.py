@@ -23,7 +23,7 @@ from services.worker.planning.planner import BackendChange
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import FakeProvider, audit, events, terminals, until
+from tests.unit.worker.lane.world import FakeProvider, Worker, audit, events, terminals, until
 
 UNHEALTHY, THROTTLED = Condition("unhealthy"), Condition("throttled", 20.0)
 INVALID_TWICE, CUT, REFUSED = Condition("invalid", 2), Condition("truncated"), Condition("refused")
@@ -264,10 +264,9 @@ def test_after_a_crash_the_same_profile_is_chosen(crash_after: int) -> None:
         both = TwoProfiles(small, large)
         both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
         await both.stage.worker.open()
-        listed = lambda: events(both.stage.broker, RETRIES)  # noqa: E731
-        await until(lambda: len(listed()) == crash_after)
+        await until(lambda: len(events(both.stage.broker, RETRIES)) == crash_after)
         await both.stage.worker.crash()
-        both.stage.worker = type(both.stage.worker)(both.stage.broker, both.stage.context)
+        both.stage.worker = Worker(both.stage.broker, both.stage.context)
         await both.stage.worker.open()
         await both.end()
 

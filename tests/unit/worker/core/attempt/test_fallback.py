@@ -29,6 +29,9 @@ CUT_AT = failure.Truncated(limit=5)
 DECLINED = failure.Refused(reason="no")
 
 
+Then = Mapping[str, list[tuple[str, tuple[Condition, ...]]]]
+
+
 def after(*failures: tuple[str, Failure]) -> Failed:
     failed: Failed = ()
     for profile, why in failures:
@@ -37,7 +40,7 @@ def after(*failures: tuple[str, Failure]) -> Failed:
 
 
 def asked(
-    then: Mapping[str, list[tuple[str, tuple[Condition, ...]]]],
+    then: Then,
     failed: Failed = (),
     health: Mapping[str, ProfileHealth] = {},
     left_out: frozenset[Hop] = frozenset(),
@@ -50,7 +53,7 @@ def asked(
     return [hop.profile for hop in rule.hops("small", failed, left_out)]
 
 
-TO_LARGE = {"small": [("large", ALL)]}
+TO_LARGE: Then = {"small": [("large", ALL)]}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_who_is_asked(
 
 
 def test_the_first_fallback_that_can_help_is_taken_and_then_its_own() -> None:
-    then = {
+    then: Then = {
         "small": [("other", (UNHEALTHY,)), ("large", (UNHEALTHY, INVALID_TWICE))],
         "other": [("far", (UNHEALTHY,))],
         "large": [("huge", (CUT,))],
@@ -93,14 +96,14 @@ def test_the_first_fallback_that_can_help_is_taken_and_then_its_own() -> None:
 
 
 def test_a_hop_that_is_left_out_gives_way_to_the_next() -> None:
-    then = {"small": [("large", (CUT,)), ("other", (CUT,))]}
+    then: Then = {"small": [("large", (CUT,)), ("other", (CUT,))]}
     hop = Hop("small", "large", CUT)
 
     assert asked(then, after(("small", CUT_AT)), left_out=frozenset({hop})) == ["other"]
 
 
 def test_a_circle_has_an_end_even_if_nobody_has_refused_it() -> None:
-    then = {"small": [("large", (CUT,))], "large": [("small", (CUT,))]}
+    then: Then = {"small": [("large", (CUT,))], "large": [("small", (CUT,))]}
 
     assert asked(then, after(("small", CUT_AT), ("large", CUT_AT))) == ["large", "small"]
 
