@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
@@ -30,21 +30,14 @@ _EXPECTED = (
 )
 
 
-class Condition(NamedTuple):
-    """`bound` is a number of failures, or of a throttled profile seconds."""
-
-    kind: ConditionKind
-    bound: float = 1
-
-
-def condition_of(text: str) -> Condition:
-    """What a text of `on` says. Raises ValueError."""
+def condition_of(text: str) -> tuple[ConditionKind, float]:
+    """A kind, and a number of failures, or of a throttled profile seconds. Raises ValueError."""
     if text == "unhealthy":
-        return Condition("unhealthy")
+        return "unhealthy", 1
     if (found := _THROTTLED.fullmatch(text)) and float(found[1]) <= DAY_S:
-        return Condition("throttled", float(found[1]))
+        return "throttled", float(found[1])
     if (found := _FAILED.fullmatch(text)) and 1 <= int(found[2] or 1) <= FAILURES_MAX:
-        return Condition(_KINDS[found[1]], int(found[2] or 1))
+        return _KINDS[found[1]], int(found[2] or 1)
     raise ValueError(_EXPECTED)
 
 
@@ -65,7 +58,7 @@ class FallbackSettings(Section):
     ]
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[tuple[ConditionKind, float], ...]:
         """What `on` says."""
         return tuple(map(condition_of, self.on))
 

@@ -1,6 +1,6 @@
 """How a request is asked next: by the first profile of its way down that can be, and fits.
 
-Which profiles come into question is said by a pure rule (core/attempt/fallback.py). One whose
+Which profiles come into question is said by a rule (core/attempt/fallback.py). One whose
 dialect refuses the schema, or whose worst case is more than what is left, is left out with a note.
 """
 

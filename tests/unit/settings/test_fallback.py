@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from services.settings.fallback import Condition
 from services.settings.settings import Settings, SetUpError, load
 
 SCRIPTED = 'provider = "scripted"\nscript = "s.json"\n'
@@ -28,11 +27,11 @@ def test_the_way_down_of_the_documentation(tmp_path: Path) -> None:
     settings = loaded(tmp_path, default=to("large", *on), large="[]")
 
     assert settings.profiles["default"].then[0].conditions == (
-        Condition("unhealthy"),
-        Condition("throttled", 20.0),
-        Condition("refused"),
-        Condition("invalid", 2),
-        Condition("truncated"),
+        ("unhealthy", 1),
+        ("throttled", 20.0),
+        ("refused", 1),
+        ("invalid", 2),
+        ("truncated", 1),
     )
 
 
