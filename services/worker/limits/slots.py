@@ -142,7 +142,7 @@ class Slots:
         self, key: str, tokens: int = 0, lane: int | None = None
     ) -> Reservation | None:
         """A place that is free and that nobody waits for; without a future, a timer and a turn."""
-        if self._queue or self.reserved >= self.limit + self.ahead or not self._has_share(key):
+        if self._queue or not self.has_room or not self._has_share(key):
             return None
         admitted = self._gate.admit(tokens) if self._gate else Reservation()
         return self._take(admitted, key, lane) if isinstance(admitted, Reservation) else None

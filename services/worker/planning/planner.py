@@ -153,7 +153,7 @@ class Planner:
         return () if not unavailable or all(map(self._is_paused, self.backends)) else unavailable
 
     def _next_of(self, profile: str) -> str:
-        hops = self.hops(profile) if self.fallbacks_of(profile) else ()
+        hops = self.hops(profile)
         return hops[-1].profile if hops else profile
 
     def fallbacks_of(self, profile: str) -> Sequence[Fallback]:
@@ -165,6 +165,8 @@ class Planner:
         self, first: str, failed: Failed = (), left_out: Collection[Hop] = ()
     ) -> tuple[Hop, ...]:
         """Who is asked next in place of the profile `first` (see FallbackRule)."""
+        if not self.fallbacks_of(first):
+            return ()
         return FallbackRule(self.fallbacks_of, self._health).hops(first, failed, left_out)
 
     def fallback_advice(self) -> Iterator[str]:
