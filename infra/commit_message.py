@@ -19,7 +19,7 @@ _SAME_IN_THE_IMPERATIVE = {
 
 
 def problems(message: str) -> list[str]:
-    """What is wrong with a message, a sentence each; none if it is fine."""
+    """The faults of a message, a sentence each; none if it is fine."""
     lines = [line for line in message.splitlines() if not line.startswith("#")]
     while lines and not lines[0].strip():
         lines.pop(0)

@@ -41,7 +41,7 @@ def _alerts(rules: Mapping[str, Any]) -> str:
 
 
 def between(text: str, name: str, table: str) -> str:
-    """The text with what stands between two marks replaced."""
+    """The text with what is between two marks replaced."""
     before, begin, rest = text.partition(BEGIN.format(name))
     _, end, after = rest.partition(END.format(name))
     return before + begin + table + end + after

@@ -48,7 +48,7 @@ def screen() -> Console:
 
 
 def stderr() -> Console:
-    """Where everything that is no data goes."""
+    """Where everything that is not data goes."""
     return PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 

@@ -97,7 +97,7 @@ def own_cases() -> Corpora:
 
 
 def raw(case: Case) -> bytes:
-    """The text of a case as it stands on the wire."""
+    """The text of a case as it is on the wire."""
     return base64.b64decode(case["raw_b64"]) if "raw_b64" in case else str(case["raw"]).encode()
 
 

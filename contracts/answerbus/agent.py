@@ -54,7 +54,7 @@ class AgentId(Wire):
 
 
 class RunSummary(Wire):
-    """What a run came to; `usage` is of its steps, its last attempt, and its children."""
+    """The outcome of a run; `usage` is of its steps, its last attempt, and its children."""
 
     agent: AgentId
     steps: Count

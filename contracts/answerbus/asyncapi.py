@@ -137,7 +137,7 @@ def _message(kind: str, schemas: Schema) -> Schema:
 
 
 def _names(kind: str, definitions: Mapping[str, Any], schemas: Schema) -> dict[str, str]:
-    """What definitions are called in the document; those of requests are laxer than others'."""
+    """Names of definitions in the document; those of requests are laxer than others'."""
     plain = {name: name for name in definitions}
     same = all(
         schemas.get(name) in (None, _placed(schema, plain)) for name, schema in definitions.items()

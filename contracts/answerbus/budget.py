@@ -9,7 +9,7 @@ from answerbus.wire import Count, Wire
 
 
 class Budget(Wire):
-    """What a workflow may spend in all; `None` is no limit, `0` is nothing at all.
+    """The limits of a workflow in all; `None` means no limit, `0` nothing at all.
 
     The first request that names one settles it; where none does, each adds its own attempts.
     """
@@ -20,7 +20,7 @@ class Budget(Wire):
 
 
 class Spent(Wire):
-    """What was charged: counted attempts, tokens, and millionths of a US dollar."""
+    """The sum charged: counted attempts, tokens, and millionths of a US dollar."""
 
     attempts: Count = 0
     tokens: Count = 0
@@ -32,7 +32,7 @@ def _is_none(value: object) -> bool:
 
 
 class Usage(Wire):
-    """What one call used, as its provider reported it; `None` where it reported nothing.
+    """The usage of one call, as its provider reported it; `None` where it reported nothing.
 
     `cached_tokens` are those of the input that the provider read from its cache.
     """

@@ -79,12 +79,12 @@ class Contract(Generic[AnswerT]):
 
     @property
     def ref(self) -> ContractRef:
-        """What a request says to ask for this contract."""
+        """The schema reference of requests for this contract."""
         return ContractRef(name=self.name, version=self.version)
 
     @property
     def id(self) -> ContractId:
-        """What a result says of this contract."""
+        """The schema reference of results of this contract."""
         return ContractId(name=self.name, version=self.version, digest=digest_of(self.schema()))
 
     def schema(self) -> dict[str, JsonValue]:

@@ -73,10 +73,10 @@ ControlEffect = Literal["approved", "denied", "cancelled", "remembered", "nothin
 
 
 class ControlApplied(Wire):
-    """What a control came to, once: `requests` are those that it changed.
+    """The effect of a control, once: `requests` are those that it changed.
 
     `remembered`: the request was not read yet. `nothing`: it is closed, was decided before, or the
-    control stood on a topic that others than those who may decide can write: `is_misplaced`.
+    control was on a topic that others than those who may decide can write: `is_misplaced`.
     """
 
     kind: Literal["control_applied"] = "control_applied"

@@ -43,7 +43,7 @@ from answerbus.wire import Count, Digest, Labels, Notes, Reason, Timestamp, Wire
 
 
 class Raw(Wire):
-    """The bytes of a record that is no request: the first 384 KiB, and the digest of all."""
+    """The bytes of a record that is not a request: the first 384 KiB, and the digest of all."""
 
     base64: str | None
     bytes: Count

@@ -209,7 +209,7 @@ def encode(
 
 
 def _body(event: Event) -> bytes:
-    """A request without a budget adds to its workflow's, and no default may stand in for one."""
+    """A request without a budget adds to its workflow's, and no default may replace one."""
     if isinstance(event, Request) and not event.names_budget:
         return event.model_dump_json(exclude={"budget"}).encode()
     return event.model_dump_json().encode()

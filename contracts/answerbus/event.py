@@ -45,7 +45,7 @@ EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="ki
 
 
 # Each request has three events, and an arm that does not fit takes a tenth of a
-# microsecond for each class in it: so the events of plain requests stand first.
+# microsecond for each class in it: so the events of plain requests are first.
 
 
 def event_id(event: Event) -> str:

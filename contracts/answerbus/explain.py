@@ -9,7 +9,7 @@ from answerbus.failure import Problem
 
 
 def problem_text(problem: Problem) -> str:
-    """Where, what stands there, what would have been right, and the rule."""
+    """Where, what is there, what would have been right, and the rule."""
     if problem.says_itself:
         found = f"{problem.found}: " if problem.found else ""
     else:
@@ -146,7 +146,7 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
 
 
 def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for each cause
-    """What the one who asked, or an operator, can do now."""
+    """The next step for the asking service or an operator."""
     match cause:
         case causes.UndecodableCause() | causes.RequestTooLarge():
             return "Publish a corrected request; the same id may be used."

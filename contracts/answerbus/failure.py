@@ -19,9 +19,9 @@ _WHERE_THERE_IS_ONE = Field(exclude_if=_says_nothing)
 class Problem(Wire):
     """One reason a document fails its schema.
 
-    `path` is a JSON pointer, `code` a stable machine word, `found` what stands there and `expected`
+    `path` is a JSON pointer, `code` a stable machine word, `found` what is there and `expected`
     what would have been right, both in words a model can act on. Of JSON inside of a text that
-    cannot be read, `position` is the byte where reading stopped, and `excerpt` what stands around
+    cannot be read, `position` is the byte where reading stopped, and `excerpt` what is around
     it. At most 512 bytes together.
     """
 
@@ -63,7 +63,7 @@ class Problem(Wire):
         return self.code in _SAYING
 
     def under(self, place: str) -> "Problem":
-        """The same problem of a document that stands at `place` of another one."""
+        """The same problem of a document that is at `place` of another one."""
         return Problem.of(
             place + self.path,
             self.code,

@@ -70,7 +70,7 @@ class Origin(Wire):
 
 
 class _Answered(Wire):
-    """What every published answer says of itself."""
+    """The members of every published answer."""
 
     _shown_first: ClassVar[str]
 

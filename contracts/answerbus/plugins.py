@@ -77,7 +77,7 @@ def _distribution(entry: EntryPoint) -> str:
 
 
 def fault_of(contract: Contract[Any]) -> str | None:
-    """What keeps a contract from keeping the promises of one; None if nothing does."""
+    """The reason why a class cannot serve as a contract; None if there is none."""
     try:
         ContractRef(name=contract.name, version=contract.version)
     except ValidationError:

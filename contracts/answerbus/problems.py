@@ -59,7 +59,7 @@ def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, without a word of what it says."""
+    """The kind of a JSON value, without its content."""
     match value:
         case None:
             return "null"
@@ -78,7 +78,7 @@ def kind_of(value: object) -> str:
 def place_of(
     location: tuple[str | int, ...], document: JsonValue, *, missing: bool = False
 ) -> tuple[list[str | int], Any]:
-    """Pydantic's location without the tags of unions, which stand in no document, and its value."""
+    """Pydantic's location without the tags of unions, which are in no document, and its value."""
     here: JsonValue = document
     place: list[str | int] = []
     may_be_tag = True  # the first part in an object may be, also where a member has that name

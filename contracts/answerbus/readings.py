@@ -38,7 +38,7 @@ ESCAPE = re.compile(
     re.DOTALL | re.ASCII,
 )
 # Of quoted-printable, of octal escapes, and full-width letters: these are undone apart from the
-# others, since `=` and `\\1` stand in many texts that mean something else.
+# others, since `=` and `\\1` are in many texts that mean something else.
 RARE_ESCAPE = re.compile(
     r"(=(?:[\dA-Fa-f]{2}|[ \t]{0,8}\r?\n)|\\[0-3]?[0-7]{1,2}|[\uff01-\uff5e])", re.ASCII
 )
@@ -89,7 +89,7 @@ class _Code:
     number: Callable[[str], int]
 
     def decoded(self, text: str) -> Iterator[tuple[bytes, Places]]:
-        """What all runs together say, for each place in a group of bytes where they may begin."""
+        """The text of all runs together, for each offset in a group of bytes that may begin it."""
         spans = [found.span() for found in self.run.finditer(text)]
         if not spans:
             return
@@ -135,7 +135,7 @@ def text_bytes(signs: bytes) -> bytes:
 
 
 def decoded(text: str, is_text: bytes) -> Iterator[tuple[str, Places]]:
-    """What says text out of each code."""
+    """The decoder of each code."""
     for code in _CODES:
         for raw, places in code.decoded(text):
             spans = _stretches(raw.translate(is_text))
@@ -223,7 +223,7 @@ def _rare_readings(text: str, source: Places) -> Iterator[Reading]:
 
 
 def _new_runs(plain: Rewritten, unescaped: Rewritten | None) -> list[tuple[int, int]]:
-    """Where a code may be, without those that stood there, and were decoded, before.
+    """Where a code may be, without those that were there, and were decoded, before.
 
     The characters of all codes are among those of Base64.
     """
@@ -235,7 +235,7 @@ def _new_runs(plain: Rewritten, unescaped: Rewritten | None) -> list[tuple[int, 
 
 NUMBERS_MIN = 8  # fewer are no run of a secret
 _LAST = 0xFF
-# Each number by itself: letters and digits beside it make it a word. What stands between two of
+# Each number by itself: letters and digits beside it make it a word. What is between two of
 # them does not matter, so that lists, dumps and calls are read alike.
 _NUMBER = re.compile(
     r"(?<![0-9A-Za-z])(?:0[xXoO]|[xXuU](?=[\da-fA-F]))?([\da-fA-F]{2,8})[hH]?(?![0-9A-Za-z])",
@@ -270,7 +270,7 @@ _BASES = (_hexadecimal, _in_base(10), _in_base(8))
 
 
 def read_numbers(text: str) -> Iterator[tuple[str, Places]]:
-    """What all numbers of the text say together, in each base."""
+    """The text that all numbers of the text form, in each base."""
     found = list(_NUMBER.finditer(text))
     if len(found) * 4 < NUMBERS_MIN:  # one number of eight digits is four bytes
         return

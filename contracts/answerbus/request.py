@@ -99,7 +99,7 @@ class Fact(Wire):
 
 
 class Context(Wire):
-    """What the model is shown: instructions (trusted), conversation and facts."""
+    """The model's input: instructions (trusted), conversation and facts."""
 
     instructions: Annotated[str, Field(min_length=1)]
     messages: Annotated[tuple[Message, ...], Field(max_length=limits.MESSAGES_MAX)] = ()
@@ -148,7 +148,7 @@ class Replay(Wire):
 
 
 class Request(Wire):
-    """What upstream asks for, once; immutable."""
+    """One question of an upstream service; immutable."""
 
     kind: Literal["request"] = "request"
     request_id: RequestId

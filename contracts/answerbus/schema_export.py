@@ -30,7 +30,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _OnTheWire(GenerateJsonSchema):
-    """What we write has every field but those that are left out where they say nothing."""
+    """Records of ours have every field but those that are omitted when empty."""
 
     def field_is_required(
         self,

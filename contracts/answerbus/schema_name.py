@@ -17,7 +17,7 @@ from answerbus.request import (
 
 @dataclass(frozen=True, slots=True)
 class SchemaName:
-    """What `schema` and `answer_schema` of any event say of it, in few words."""
+    """A short name for `schema` and `answer_schema` of any event."""
 
     kind: Literal["contract", "inline", "text"]
     name: str = ""
@@ -38,12 +38,12 @@ class SchemaName:
 
     @property
     def header(self) -> str:
-        """What the header `ce_contract` says: `plan_proposal.v1`, `inline` or `text`."""
+        """The value of the header `ce_contract`: `plan_proposal.v1`, `inline` or `text`."""
         return self.label if self.kind == "contract" else self.kind
 
 
 def schema_name(schema: SchemaRef | SchemaId) -> SchemaName:
-    """What the schema that was asked for, or answered, is called."""
+    """The name of the schema that was asked for, or answered."""
     match schema:
         case ContractRef() | ContractId():
             return SchemaName(schema.kind, schema.name, schema.version)

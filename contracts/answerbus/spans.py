@@ -47,7 +47,7 @@ class Rewritten:
 
     @cached_property
     def text(self) -> str:
-        """What it says now; the same object where that changes nothing."""
+        """The text now; the same object if unchanged."""
         if len(self._old) == 1:
             return self._text
         text = "".join(self._new)

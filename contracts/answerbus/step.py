@@ -42,7 +42,7 @@ class Step(Wire):
     """An accepted answer of a run that is not its end; `n` counts steps, `attempt` the spends.
 
     `hash` covers all other fields, `previous` is the hash of what the run wrote before. The ends of
-    calls stand in the same chain. `composed` is there where no model decides what comes next: the
+    calls are in the same chain. `composed` is there where no model decides what comes next: the
     step that asks for proposals has no attempt, and that of the selection is the run's last. It
     says which call was `chosen`.
     """

@@ -85,7 +85,7 @@ class ToolCallRecord(Wire):
 
 
 class ToolCancel(Wire):
-    """The call is not wanted any more; it stands in the partition of its call."""
+    """The call is not wanted any more; it is in the partition of its call."""
 
     kind: Literal["tool_cancel"] = "tool_cancel"
     call_id: CallId

@@ -39,7 +39,7 @@ ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
 
 
 class ToolResult(Wire):
-    """What came of a call, written to the place that the call names, with its token.
+    """The result of a call, written where the call says, with its token.
 
     Any tool server may write it: call, workflow, token and outcome must be there.
     """

@@ -24,7 +24,7 @@ class Found:
 
 
 def resolved(root: JsonObject, found: Found) -> Found:
-    """What a reference leads to, with what is said beside it."""
+    """The target of a reference, with its siblings."""
     ref = found.schema.get("$ref")
     if not isinstance(ref, str):
         return found
@@ -93,7 +93,7 @@ _TYPES = frozenset(["array", "boolean", "integer", "null", "number", "object", "
 
 @dataclass(frozen=True, slots=True, order=True)
 class Breaking:
-    """What breaks: the schema's file, a JSON pointer into its released text, and the change."""
+    """A breaking change: the schema's file, a JSON pointer into its released text, and the kind."""
 
     document: str
     pointer: str

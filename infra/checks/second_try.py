@@ -11,7 +11,7 @@ from pathlib import Path
 from infra.checks.reports import failed
 
 STEPS_TRIED_AGAIN = ("integration", "browser", "e2e")
-TESTS_TRIED_AGAIN_MAX = 2  # more than that is no accident
+TESTS_TRIED_AGAIN_MAX = 2  # more than that is not an accident
 
 
 def second_report(report: Path) -> Path:

@@ -18,7 +18,7 @@ from services.text.escaping import plain
 
 @dataclass(frozen=True)
 class Row:
-    """One published record: where it stands, and what has become of it so far."""
+    """One published record: its position, and what has become of it so far."""
 
     case: Case
     partition: int

@@ -24,7 +24,7 @@ def late_text(late: Sequence[str]) -> str:
 
 
 def broken_promises(rows: Sequence[Row], everything: Iterable[DecodedRecord]) -> list[str]:
-    """What is wrong with all that is in the topics of terminal events; empty if nothing is."""
+    """The faults in the topics of terminal events; empty if there are none."""
     terminals = [seen for seen in everything if _is_terminal(seen)]
     counted = [(row, sum(belongs(seen, row) for seen in terminals)) for row in rows]
     wrong = [

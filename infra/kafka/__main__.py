@@ -29,7 +29,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 @app.command()
 def start(*, port: Port = 9092, data: Data = DATA, foreground: Foreground = False) -> None:
-    """Start a broker and return once it answers; it is no error if it runs already."""
+    """Start a broker and return once it answers; it is not an error if it runs already."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no half-started broker stays
     running = None if foreground else find_broker(data)
     if running is not None and port in (0, running.port):

@@ -36,7 +36,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given: host and port."""
+        """The bootstrap server: host and port."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -84,7 +84,7 @@ def start_broker(
     `cluster_id` is that of the cluster it belongs to, by default one of its own; `java` is what
     runs a class of Kafka, by default `java_command()`.
     `listeners` are further ones: ports by security protocol (`SASL_SSL`, …). What these need
-    stands in `properties`.
+    is in `properties`.
     SetupError: the port or the folder is in use, or Java ended early (with the end of its log).
     """
     data = data.resolve()
@@ -114,7 +114,7 @@ def start_broker(
 
 
 def find_broker(data: Path) -> Broker | None:
-    """The broker that runs on `data` now, if any; a state file left by a crash is no broker."""
+    """The broker that runs on `data` now, if any; a state file left by a crash is not a broker."""
     data = data.resolve()
     try:
         state = json.loads((data / _STATE).read_text())

@@ -32,7 +32,7 @@ class Cluster:
     """Brokers by number, from 0 on; what is acknowledged survives the loss of any one of three.
 
     The brokers are the quorum too. Data of each are in a folder of its own. Each has a plain
-    listener, and one for each of the other security `protocols`; what these need stands in
+    listener, and one for each of the other security `protocols`; what these need is in
     `properties`. `advertised` are the ports that clients of a protocol are sent to where those are
     not the brokers' own: one for each broker.
     """
@@ -70,7 +70,7 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients are given: all brokers, whether they run or not."""
+        """The bootstrap servers: all brokers, whether they run or not."""
         return self.servers_at(PLAINTEXT)
 
     def servers_at(self, protocol: str) -> str:
@@ -138,7 +138,7 @@ class Cluster:
 def _properties(
     number: int, ports: Mapping[str, int], controllers: Sequence[int]
 ) -> Mapping[str, str]:
-    """What a broker needs to know of the others, and how many copies there are of everything."""
+    """A broker's settings about the others, and the replication of everything."""
     size = len(controllers)
     voters = (f"{node}@{LOOPBACK}:{at}" for node, at in enumerate(controllers, start=1))
     copies, in_sync = str(size), str(size // 2 + 1)

@@ -77,12 +77,12 @@ class LocalModel:
 
     @property
     def base_url(self) -> str:
-        """What an OpenAI client is given."""
+        """The base address for an OpenAI client."""
         return f"http://{LOOPBACK}:{self.port}/v1"
 
     @property
     def name(self) -> str:
-        """What it calls itself in its answers; any name is accepted in requests."""
+        """The model's name in answers; any name is accepted in requests."""
         return ALIAS
 
     def healthy(self) -> bool:

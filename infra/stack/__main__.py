@@ -56,7 +56,7 @@ def up(*, kafka_port: KafkaPort = KAFKA_PORT, model_port: ModelPort = MODEL_PORT
 
 @app.command()
 def down() -> None:
-    """Stop what runs; the data stay. It is no error if nothing does."""
+    """Stop what runs; the data stay. It is not an error if nothing does."""
     stack = find_stack(Place(FOLDER))
     if not (stack.broker or stack.model or stack.tools or stack.workers):
         console.print(f"Nothing of {FOLDER} runs")

@@ -27,7 +27,7 @@ _ANSWERBUS = (sys.executable, "-m", "services.cli")
 
 
 def run_answerbus(config: Path, *arguments: str) -> str:
-    """What `answerbus ARGUMENTS --config CONFIG` prints; SetupError with its complaint."""
+    """The output of `answerbus ARGUMENTS --config CONFIG`; SetupError with its complaint."""
     command = [*_ANSWERBUS, *arguments, "--config", str(config)]
     try:
         done = subprocess.run(
@@ -92,7 +92,7 @@ def await_lanes(workers: Sequence[Kept], partitions: int) -> None:
 
 
 def health_of(worker: Kept) -> Mapping[str, object] | None:
-    """What it says of itself, ready (200) or not (503); None if it does not answer."""
+    """Its own report, ready (200) or not (503); None if it does not answer."""
     connection = http.client.HTTPConnection(LOOPBACK, worker.port, timeout=_ASK_LIMIT_S)
     try:
         connection.request("GET", "/ready")

@@ -4,7 +4,7 @@ import hashlib
 import re
 from pathlib import Path
 
-# Lines whose values are the stack's own; each name stands once in what the stack writes.
+# Lines whose values are the stack's own; each name is once in what the stack writes.
 _OWN = re.compile(r"^(bootstrap_servers|workers|base_url) = (.*)$", re.MULTILINE)
 
 

@@ -34,12 +34,12 @@ class Stack:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What Kafka clients are given."""
+        """The bootstrap servers for Kafka clients."""
         return self.broker.bootstrap_servers if self.broker else "(no broker)"
 
     @property
     def model_url(self) -> str:
-        """What OpenAI clients are given."""
+        """The base address for OpenAI clients."""
         return f"http://{LOOPBACK}:{self.model.port}/v1" if self.model else "(no model)"
 
     def stop(self) -> None:

@@ -146,7 +146,7 @@ def _show(requested: ApprovalRequested) -> None:
 
 
 def check(requested: ApprovalRequested, digest: str | None, *, may_ask: bool) -> None:
-    """What is approved is what was shown: of arguments that are cut a person gives the digest.
+    """A person approves only what was shown: for arguments that are cut, by their digest.
 
     Raises typer.Exit.
     """

@@ -230,7 +230,7 @@ async def _follow_state(
 
 
 def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> str | None:
-    """What a record says of a request that is waited for; None if it is about others."""
+    """The event of an awaited request in a record; None if it is about others."""
     match event:
         case RetryRequest() if RequestKey.of(event) == RequestKey.of(request):
             return f"waits for {retry_text(event)}"

@@ -68,7 +68,7 @@ def cancel(
 
 
 def said_of(request_id: str | None, workflow_id: str, applied: ControlApplied | None) -> str:
-    """What came of a cancellation, for people; without a request it is of the whole workflow."""
+    """The effect of a cancellation, for people; without a request it is of the whole workflow."""
     what = _what(request_id, workflow_id)
     if applied is None:
         return not_read(f"The cancellation of {what}", workflow_id)

@@ -32,7 +32,7 @@ INSTRUCTIONS = "Answer the last message of the conversation."
 
 @dataclass(slots=True)
 class Chat:
-    """What was said so far, and how the next turn is asked.
+    """The conversation so far, and how the next turn is asked.
 
     What the person types is trusted, as instructions are; earlier answers may repeat data.
     """

@@ -39,7 +39,7 @@ class Unreadable:
 
 @dataclass(slots=True)
 class LaneContents:
-    """What one partition of the private topics holds, as far as operators want to see it."""
+    """The content of one partition of the private topics, as operators see it."""
 
     partition: int
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -152,7 +152,7 @@ async def _lanes(reader: Reader, partition: int) -> LaneContents:
 
 
 async def record_at(bus: Bus, place: RecordPosition) -> Stored | Unreadable | None:
-    """What stands there: a record that can be read, one that cannot, or none."""
+    """The record there: readable, unreadable, or none."""
     if place.topic not in await bus.present(place.topic):
         return None
     if place.partition not in range((await bus.counts(place.topic))[place.topic]):
@@ -169,7 +169,7 @@ async def record_at(bus: Bus, place: RecordPosition) -> Stored | Unreadable | No
 
 
 def meaning(stored: Stored) -> str:
-    """What may be lost with a record that is passed by; its key says what it was about."""
+    """The possible loss with a record that is passed by, from its key."""
     key = (stored.key or b"").decode(errors="backslashreplace")
     kind, _, name = key.partition(":")
     if stored.topic is RETRIES:

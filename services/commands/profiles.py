@@ -86,5 +86,5 @@ def _is_set(profile: RealProfile) -> bool | None:
 
 
 def _address(url: str) -> str:
-    """Without the name and the password that may stand before its host."""
+    """Without the name and the password that may be before its host."""
     return re.sub(r"^([^/?#]*//)?[^/?#]*@", r"\1…@", url)

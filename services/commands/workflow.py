@@ -88,7 +88,7 @@ def workflow(
 
 
 async def records_of(bus: Bus, workflow_id: str) -> list[Stored]:
-    """What may concern the workflow, and where forwarded copies stood first."""
+    """Records that may concern the workflow, and the first positions of forwarded copies."""
     topics = (*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
     async with reading(bus, topics, workflow_id=workflow_id) as reader:
         found = [
@@ -138,7 +138,7 @@ def _show(console: Console, entries: Sequence[TimelineEntry], *, show_content: b
 
 
 def contents(entry: TimelineEntry) -> Iterable[Text]:
-    """What a model said, and the body of the event."""
+    """A model's answer, and the body of the event."""
     if entry.said:
         yield Text(entry.said, "italic")
     content = _content_of(entry)

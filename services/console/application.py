@@ -119,7 +119,7 @@ async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse
 
 @web.middleware
 async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What went wrong, as a page; never what it went wrong with."""
+    """The error as a page, without the data that caused it."""
     try:
         return await handler(request)
     except web.HTTPRedirection as answer:

@@ -44,7 +44,7 @@ class StaticFile:
 
 
 class StaticFiles:
-    """All that pages load beside themselves; `first_style` and the icon stand in them."""
+    """All that pages load beside themselves; `first_style` and the icon are in them."""
 
     def __init__(self, bodies: Mapping[str, bytes], first_style: str = "") -> None:
         self._files = {name: _static_file(name, body) for name, body in bodies.items()}

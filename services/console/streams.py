@@ -78,7 +78,7 @@ class Streams:
     async def _serve(
         self, request: web.Request, handler: Handler, stream: _Stream
     ) -> web.StreamResponse:
-        known = await _parts(request, handler)  # what is no page is answered as without a stream
+        known = await _parts(request, handler)  # what is not a page is answered as without a stream
         strict = strict_headers(request.app[CONTEXT].static_files.style_source)
         response = web.StreamResponse(headers={**strict, **_UNBUFFERED})
         response.content_type = STREAM_TYPE
@@ -150,7 +150,7 @@ def _has_session(request: web.Request) -> bool:
 
 
 def live_parts(html: str) -> Mapping[str, str]:
-    """What stands within each element that has `data-live` and an id, by that id."""
+    """What is within each element that has `data-live` and an id, by that id."""
     found, at = dict[str, str](), 0
     while opened := _LIVE.search(html, at):
         end = _end(html, opened["tag"], opened.end())

@@ -8,7 +8,7 @@ from services.text.escaping import plain
 
 
 def problem_text(problem: Problem) -> str:
-    """Where, what stands there, what would have been right, and the rule."""
+    """Where, what is there, what would have been right, and the rule."""
     return plain(explain.problem_text(problem))
 
 
@@ -35,5 +35,5 @@ def cause_text(cause: Cause) -> str:
 
 
 def remedy(cause: Cause) -> str:
-    """What the one who asked, or an operator, can do now."""
+    """The next step for the asking service or an operator."""
     return plain(explain.remedy(cause))

@@ -26,7 +26,7 @@ def is_forwarded(headers: Headers) -> bool:
 
 
 def first_place(headers: Headers, place: Origin) -> Origin | None:
-    """Where a forwarded record, which stands at `place` now, stood first.
+    """Where a forwarded record, which is at `place` now, was first.
 
     Anyone who may publish may write this header. What no worker can have written is not believed:
     another partition, not later than the copy, and not longer ago than requests are kept. So a

@@ -40,7 +40,7 @@ def _secrets_of(profile: Profile) -> Iterable[str | None]:
     before_host = _USER_INFO.match(profile.base_url or "")
     if before_host is None:
         return (key,)
-    # A token may stand in the place of either, and with `%` or without.
+    # A token may be in the place of either, and with `%` or without.
     user, _, password = before_host[1].partition(":")
     return (key, user, password, unquote(user), unquote(password))
 

@@ -6,7 +6,7 @@ _CONTAINERS = (dict, list)  # a tuple: a union of types takes several times as l
 
 
 def nests_deeper(value: JsonValue, levels: int) -> bool:
-    """Whether objects and arrays stand in one another more than `levels` deep."""
+    """Whether objects and arrays are in one another more than `levels` deep."""
     level: list[JsonValue] = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(levels):
         if not level:

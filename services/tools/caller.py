@@ -107,9 +107,9 @@ async def topic_counts(bus: Bus, toolset: str) -> int:
 
 
 async def cards(bus: Bus) -> Sequence[ToolsetCard | Undecodable]:
-    """The card of each toolset, as announced last, by name; and records that are no cards.
+    """The card of each toolset, as announced last, by name; and records that are not cards.
 
-    As for a worker, a card in the topic of another toolset, or under another key, is no card.
+    As for a worker, a card in the topic of another toolset, or under another key, is not a card.
     """
     owners = {bus.place(topic, 0): card_owner(topic) or "" for topic in await bus.card_topics()}
     found: dict[str, ToolsetCard | Undecodable] = {}

@@ -30,7 +30,7 @@ class ReadSettings(Protocol):
     def state(self) -> tuple[int, ...]: ...
 
     def load(self) -> Settings:
-        """What they are now. Raises SetUpError."""
+        """The current settings. Raises SetUpError."""
         ...
 
 

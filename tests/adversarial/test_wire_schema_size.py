@@ -22,7 +22,7 @@ LINKS = 700
 
 
 def nested(levels: int, branches: int, leaf: Any) -> dict[str, Any]:
-    """Unions in one another around one member: it stands in `branches ** levels` places."""
+    """Unions in one another around one member: it is in `branches ** levels` places."""
     whole = leaf
     for level in range(levels):
         tag = f"k{level}"

@@ -57,7 +57,7 @@ class Figure:
 
 
 def versions() -> dict[str, str]:
-    """Of what was measured and of what it stands on."""
+    """Of what was measured, and on what."""
     found = {name: version(name) for name in _PACKAGES}
     return {"python": platform.python_version(), **found}
 

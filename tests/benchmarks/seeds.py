@@ -152,7 +152,7 @@ def _flush(producer: Producer) -> None:
 
 
 def skip(bus: Bus) -> None:
-    """Let the workers' group stand at the end of the requests topic."""
+    """Set the workers' group to the end of the requests topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": bus.bootstrap,

@@ -1,4 +1,4 @@
-"""What stands on every page, in a real browser: status, menu, colours, keys, two-line rows."""
+"""What is on every page, in a real browser: status, menu, colours, keys, two-line rows."""
 
 import asyncio
 from collections.abc import AsyncIterator

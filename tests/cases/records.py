@@ -1,6 +1,6 @@
 """Malformed Kafka records, made from a seed: `malformed(n, seed)` yields n of them.
 
-Pass a valid event as `example` (value and headers as they stand on the wire): it is damaged.
+Pass a valid event as `example` (value and headers as they are on the wire): it is damaged.
 `expect` is "undecodable" (must end as that dead letter) or "either" (may also be accepted).
 """
 

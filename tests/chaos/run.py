@@ -3,7 +3,7 @@
     python -m tests.chaos.run --seed 7 --requests 1000 --workflows 100
 
 Exit codes: 0 every request ended and the auditor found nothing, 1 otherwise, 2 wrong usage, 3 there
-is no broker to be had.
+is not a broker to be had.
 """
 
 import json

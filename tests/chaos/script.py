@@ -127,7 +127,7 @@ def _wrong_in_runs(seed: int) -> list[Json]:
 
 
 def _steps(seed: int) -> list[Json]:
-    """What a run does is told by what stands in its prompt: the call that it asked for last."""
+    """What a run does is told by what is in its prompt: the call that it asked for last."""
     every, asking = f"*.{RUN}.*", f"*{ASKING}.{RUN}.*"
     end = _acting({"kind": "text_response", "content": "All is done."})
     rules = [_rule(seed, every, end, contains=_call_text(STEPS))]

@@ -11,7 +11,7 @@ from services.cli import main
 
 
 def waits_of(awaited: Any) -> Iterator[str]:
-    """Where a coroutine stands, and what it awaits, down to the last."""
+    """Where a coroutine is, and what it awaits, down to the last."""
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is None:

@@ -1,4 +1,4 @@
-"""What upstream publishes in a run: requests, copies of them, conflicts, and what is no request."""
+"""What upstream publishes in a run: requests, copies, conflicts, and other records."""
 
 import json
 import math

@@ -171,7 +171,7 @@ def test_a_key_inside_of_a_large_code_is_masked() -> None:
         first, masked, last = kept.partition(MASKED)
         assert masked
         assert MASKED not in last
-        # A sign on each side of it says bits of the key and of what stands beside it.
+        # A sign on each side of it says bits of the key and of what is beside it.
         assert 0 <= 60_000 + before - len(first) * 6 // 8 < 3
         assert 0 <= 60_000 - len(last.rstrip("=")) * 6 // 8 < 3
 

@@ -21,7 +21,7 @@ Place = tuple[str | int, ...]
 
 
 def timestamps(value: Any, place: Place = ()) -> Iterator[Place]:
-    """Where timestamps stand in an event."""
+    """Where timestamps are in an event."""
     items = value.items() if isinstance(value, dict) else ()
     for name, member in items:
         if name in TIMESTAMPS and isinstance(member, str):

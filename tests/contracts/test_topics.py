@@ -34,7 +34,7 @@ topics = pytest.mark.parametrize("topic", EVERY_TOPIC, ids=lambda topic: topic.n
 
 
 def test_every_kind_of_event_is_in_exactly_one_topic() -> None:
-    """But `skipped`, which stands beside the record that it passes by."""
+    """But `skipped`, which is beside the record that it passes by."""
     listed = [kind for topic in EVERY_TOPIC for kind in topic.events]
 
     assert sorted(listed) == sorted([*event_models(), "skipped", "skipped"])

@@ -60,7 +60,7 @@ class Draft:
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
-    behind: bytes = b""  # what stands behind the end of the compressed bytes
+    behind: bytes = b""  # what is behind the end of the compressed bytes
     repeated: int = 1  # how often the records are written, for bombs
     payload: bytes | None = None
     sum_is_right: bool = True
@@ -159,7 +159,7 @@ def batch_bytes(draft: Draft, base_offset: int = 0) -> bytes:
 
 
 def framed(summed: bytes, base_offset: int = 0, *, sum_is_right: bool = True) -> bytes:
-    """What the checksum covers, with what stands before it."""
+    """What the checksum covers, with what is before it."""
     crc = calc_crc32c(summed) ^ (0 if sum_is_right else 1)
     return struct.pack(">qiibI", base_offset, len(summed) + 9, -1, 2, crc) + summed
 

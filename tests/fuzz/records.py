@@ -18,7 +18,7 @@ from tests.unit.worker import builders
 OFFSET = 7
 HEADER, NAME = b"\x1e", b"\x1f"  # between value and headers, between a name and its content
 HOUR_MS = 3_600_000
-KNOWN = KnownSchemas()  # of the records before, which others stand around here
+KNOWN = KnownSchemas()  # of the records before, which others are around here
 
 
 def split(data: bytes) -> tuple[bytes | None, Headers]:

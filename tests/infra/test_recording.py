@@ -1,4 +1,4 @@
-"""The recording of a terminal: what stood where and when, as an SVG that needs nothing else."""
+"""The recording of a terminal: what was where and when, as an SVG that needs nothing else."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path

@@ -19,7 +19,7 @@ CAUSES = [cause.model_fields["kind"].default for cause in get_args(_UNION)]
 
 
 def sections() -> dict[str, str]:
-    """The text of each section by its heading, without the first one, which is no cause."""
+    """The text of each section by its heading, without the first one, which is not a cause."""
     found = re.split(r"^## (.+)$", RUNBOOK.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(found[3::2], found[4::2], strict=True))
 

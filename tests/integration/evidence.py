@@ -32,7 +32,7 @@ CallKey = tuple[str, int]  # request id and attempt
 
 @dataclass(frozen=True)
 class Event:
-    """An event as it stands on the broker."""
+    """An event as it is on the broker."""
 
     topic: Topic
     record: ConsumerRecord
@@ -148,7 +148,7 @@ def _assert_one_terminal_each(evidence: Evidence) -> None:
 
 
 def closes_of(terminal: JsonObject) -> str:
-    """What a terminal closes: its request, or the place of a record that is no request."""
+    """What a terminal closes: its request, or the place of a record that is not a request."""
     if terminal.get("request", True) is not None:
         return str(terminal["request_id"])
     origin = terminal["origin"]

@@ -50,7 +50,7 @@ class Replay:
 
 
 async def request_ids(bus: Bus) -> Counter[str]:
-    """What stands in the requests topic, and how often, once all transactions have ended."""
+    """What is in the requests topic, and how often, once all transactions have ended."""
     await bus.settled()
     return Counter(body["request_id"] for body in await bus.everything(REQUESTS))
 
@@ -125,7 +125,7 @@ def repair(exported: Sequence[JsonObject], found: Sequence[JsonObject]) -> list[
 
 
 async def import_repaired(replay: Replay, found: Sequence[JsonObject], folder: Path) -> None:
-    """Export what is no request, repair it, and import it, twice."""
+    """Export what is not a request, repair it, and import it, twice."""
     files = repair(await replay.data("export", str(folder)), found)
     for expected in (len(files), 0):
         done = await replay.data("import", *files, "--yes")

@@ -178,7 +178,7 @@ async def test_a_topic_with_too_few_partitions_is_named_at_start(bus: Bus) -> No
 
 
 async def test_the_number_is_found_behind_thousands_of_other_records(bus: Bus) -> None:
-    """The lane's record stands at the start of the ledger, in its first partition alone."""
+    """The lane's record is at the start of the ledger, in its first partition alone."""
     lane = {"kind": "lane", "v": 1, "partitions": bus.partitions, "openings_without_progress": 0}
     record = json.dumps({**lane, "worker": "w", "at": "2026-11-21T08:59:58.000Z"}).encode()
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:

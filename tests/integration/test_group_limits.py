@@ -19,7 +19,7 @@ RULES: list[JsonObject] = [
 
 
 def most_at_once(bus: Bus) -> int:
-    """The journal's lines stand in the order in which calls began and ended."""
+    """The journal's lines are in the order in which calls began and ended."""
     running = most = 0
     for line in bus.journal.read_text().splitlines():
         entry = json.loads(line)

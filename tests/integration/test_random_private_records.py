@@ -23,7 +23,7 @@ BATCHES = 25  # offered to each topic; brokers refuse some
 DAMAGED_SHARE = 0.3  # most are refused: without a key, no record can be compacted
 KEYS = (b"", b"account:", b"closed:", b"closed_ids:", b"lane")
 OPENED_S_MAX = 90.0
-ROUNDS_MAX = 10  # of showing and skipping: what stands behind an unreadable batch is seen after it
+ROUNDS_MAX = 10  # of showing and skipping: what is behind an unreadable batch is seen after it
 KINDS = {
     LEDGER: ("account", "closed", "closed_ids", "skipped"),
     RETRIES: ("retry_request",),

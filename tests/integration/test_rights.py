@@ -171,7 +171,7 @@ async def test_a_requests_topic_that_is_deleted_and_made_again(secured: Secured,
 
 
 async def test_a_requests_topic_that_is_made_again_at_once(secured: Secured, bus: Bus) -> None:
-    """Nobody sees it missing; what is new in it stands before what was read of the old one."""
+    """Nobody sees it missing; what is new in it is before what was read of the old one."""
     worker = await at_work(bus)
     for first in (0, 6, 12):
         await publish(bus, first)

@@ -1,4 +1,4 @@
-"""Programs stand beside tests, and newcomers find each of them in CONTRIBUTING.md."""
+"""Programs are beside tests, and newcomers find each of them in CONTRIBUTING.md."""
 
 from pathlib import Path
 

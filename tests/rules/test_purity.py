@@ -85,7 +85,7 @@ def test_what_calls_itself_pure_is_in_a_contract() -> None:
 
 
 def test_purity_goes_by_package() -> None:
-    """A module is named itself only where no folder has it, or where it stands among folders."""
+    """A module is named itself only where no folder has it, or where it is among folders."""
     named = [
         MODULES[source]
         for contract in contracts()

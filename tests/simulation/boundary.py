@@ -10,7 +10,7 @@ from tests.simulation.log import Entry
 from tests.simulation.process import Process
 from tests.simulation.timeline import Timeline
 
-CROWD_FACTOR = 8  # so many that stand behind others of their workflow weigh as much as one
+CROWD_FACTOR = 8  # so many that are behind others of their workflow weigh as much as one
 
 
 @dataclass(slots=True)

@@ -60,7 +60,7 @@ class Entry:
 class Log:
     """Offsets have gaps: markers and aborted records take theirs, compaction leaves some out.
 
-    `whole` keeps, for the audit, what compaction and retention removed. What stands before
+    `whole` keeps, for the audit, what compaction and retention removed. What is before
     `_decided_to` is decided, and stays so.
     """
 
@@ -117,7 +117,7 @@ class Log:
         return bisect_left(self.entries, offset, key=_offset)
 
     def compact(self, nulls_before: datetime | None) -> None:
-        """Of each key only the last record stays; an old null may go too, once it stands alone."""
+        """Of each key only the last record stays; an old null may go too, once it is alone."""
         cut = self.stable_end()
         last = {e.key: e.offset for e in self.entries if e.offset < cut and e.is_committed}
         self.entries = [

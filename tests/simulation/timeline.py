@@ -29,7 +29,7 @@ class Timeline:
     """Lines in the order in which things happened."""
 
     lines: list[Line] = field(default_factory=list)
-    is_over: bool = False  # what is cleaned up afterwards is no part of it
+    is_over: bool = False  # what is cleaned up afterwards is not part of it
 
     def tell(self, text: str | Callable[[], str], lane: int | None = None, who: str = "") -> None:
         """Note what happens now; it is the running process that does it, unless `who` says."""

@@ -32,7 +32,7 @@ class ProxiedCluster(Cluster):
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """What stands before each broker."""
+    """What is before each broker."""
 
     each: Sequence[Proxy]
 

@@ -15,7 +15,7 @@ class ProposedAction(Closed):
     """One use of a tool, for someone else to allow and to run."""
 
     reason: Annotated[Detail, Field(description="Why this is needed: at most 2 KiB.")]
-    # The alias stands where type checkers look for the names of arguments.
+    # The alias is where type checkers look for the names of arguments.
     tool: Annotated[
         str, Field(min_length=1, max_length=NAME_CHARS_MAX, description="Name of the tool.")
     ] = Field(alias="tool_name")

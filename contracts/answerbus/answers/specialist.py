@@ -85,7 +85,7 @@ def noted(notes: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
 def wrap(inner: JsonValue) -> dict[str, JsonValue]:
     """The JSON Schema of a wrapped answer around the caller's schema `inner`.
 
-    What the caller says `output` is stands in the prompt, behind a fence.
+    The caller's description of `output` is in the prompt, behind a fence.
     `inner` must be self-contained at its new place: its own references stay relative to it.
     """
     return {

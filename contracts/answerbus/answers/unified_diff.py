@@ -97,7 +97,7 @@ def _after_hunks(lines: Sequence[str], at: int) -> int | None:
 
 
 def _after_hunk(lines: Sequence[str], at: int) -> int | None:
-    """The line after the hunk whose header stands at `at`; None if it is not as it says."""
+    """The line after the hunk whose header is at `at`; None if it is not as it says."""
     header = _HUNK.fullmatch(lines[at])
     if header is None:
         return None
@@ -304,7 +304,7 @@ def _git_line_names(git_line: str, old: str, new: str) -> bool:
 
 
 def _after_name(text: str, name: str) -> str | None:
-    """What follows `name`, bare or quoted, at the start of the text; None if it is not there."""
+    """The text after `name`, bare or quoted, at its start; None if the name is not there."""
     quoted = _QUOTED.match(text)
     if quoted:
         return text[quoted.end() :] if _unquoted(quoted[1]) == name else None

@@ -56,7 +56,7 @@ class AnswerType(Generic[AnswerT]):
 
     @property
     def contract_header(self) -> bytes:
-        """What the header `ce_contract` says on answers of this type."""
+        """The value of the header `ce_contract` on answers of this type."""
         return schema_name(self.ref).header.encode()
 
     def covers(self, schema: SchemaId | SchemaRef) -> bool:

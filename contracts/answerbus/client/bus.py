@@ -202,7 +202,7 @@ class Bus:
         return layout
 
     async def lanes(self) -> Agreement:
-        """What the lanes say of the deployment, and which of them differ."""
+        """The deployment as the lanes record it, and the lanes that differ."""
         there = await self._counts()
         return await self._written(there.get(LEDGER.full_name(self.prefix), 0))
 

@@ -287,7 +287,7 @@ class Client:
     async def effect_of(
         self, published: PublishedControl, *, timeout_s: float | None = EFFECT_TIMEOUT_S_DEFAULT
     ) -> ControlApplied | None:
-        """What a control came to, once its lane has read it; None if not within `timeout_s`."""
+        """The effect of a control, once its lane has read it; None if not within `timeout_s`."""
         return await self._connection.effect_of(published, timeout_s)
 
     async def _decide(

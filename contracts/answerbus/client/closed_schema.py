@@ -20,7 +20,7 @@ class ClosedSchema(GenerateJsonSchema):
     """
 
     def model_schema(self, schema: Any) -> JsonSchemaValue:
-        """Of a model; the one member of a root model is no object of named members."""
+        """Of a model; the one member of a root model is not an object of named members."""
         made = super().model_schema(schema)
         is_open = schema.get("root_model") or _has_custom_schema(schema["cls"])
         return made if is_open else _closed(made)

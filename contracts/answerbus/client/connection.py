@@ -168,7 +168,7 @@ class BusConnection:
     async def effect_of(
         self, published: PublishedControl, timeout_s: float | None
     ) -> ControlApplied | None:
-        """What the control came to; None if nothing is said of it in time."""
+        """The effect of the control; None if it is not known in time."""
         self._open()
         limit = asyncio.timeout(timeout_s)
         try:

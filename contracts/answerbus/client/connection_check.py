@@ -73,7 +73,7 @@ async def _connection(
 
 
 class _Step:
-    """What an error on the way into one server means."""
+    """The meaning of an error while connecting to one server."""
 
     def __init__(
         self, host: str, port: int, options: Mapping[str, Any], names: OptionNames
@@ -169,7 +169,7 @@ class _Step:
         )
 
     def _rejected_by_broker(self, error: ssl.SSLError | None) -> Diagnosis | None:
-        """What a broker says of us by a TLS alert, or by closing the connection."""
+        """The broker's complaint about us: a TLS alert, or a closed connection."""
         reason = (error.reason or "") if error else ""
         if self._protocol != "SSL" or "ALERT" not in reason:
             return None if error is None else self._tls_failed(reason or str(error))

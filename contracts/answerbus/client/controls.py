@@ -19,7 +19,7 @@ _FETCH_WAIT_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class PublishedControl:
-    """An approval or a cancellation, and where it stands in its topic; `at` is Kafka's."""
+    """An approval or a cancellation, and where it is in its topic; `at` is Kafka's."""
 
     control: Approval | Cancel
     partition: int
@@ -44,7 +44,7 @@ async def publish_control(
 
 
 async def find_effect(bus: Bus, layout: Layout, published: PublishedControl) -> ControlApplied:
-    """What the lane says that the control came to; waits until it does. Raises BusUnavailable."""
+    """The effect of the control by its lane; waits for it. Raises BusUnavailable."""
     await bus.counts(STEPS)
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     place = bus.place(STEPS, layout.owner(published.control.workflow_id))

@@ -21,7 +21,7 @@ from aiokafka.errors import (
 
 @dataclass(frozen=True, slots=True)
 class OptionNames:
-    """What the options of a connection are called where they are set."""
+    """The names of a connection's options where they are set."""
 
     servers: str = "`bootstrap_servers`"
     protocol: str = "`security_protocol`"
@@ -45,7 +45,7 @@ class Diagnosis:
 
 
 def diagnosis_of(error: BaseException) -> Diagnosis | None:
-    """What Kafka refuses for want of a right; None for all other errors."""
+    """The operation that Kafka refuses for a missing right; None for all other errors."""
     match error:
         case GroupAuthorizationFailedError():
             return _right("consumer group", error, "Read on the group (Describe, to look at it)")
@@ -124,7 +124,7 @@ def _right(what: str, error: BaseException, needed: str) -> Diagnosis:
 
 
 def _names(error: BaseException) -> list[str]:
-    """What an error is about: aiokafka gives a name, or a set of names."""
+    """The subject of an error: aiokafka gives a name, or a set of names."""
     found: list[str] = []
     for detail in error.args:
         several = detail if isinstance(detail, (set, frozenset)) else [detail]

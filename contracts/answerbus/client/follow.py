@@ -94,7 +94,7 @@ async def _start(
     open_places = [place for place, name in places.items() if name not in given]
     if since is not None and open_places:
         at_ms = int(since.timestamp() * 1000)
-        ends = await consumer.end_offsets(open_places)  # first: what comes meanwhile stands there
+        ends = await consumer.end_offsets(open_places)  # first: what comes meanwhile is there
         found = await consumer.offsets_for_times(dict.fromkeys(open_places, at_ms))
         for place in open_places:
             offsets[places[place]] = found[place].offset if found.get(place) else ends[place]
@@ -155,7 +155,7 @@ def _after(record: Record) -> int:
 
 
 def step_event_of(record: Record, request: RequestKey) -> StepEvent | None:
-    """What a record of the steps says of the run; None for those of others."""
+    """The event about the run in a record of the steps; None for those of others."""
     if isinstance(record, Unreadable) or is_of_others(record, {request}):
         return None
     event = decode(record.value, record.headers)

@@ -12,7 +12,7 @@ from answerbus.private.lane_records import LaneRecords
 from answerbus.private.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
 
 LOOK_TIMEOUT_S = 30.0
-TAIL_RECORDS = 200  # a lane writes its record every few minutes, so that it stands near the end
+TAIL_RECORDS = 200  # a lane writes its record every few minutes, so that it is near the end
 _TAIL_FACTOR = 8
 _POLL_MS = 500
 _LEDGER = JsonReader(LEDGER_RECORD)

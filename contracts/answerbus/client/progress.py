@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where a request stands in the requests topic."""
+    """Where a request is in the requests topic."""
 
     request_id: str
     partition: int

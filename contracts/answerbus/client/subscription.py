@@ -46,9 +46,9 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
     An item is done when the loop comes back for the next one, or leaves the block without an
     exception; offsets of done items are committed at least every second while the loop runs.
     Delivery is at least once: after a crash, an exception or a rebalance an item may come again,
-    with the same `event_id`. A record that is no event and does not belong to another contract by
-    its header comes as Undecodable, so that nothing is passed over in silence. Dead letters, where
-    wanted, are those of requests that asked for this type; those of unreadable records are not.
+    with the same `event_id`. An invalid record that no other contract owns by its header arrives as
+    Undecodable, so that nothing is passed over in silence. Dead letters, where wanted, are those of
+    requests that asked for this type; those of unreadable records are not.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
         return next((record for records in found.values() for record in records), None)
 
     def _take_back(self) -> None:
-        """What was handed out is done."""
+        """Items handed out count as done."""
         record, self._handed_out = self._handed_out, None
         if record is not None:
             self._done[TopicPartition(record.topic, record.partition)] = record.offset + 1

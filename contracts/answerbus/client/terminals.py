@@ -157,7 +157,7 @@ def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome |
     """The outcome in a record, if it is that of one of these requests.
 
     The headers spare reading the bodies of others; a record without them is read. What cannot be
-    decoded is no outcome of anyone; the consumer has logged what cannot even be read.
+    decoded is not an outcome of anyone; the consumer has logged what cannot even be read.
     """
     if isinstance(record, Unreadable) or is_of_others(record, requests):
         return None

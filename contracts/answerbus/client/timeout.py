@@ -25,7 +25,7 @@ def timeout_s_of(timeout: Timeout, request: Request) -> float | None:
 
 
 class TimeLeft:
-    """What is left of a limit in seconds over several waits, from the first on; None: no limit."""
+    """The rest of a limit in seconds over several waits, from the first on; None: no limit."""
 
     def __init__(self, limit_s: float | None, now: Callable[[], float]) -> None:
         self._limit_s, self._now = limit_s, now

@@ -1,4 +1,4 @@
-"""What lanes recorded about themselves: the last record of each, and whether they agree; pure."""
+"""Lanes' records about themselves: the last of each, and whether they agree; pure."""
 
 import hashlib
 from collections import Counter, deque
@@ -13,7 +13,7 @@ KEPT = 16  # of one lane: an operator may pass so many by, one after the other
 
 @dataclass(frozen=True, slots=True)
 class LaneStatement:
-    """A lane's record, and where it stands in its partition of the ledger."""
+    """A lane's record, and where it is in its partition of the ledger."""
 
     offset: int
     value: bytes
@@ -73,7 +73,7 @@ class Agreement:
 def agreed(lanes: Mapping[int, LaneRecord], there: int) -> Agreement:
     """What the lanes of a ledger with so many partitions say together.
 
-    A move writes all of them in one transaction, so that lanes which differ are no half of a move.
+    A move writes all of them in one transaction, so that lanes which differ are not half of a move.
     """
     wrong = {number: why for number, it in lanes.items() if (why := _impossible(number, it, there))}
     rest = {number: it for number, it in lanes.items() if number not in wrong}

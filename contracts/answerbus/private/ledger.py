@@ -112,7 +112,7 @@ class ClosedRecord(Wire):
 
     @property
     def name(self) -> str:
-        """What its key names: the request with its workflow, or the place."""
+        """The request with its workflow, or the position, that the key names."""
         if self.workflow_id is None:
             return f"{SEPARATOR}{self.closes}"
         return RequestKey(self.workflow_id, self.closes).record_key()
@@ -256,7 +256,7 @@ class LaneRecord(Wire):
 class Skipped(Wire):
     """An operator has passed by a record that no worker can read.
 
-    It stands in the partition of that record, in the ledger or among the retries, and is kept as
+    It is in the partition of that record, in the ledger or among the retries, and is kept as
     long. `digest` is of the record's value, so that no other record at this offset is meant; where
     Kafka's clients cannot read the value, it is that of no bytes.
     """

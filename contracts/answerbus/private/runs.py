@@ -142,7 +142,7 @@ class AgentDefinition(Wire):
 
 
 class Link(Wire):
-    """The place of an event in the chain of its run: the last one says where the chain stands."""
+    """The place of an event in the chain of its run: the last one says where the chain is."""
 
     number: Number
     hash: Digest

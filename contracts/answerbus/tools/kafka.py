@@ -73,7 +73,7 @@ class KafkaChannel:
             raise ClaimLost(describe_error_for_log(error)) from error
 
     async def committed(self, partitions: Iterable[int]) -> Mapping[int, Position]:
-        """Where the group stands in these partitions; from their first records where nowhere."""
+        """Where the group is in these partitions; from their first records where nowhere."""
         places = [self._bus.place(self._calls, partition) for partition in partitions]
         # What is beside an offset is public in Kafka and in aiokafka's admin client, which would
         # be one more connection; its consumer gives the offset alone.

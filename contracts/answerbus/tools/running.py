@@ -41,7 +41,7 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """What came of a run; `straggler` is one whose time is over and which goes on, unheard."""
+    """The end of a run; `straggler` is one that goes on after its time-out, ignored."""
 
     outcome: Outcome
     straggler: "asyncio.Future[Outcome] | None" = None

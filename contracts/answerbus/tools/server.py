@@ -309,7 +309,7 @@ class ToolServer:
             _log.info("positions are not committed: %s", error)
 
     async def _drain(self) -> None:
-        """What has not begun is left to the next server; what runs may end."""
+        """Calls not begun are left to the next server; running ones may end."""
         self._stopping.set()
         for running in self._running.values():
             if not running.has_begun:

@@ -168,7 +168,7 @@ async def _other_groups(admin: AIOKafkaAdminClient, bus: Bus, group: str) -> lis
 async def _reading(
     bus: Bus, found: Mapping[Topic, Found], committed: Mapping[TopicPartition, int], now: Now
 ) -> tuple[Mapping[int, int], list[str], float]:
-    """What workers have still to read, where a transaction holds readers, and requests a second."""
+    """The workers' backlog, transactions that hold readers, and requests a second."""
     places = [
         bus.place(topic, number) for topic, it in found.items() for number in range(it.partitions)
     ]

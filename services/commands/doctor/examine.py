@@ -168,7 +168,7 @@ async def _prompt_caches(bus: Bus, now: datetime) -> AsyncIterator[Finding]:
 
 
 def _unusable(error: BusUnavailable | SetUpError) -> Finding:
-    """What was refused to an app is no fault of the set-up."""
+    """A right refused to an app is not a fault of the set-up."""
     advice = _OTHER_ROLES if isinstance(error.__cause__, _NO_RIGHT) else ""
     return Finding("broker", "wrong", f"{error}{advice}")
 

@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Moved:
-    """What was moved, or would be: entries of the ledger, retries, and requests not read yet.
+    """The records moved, or to be moved: entries of the ledger, retries, and requests not read yet.
 
     `obstacles` say what a dry run found that a move would refuse.
     """
@@ -200,7 +200,7 @@ class _Move:
 def _transactions(
     moves: Iterable[tuple[OutRecord, ...]],
 ) -> Iterator[list[tuple[OutRecord, ...]]]:
-    """What goes out together: what belongs together, and not too much."""
+    """Groups of related records for transactions of bounded size."""
     chunk: list[tuple[OutRecord, ...]] = []
     size = 0
     for moved in moves:

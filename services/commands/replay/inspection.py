@@ -146,7 +146,7 @@ def _request(dead_letter: DeadLetter) -> RenderableType:
 
 
 def _earlier(prior: Prior) -> Text:
-    """What the dead letter itself says of an attempt whose record is not kept any more."""
+    """The dead letter's own account of an attempt whose record is gone."""
     heading = Text(f"Attempt {prior.attempt}: {failure_text(prior.failure)}")
     return Text("\n").join([heading, *_written(prior.failure)])
 

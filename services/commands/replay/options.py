@@ -141,7 +141,7 @@ def allowance_of(given: str | None) -> BudgetOverride:
 
 
 def known_of(settings: Settings) -> KnownNames:
-    """What these settings say of the workers. Raises SetUpError."""
+    """The workers as these settings describe them. Raises SetUpError."""
     cost_of = profile_costs(settings.profiles, time.time())
     return KnownNames(frozenset(settings.profiles) or None, plugins.registry(), cost_of)
 

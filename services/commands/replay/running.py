@@ -50,7 +50,7 @@ Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so
 
 @dataclass(slots=True)
 class Done:
-    """What was done by the end: of the dead letters or of the time."""
+    """The result by the end of the dead letters, or of the time."""
 
     sums: Forecast
     sent: list[Replayed] = field(default_factory=list)
@@ -170,7 +170,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What `run` is to do, at most `rate` dead letters a second."""
+    """The order of `run`, at most `rate` dead letters a second."""
 
     bus: Bus
     selection: Selection

@@ -122,7 +122,7 @@ def _new_dead_letter(outcome: ReplayOutcome | None) -> str | None:
 
 
 class StatusData(TypedDict):
-    """What `status` says; `fates` counts the outcomes of replays."""
+    """The output of `status`; `fates` counts the outcomes of replays."""
 
     open: int
     dismissed: int
@@ -170,7 +170,7 @@ def status_table(data: StatusData) -> Table:
 
 
 def amounts_text(amounts: BudgetAmounts) -> str:
-    """What was or may be spent; what has no limit says so."""
+    """Amounts spent, or limits, in words."""
     tokens = "any number of" if amounts.tokens is None else f"{amounts.tokens:,}"
     micro_usd = amounts.micro_usd
     money = "no limit in money" if micro_usd is None else f"${amount(micro_usd) / 1e6:,.4f}"
@@ -288,7 +288,7 @@ def forecast_data(forecast: Forecast) -> dict[str, object]:
 
 
 def done_data(sent: Sequence[Replayed], forecast: Forecast, end: HowEnded) -> Mapping[str, object]:
-    """What was done, as JSON data."""
+    """The result as JSON data."""
     dead_letters = [
         {
             "dead_letter_id": one.dead_letter_id,

@@ -1,4 +1,4 @@
-"""What happened to a workflow, in a terminal: dates and request ids stand once, above their rows.
+"""The events of a workflow in a terminal: dates and request ids once, above their rows.
 
 Repeats are folded, and long texts wrap within their column.
 """
@@ -62,7 +62,7 @@ def timeline_rows(
 
 
 def _headings(entry: TimelineEntry, before: TimelineEntry | None) -> Iterator[Text]:
-    """What differs from the entry before, and is said of all that follow."""
+    """The differences from the entry before, shown above all that follow."""
     date = f"{local_time(entry.at):%Y-%m-%d}"
     if before is None or date != f"{local_time(before.at):%Y-%m-%d}":
         yield Text(date, "dim")

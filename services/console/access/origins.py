@@ -48,7 +48,7 @@ def origins_of(host: str, port: int, public_url: str | None, scheme: str = "http
 
 
 def advice_on(host: str, public_url: str | None) -> str | None:
-    """What is still to be set before browsers elsewhere reach the console; None if nothing is."""
+    """Settings missing before browsers elsewhere reach the console; None if nothing is."""
     if host not in EVERY_ADDRESS or public_url:
         return None
     return (

@@ -33,7 +33,7 @@ class Sessions:
     """By the secret in the cookie; in memory alone, so a new start asks for the token again."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Session] = {}  # the one used last stands last
+        self._known: dict[str, Session] = {}  # the one used last is last
 
     def add(self, secret: str, session: Session) -> None:
         """Let someone in.

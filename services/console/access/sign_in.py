@@ -19,17 +19,17 @@ class SignIn:
 
     @property
     def state(self) -> str:
-        """What the issuer sends back: proof that the browser that comes is the one that left."""
+        """The `state` that the issuer sends back: proof that it is the same browser."""
         return self._derived("state")
 
     @property
     def nonce(self) -> str:
-        """What the ID token must repeat: proof that it was made for this sign-in."""
+        """The `nonce` that the ID token must repeat: proof that it was made for this sign-in."""
         return self._derived("nonce")
 
     @property
     def verifier(self) -> str:
-        """What the code is redeemed with (PKCE, RFC 7636)."""
+        """The verifier by which the code is redeemed (PKCE, RFC 7636)."""
         return self._derived("verifier")
 
     @property

@@ -32,7 +32,7 @@ class Tokens:
     """What is to be known to be let in; None: there is no such role.
 
     `named` are operators with a token of their own, by name. `made_up_for` is who started a console
-    whose operators' token was made up for this start; only such a token may stand in an address.
+    whose operators' token was made up for this start; only such a token may be in an address.
     """
 
     operator: str | None = field(repr=False)

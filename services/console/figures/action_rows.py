@@ -1,4 +1,4 @@
-"""What operators did, as rows of one table: dead letters, approvals, cancellations, skips; pure."""
+"""Operators' actions as rows of one table: dead letters, approvals, cancellations, skips; pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

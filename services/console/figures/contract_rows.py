@@ -41,7 +41,7 @@ def contract_rows(total: Minute, labels: SchemaLabels, span: Span) -> list[Contr
 def spend_by_contract(
     total: Minute, labels: SchemaLabels
 ) -> tuple[defaultdict[str, SpendCounts], defaultdict[str, set[str]]]:
-    """What calls cost, and which models were called, by contract."""
+    """The cost of calls, and the models called, by contract."""
     spent: defaultdict[str, SpendCounts] = defaultdict(SpendCounts)
     models: defaultdict[str, set[str]] = defaultdict(set)
     for (digest, model), counts in total.spend.items():

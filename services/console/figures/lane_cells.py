@@ -25,7 +25,7 @@ _AT_PROFILE = ("ready", "running", "delayed")
 
 @dataclass(frozen=True, slots=True)
 class LaneInputs:
-    """What the grid is made of; `committed` are the offsets of the workers' group.
+    """The facts of the grid; `committed` are the offsets of the workers' group.
 
     `silent` are the names of workers that do not answer, `unhealthy` the profiles, and what is
     wrong in a few words.
@@ -70,7 +70,7 @@ def _cell(inputs: LaneInputs, partition: int, lane: LaneSummary | None, now_ms: 
 
 
 def _halt(inputs: LaneInputs, partition: int, worker: str | None) -> tuple[Halt | None, str]:
-    """What stops a lane, and what its oldest request waits for."""
+    """The reason why a lane stops, and what its oldest request waits for."""
     reported = inputs.reported.get(partition)
     if reported is None and worker in inputs.silent:
         return "no-worker", "another worker"

@@ -97,7 +97,7 @@ def deaths_figure(window: Window, span: Pairs) -> Figure:
 
 
 def spend_figure(window: Window, path: str) -> Figure:
-    """What calls used, and what of it went to repairs."""
+    """Usage of calls, and the part of repairs."""
     spent = [step.spent for step in window.steps]
     repairs = [step.repairs_micro_usd for step in spent]
     first = [step.micro_usd - step.repairs_micro_usd for step in spent]

@@ -102,7 +102,7 @@ def _told(found: Sequence[tuple[int, int]], edges_ms: Sequence[float]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """What a profile did in all of a time; its name is the key of its counts.
+    """Totals of a profile over a time; its name is the key of its counts.
 
     `reported` is what workers say is wrong with it now.
     """

@@ -21,7 +21,7 @@ LINES_MAX = 1_000  # of each list
 
 @dataclass(frozen=True, slots=True)
 class SpendLine:
-    """What calls came to under one name; at least so much, if not `exact`."""
+    """Totals of calls under one name; lower bounds if not `exact`."""
 
     name: str
     used_micro_usd: int

@@ -28,7 +28,7 @@ class SpendRow:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """What the calls of one label or workflow came to; at least so much, if not `is_exact`."""
+    """Totals of calls of one label or workflow; lower bounds if not `is_exact`."""
 
     name: str
     amounts: Amounts
@@ -103,7 +103,7 @@ def _name_rows(
 
 
 def _name_bar(amounts: Amounts, top: int) -> tuple[Share, ...]:
-    """What was used, and what was charged beyond it."""
+    """Usage, and charges beyond it."""
     unused = max(0, amounts.charged_micro_usd - amounts.micro_usd)
     return _of_top([("spend", "used", amounts.micro_usd), ("repairs", "charged only", unused)], top)
 

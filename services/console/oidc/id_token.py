@@ -35,7 +35,7 @@ Claims = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedToken:
-    """What the token of one sign-in must say."""
+    """Claims required of the token of one sign-in."""
 
     issuer: str
     client_id: str
@@ -46,7 +46,7 @@ class ExpectedToken:
 def claims_of(
     token: str, keys: Sequence[Mapping[str, Any]], expected: ExpectedToken
 ) -> Claims | SignInRefused:
-    """What a token says, if all about it is right; `keys` are those that the issuer publishes."""
+    """The claims of a valid token; `keys` are those that the issuer publishes."""
     if len(token) > TOKEN_CHARS_MAX:
         return _refused(f"is larger than {TOKEN_CHARS_MAX // 1024} KiB")
     try:
@@ -108,7 +108,7 @@ def _verified(
 
 
 def _for_us(claims: Claims, expected: ExpectedToken) -> Claims | SignInRefused:
-    """What the library does not know of: the nonce, and for whom of several it was made."""
+    """Checks that the library lacks: the nonce, and the audience among several."""
     nonce, party = claims["nonce"], claims.get("azp")
     if not isinstance(nonce, str) or not hmac.compare_digest(
         nonce.encode(errors="replace"), expected.nonce.encode()

@@ -23,7 +23,7 @@ URL_CHARS_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class IssuerMetadata:
-    """Its addresses. `logout` may be missing; `takes_basic`: a secret may stand in a header."""
+    """Its addresses. `logout` may be missing; `takes_basic`: a secret may be in a header."""
 
     authorization: str
     token: str
@@ -34,7 +34,7 @@ class IssuerMetadata:
 
 
 def metadata_of(found: Mapping[str, Any], issuer: str) -> IssuerMetadata | SignInRefused:
-    """What stands in a document of discovery, if it is that issuer's."""
+    """The content of a discovery document, if it is that issuer's."""
     named = found.get("issuer")
     if named != issuer:
         is_near = isinstance(named, str) and named.rstrip("/") == issuer.rstrip("/")

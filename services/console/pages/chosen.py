@@ -43,7 +43,7 @@ def filters_in(request: web.Request, *beside: str) -> DeadLetterFilters:
 def filters_in_form(context: ConsoleContext, form: Form, own: Collection[str]) -> DeadLetterFilters:
     """By the filters and ids of a form; `own` are its fields that are none.
 
-    Raises HTTPBadRequest for what is no filter: "all" must not mean more than was looked at.
+    Raises HTTPBadRequest for what is not a filter: "all" must not mean more than was looked at.
     """
     filters = _read(form.items(), int(context.now() * 1000), own)
     if wrong := ambiguous(context, filters.ids):

@@ -112,7 +112,7 @@ def _tab(dead_letter: DeadLetter, asked: str | None, registry: Registry) -> Atte
 
 
 def _rules(dead_letter: DeadLetter, paths: Sequence[str], registry: Registry) -> list[CodeLine]:
-    """What the schema says of those places; nothing where there is no schema, or no problem."""
+    """The schema's rules at those places; nothing where there is no schema, or no problem."""
     schema: Any = None
     match dead_letter.request and dead_letter.request.answer_schema:
         case ContractRef() as ref:

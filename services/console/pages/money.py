@@ -17,7 +17,7 @@ VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 6, 8, 50
 
 
 async def money(request: web.Request) -> web.Response:
-    """What was used and charged, and for what."""
+    """Usage and charges, and for what."""
     time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
     window = time_range.window
     return page(

@@ -29,7 +29,7 @@ class ShownContract:
 
 
 async def contracts(request: web.Request) -> web.Response:
-    """What may be asked for, with plugins."""
+    """The contracts to ask for, with plugins."""
     found = [
         ShownContract(
             contract,
@@ -43,7 +43,7 @@ async def contracts(request: web.Request) -> web.Response:
 
 
 async def asyncapi(_: web.Request) -> web.Response:
-    """What `answerbus contracts asyncapi` writes."""
+    """The document that `answerbus contracts asyncapi` writes."""
     return web.Response(text=bus_document.text(), content_type="application/json")
 
 
@@ -57,7 +57,7 @@ async def runbook(request: web.Request) -> web.Response:
 
 
 async def topics(request: web.Request) -> web.Response:
-    """Where everything stands, how much comes, and who is how far behind."""
+    """Where everything is, how much comes, and who is how far behind."""
     context = request.app[CONTEXT]
     kafka, polled = context.settings.kafka, context.topic_poller.results
     prefix = kafka.topic_prefix

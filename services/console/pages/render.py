@@ -127,7 +127,7 @@ def iso(at_ms: int) -> str:
 
 
 def number(value: int | None) -> str:
-    """With thousands set apart; no number is no limit."""
+    """With thousands set apart; no number means no limit."""
     return "no limit" if value is None else f"{value:,}"
 
 

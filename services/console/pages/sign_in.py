@@ -95,7 +95,7 @@ def _own(request: web.Request) -> str:
 
 
 def _one(request: web.Request, name: str) -> str:
-    """A parameter that stands there once; what is given twice is nothing."""
+    """A parameter that is there once; what is given twice is nothing."""
     given = request.query.getall(name, [])
     return given[0] if len(given) == 1 else ""
 

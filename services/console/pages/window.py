@@ -24,13 +24,13 @@ class AskedTime:
 
     @property
     def step(self) -> str:
-        """What one column stands for."""
+        """The time of one column."""
         minutes = self.window.step_minutes
         return "minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def asked_time(request: web.Request) -> AskedTime:
-    """What the address says; raises HTTPBadRequest for anything else."""
+    """The parameters of the address; raises HTTPBadRequest for anything else."""
     known_names(request, *NAMES)
     context = request.app[CONTEXT]
     now_ms = int(context.now() * 1000)

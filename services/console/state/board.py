@@ -108,7 +108,7 @@ class OpenRetries:
 
 
 class LastSteps:
-    """Runs whose last call ended a step: the call after it is no repair."""
+    """Runs whose last call ended a step: the call after it is not a repair."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[RequestKey, None] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Times of requests by offset, thinned out: the age of the request where a lane stands; pure."""
+"""Times of requests by offset, thinned out: the age of the request where a lane is; pure."""
 
 from array import array
 from bisect import bisect_right
@@ -32,7 +32,7 @@ class RequestTimes:
     def written_ms(self, offset: int) -> int | None:
         """About when it was written, or the first one after it; None if no request was read.
 
-        A group that never committed stands at 0, and older records may be gone by then.
+        A group that never committed is at 0, and older records may be gone by then.
         """
         at = bisect_right(self._offsets, offset)
         return self._at_ms[max(0, at - 1)] if self._at_ms else None

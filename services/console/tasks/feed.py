@@ -52,7 +52,7 @@ class Progress:
 def _settle() -> None:
     """Exempt what stays from garbage collection: it took 0.2 s at 100,000 dead letters.
 
-    What is garbage by now goes first, and what is no cycle is freed all the same.
+    What is garbage by now goes first, and what is not a cycle is freed all the same.
     """
     gc.collect()
     gc.freeze()

@@ -105,9 +105,9 @@ class DeadLetterFilters:
 def filters_of(
     pairs: Pairs, now_ms: int = 0, beside: Collection[str] = ()
 ) -> DeadLetterFilters | FilterFault:
-    """What the parameters say; `beside` are the names of those that are no filters.
+    """What the parameters say; `beside` are the names of those that are not filters.
 
-    What is no filter is a fault: left out, it would make "these" into "all".
+    What is not a filter is a fault: left out, it would make "these" into "all".
     """
     found = _Found(now_ms)
     for name, value in pairs:
@@ -234,7 +234,7 @@ def seen_ends(ends: Mapping[int, int]) -> SeenEnds:
 
 
 def seen_ends_of(texts: Iterable[str]) -> SeenEnds | None:
-    """As a form sends them, `3:4711`; None if one is no such text."""
+    """As a form sends them, `3:4711`; None if one is not such a text."""
     found = [_ONE.fullmatch(text) for text in texts]
     pairs = [(int(match[1]), int(match[2])) for match in found if match]
     return tuple(sorted(pairs)) if len(pairs) == len(found) else None

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 
 def address(path: str, pairs: Iterable[tuple[str, str]] = ()) -> str:
-    """A path, and what stands behind its question mark."""
+    """A path, and what is behind its question mark."""
     query = urlencode(list(pairs))
     return f"{path}?{query}" if query else path
 

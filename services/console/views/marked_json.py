@@ -226,7 +226,7 @@ def _places(lines: Sequence[_Line]) -> _Places:
 
 
 def _line_of(places: _Places, path: str) -> int:
-    """The line of what stands there, or of the nearest that holds it."""
+    """The line of the value there, or of the nearest that holds it."""
     number = 0
     for token in path.split("/")[1:]:
         inner = places.get((number, token.replace("~1", "/").replace("~0", "~")))

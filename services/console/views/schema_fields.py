@@ -20,7 +20,7 @@ _LIMITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """One line; `depth` says how far within, `required` is None where that is no question."""
+    """One line; `depth` says how far within, `required` is None where that is not a question."""
 
     depth: int
     name: str
@@ -90,7 +90,7 @@ def _type(root: Mapping[str, Any], node: Mapping[str, Any]) -> str:
 
 
 def _name(root: Mapping[str, Any], node: object) -> str:
-    """In one word: what it consists of stands below."""
+    """In one word: what it consists of is below."""
     known = _resolved(root, node)
     if "properties" in known or _branches(known):
         return str(known.get("title", "object"))

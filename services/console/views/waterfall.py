@@ -134,7 +134,7 @@ def waterfall(entries: Sequence[TimelineEntry], now: datetime) -> Waterfall | No
 
 
 def bar_of(stretch: Stretch, axis: TimeAxis) -> Bar:
-    """Where it stands on the axis."""
+    """Where it is on the axis."""
     x = axis.x(stretch.begin)
     took = duration((stretch.end - stretch.begin) / MS)
     return Bar(stretch.kind, x, round(axis.x(stretch.end) - x, PLACES), stretch.label, took)

@@ -93,7 +93,7 @@ class Picker:
         """Whether something is still wanted of a partition; what is far ahead is jumped to."""
         position = await self._consumer.position(at)
         while places and places[0].offset < position:
-            places.popleft()  # no record stood there, but the end of a transaction
+            places.popleft()  # no record was there, but the end of a transaction
         if places and places[0].offset - position > _NEAR_RECORDS:
             self._consumer.seek(at, places[0].offset)
         return bool(places)

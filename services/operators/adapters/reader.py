@@ -146,7 +146,7 @@ async def _seek_to(
     consumer: RecordConsumer, places: Sequence[TopicPartition], since: datetime
 ) -> None:
     at_ms = int(since.timestamp() * 1000)
-    ends = await consumer.end_offsets(places)  # first: what comes meanwhile stands there
+    ends = await consumer.end_offsets(places)  # first: what comes meanwhile is there
     found = await consumer.offsets_for_times(dict.fromkeys(places, at_ms))
     for place in places:
         consumer.seek(place, found[place].offset if found.get(place) else ends[place])

@@ -109,7 +109,7 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
 
     A reader of committed records sees nothing behind a transaction that is still open, be it a
     worker's: what predecessors have written could be hidden there. So the block is entered when
-    what stands in the dead letters by now is decided.
+    what is in the dead letters by now is decided.
     """
     layout = await bus.layout(REQUESTS, DEAD_LETTERS)
     producer = TransactionalProducer(

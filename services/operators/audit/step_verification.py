@@ -29,7 +29,7 @@ _Link = tuple[RequestKey, int]  # a request and the number of an attempt
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """A terminal of a run: where it stands, and what it counts."""
+    """A terminal of a run: its position, and what it counts."""
 
     place: RecordPosition
     at_ms: int

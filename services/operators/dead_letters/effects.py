@@ -15,7 +15,7 @@ from services.operators.records.stored import Stored
 Deliveries = Mapping[str, Delivery]
 """How each tool is called, by qualified name, as its card says."""
 
-OF_A_CALL = ".call."  # stands in the id of a call between that of its run and its own place
+OF_A_CALL = ".call."  # is in the id of a call between that of its run and its own place
 _NOT_KNOWN = outcomes.CallTimedOut(after_s=0, ran="unknown")
 
 

@@ -36,7 +36,7 @@ from services.operators.records.within_limits import amount
 TOPICS = (DEAD_LETTERS, RESULTS, REFUSALS)
 """What `take` needs to say what came of replays; ATTEMPTS, too, where models are wanted."""
 
-RECENT_REQUESTS_MAX = 10_000  # that were tried, and whose dead letter may stand in the next batch
+RECENT_REQUESTS_MAX = 10_000  # that were tried, and whose dead letter may be in the next batch
 
 Ending = Literal["pending", "answered", "refused", "dead"]
 _RANK: Mapping[Ending, int] = {"pending": 0, "dead": 1, "refused": 2, "answered": 3}
@@ -75,7 +75,7 @@ class DeadLetterIndex:
 
     def __init__(self) -> None:
         self._dead_letters: dict[DeadLetterKey, DeadLetterRow] = {}
-        # By partition and id; None where dead letters of several workflows stand there.
+        # By partition and id; None where dead letters of several workflows are there.
         self._placed: defaultdict[int, dict[str, DeadLetterRow | None]] = defaultdict(dict)
         # By id and owner, of dead letters that were not read yet.
         self._replays: defaultdict[str, dict[Owner, ReplayInfo]] = defaultdict(dict)

@@ -11,7 +11,7 @@ _AGO = re.compile(r"(\d{1,6})([smhd])")
 
 
 def moment_ms(text: str, now_ms: int) -> int | None:
-    """Since 1970; None for what is no time."""
+    """Since 1970; None for what is not a time."""
     if text == TODAY:
         return now_ms - now_ms % _DAY_MS
     ago = _AGO.fullmatch(text)

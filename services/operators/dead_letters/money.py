@@ -8,7 +8,7 @@ _DOLLARS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 
 
 def micro_usd_of(dollars: str) -> int | None:
-    """`0.25` is 250,000 millionths; None for what is no such amount."""
+    """`0.25` is 250,000 millionths; None for what is not such an amount."""
     if not _DOLLARS.fullmatch(dollars):
         return None
     whole, _, part = dollars.partition(".")

@@ -56,7 +56,7 @@ class ReplayInfo:
 class Dismissal:
     """The dead letter was dismissed, or that was undone; `at_ms` is milliseconds since 1970.
 
-    `offset` is where it stands: the newest counts.
+    `offset` is its position: the newest counts.
     """
 
     by: str
@@ -68,7 +68,7 @@ class Dismissal:
 
 @dataclass(slots=True, eq=False)
 class DeadLetterRow:
-    """One dead letter without its bodies, which stand at `place`.
+    """One dead letter without its bodies, which are at `place`.
 
     `failure` is that of its last attempt; `why` and its code `problem` are those of why.py. `at_ms`
     is in milliseconds since 1970, `model` who was asked last (known once its attempts were read),

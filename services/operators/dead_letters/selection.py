@@ -17,9 +17,9 @@ class Selection:
 
     Each entry of `where` is a key with the wanted value, None for dead letters without one. A
     contract may be given without its version, an inline schema as `inline` or by its name alone.
-    `ids` empty is any, and so is `text`, which stands in an id, a label or a problem's code, in
+    `ids` empty is any, and so is `text`, which is in an id, a label or a problem's code, in
     upper or lower case. Ids may be `<id>@<workflow>`; those of several workflows mean all of these.
-    `seen` are offsets by partition, if any: what stands there or later is not meant, nor is another
+    `seen` are offsets by partition, if any: what is there or later is not meant, nor is another
     partition.
     """
 

@@ -15,7 +15,7 @@ from services.operators.records.stored import RetryEnded, Stored
 
 @dataclass(frozen=True, slots=True)
 class DecodedRecord:
-    """One record: where it stands, when it was written, and what it is."""
+    """One record: its position, when it was written, and what it is."""
 
     topic: Topic
     partition: int

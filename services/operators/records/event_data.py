@@ -9,7 +9,7 @@ from services.operators.records.stored import RetryEnded
 
 
 def as_data(record: DecodedRecord) -> dict[str, object]:
-    """A record as JSON data: where it stands, and the event."""
+    """A record as JSON data: its position, and the event."""
     return {
         "topic": record.topic.name,
         "partition": record.partition,

@@ -125,7 +125,7 @@ class UsageSummary(Part, frozen=True, gc=False):
 
 
 class BudgetSummary(Part, frozen=True, gc=False):
-    """What an account may spend; None is no limit."""
+    """What an account may spend; None means no limit."""
 
     attempts: Count = ATTEMPTS_DEFAULT
     tokens: Count | None = None

@@ -26,7 +26,7 @@ from services.operators.records.stored import RecordPosition, RetryEnded, Stored
 
 @dataclass(frozen=True, slots=True)
 class UndecodableRecord:
-    """A record that is no event of its topic."""
+    """A record that is not an event of its topic."""
 
     kind: ClassVar[Literal["undecodable"]] = "undecodable"
 

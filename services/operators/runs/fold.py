@@ -20,7 +20,7 @@ from services.operators.records.stored import RetryEnded
 from services.operators.records.within_limits import amount
 from services.operators.runs.tree import CallNode, CallStatus, RunNode, RunState, StepNode
 
-NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper stands by itself: any may claim it
+NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper is separate: any may claim it
 
 
 def spent_by_attempt(
@@ -150,7 +150,7 @@ class RunFold:
         found.parent = found.parent or event.parent
 
     def _parent_call(self, request_id: str) -> str | None:
-        """The call that it was asked by, if that stands in a tree of this workflow."""
+        """The call that it was asked by, if that is in a tree of this workflow."""
         own, name, depth = self._requests[request_id].parent, request_id, 0
         parent = own
         while parent is not None:

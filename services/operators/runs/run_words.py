@@ -60,7 +60,7 @@ def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
 
 
 def state_text(run: RunNode, zone: tzinfo | None = None) -> str:
-    """How it stands, and since when."""
+    """Its state, and since when."""
     since = f" since {local_time(run.since, zone):%Y-%m-%d %H:%M:%S}" if run.since else ""
     match run.state:
         case "working":

@@ -10,7 +10,7 @@ from services.text.escaping import plain_json
 from services.text.nesting import nests_deeper
 
 ARGS_CHARS_MAX = 4_000  # a person can read so much at a time; longer arguments are cut
-INDENTED_LEVELS_MAX = 12  # deeper ones stand on one line: 32 KB at 90 levels are 3 MB of lines
+INDENTED_LEVELS_MAX = 12  # deeper ones are on one line: 32 KB at 90 levels are 3 MB of lines
 DIGEST_CHARS = 8  # of the digest, to be typed for arguments that are cut
 LETTERS_MAX = 20  # beyond ASCII, that are named
 _DIGEST_PREFIX = "sha256:"

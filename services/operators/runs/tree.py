@@ -20,7 +20,7 @@ CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A tool call: how it stands, who or what ruled on it, and what was asked on its behalf."""
+    """A tool call: its state, who or what ruled on it, and what was asked on its behalf."""
 
     call_id: str
     tool: str
@@ -61,9 +61,9 @@ class StepNode:
 
 @dataclass(frozen=True, slots=True)
 class RunNode:
-    """A run, or a plain request that a run asked; `since` is when it came to how it stands.
+    """A run, or a plain request that a run asked; `since` is when it came to its state.
 
-    `own` is what it spent itself, `whole` with all below it. `parent` is there if it stands below a
+    `own` is what it spent itself, `whole` with all below it. `parent` is there if it is below a
     call of this tree. `taken_over` counts the steps of an earlier run that a replay goes on from.
     `attempts` are those whose events are kept, also those that were no step.
     """

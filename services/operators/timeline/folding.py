@@ -10,7 +10,7 @@ _DIGITS = str.maketrans("", "", "0123456789.,:")
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """`period` lines from `start` on, which stand there `count` times, one after the other."""
+    """`period` lines from `start` on, which are there `count` times, one after the other."""
 
     start: int
     period: int

@@ -35,13 +35,13 @@ from services.records.forwarding import first_place
 
 CLOCK_SKEW_MAX = timedelta(minutes=5)  # a cause that seems later by more than this is none
 _SIGNS_MAX = 64  # workflows
-_AGAIN = frozenset({"duplicate", "conflict"})  # what comes again is no cause of what follows
+_AGAIN = frozenset({"duplicate", "conflict"})  # what comes again is not a cause of what follows
 
 
 def may_concern(workflow_id: str, stored: Stored) -> bool:
     """Whether a record is worth being decoded for `timeline`: cheap, and never wrongly False.
 
-    The id stands in what concerns it, unless the writer has escaped some of its characters.
+    The id is in what concerns it, unless the writer has escaped some of its characters.
     Older events of operators and ends of retries do not name their workflow.
     """
     value = stored.value
@@ -77,7 +77,7 @@ def timeline(workflow_id: str, records: Iterable[Stored]) -> tuple[TimelineEntry
 
 
 def origin_of(stored: Stored) -> RecordPosition | None:
-    """Where a forwarded copy stood first."""
+    """Where a forwarded copy was first."""
     if stored.topic is not REQUESTS:
         return None
     here = Origin(topic="", partition=stored.partition, offset=stored.offset, timestamp=stored.at)

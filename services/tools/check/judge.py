@@ -113,7 +113,7 @@ def fault_of(
 
 
 def unreadable(problems: Sequence[Problem]) -> str:
-    """An answer that is no event, in words."""
+    """An answer that is not an event, in words."""
     return "; ".join(
         f"{problem.path or 'all of it'}: {problem.expected}" for problem in problems[:3]
     )

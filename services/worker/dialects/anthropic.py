@@ -33,7 +33,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
 
 
 def excess(schema: JsonObject) -> str | None:
-    """What there must be less of, if the wire schema is beyond a limit."""
+    """The quantity to reduce, if the wire schema is beyond a limit."""
     optional, several = optional_members(schema), unions(schema)
     if optional > OPTIONAL_MAX:
         return f"at most {OPTIONAL_MAX} optional members; it comes to {optional} here"

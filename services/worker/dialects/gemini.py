@@ -29,7 +29,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
 
 
 def excess(schema: JsonObject) -> str | None:
-    """What there must be less of, if the wire schema is beyond a limit."""
+    """The quantity to reduce, if the wire schema is beyond a limit."""
     if name_chars(schema) > NAME_CHARS_MAX:
         return f"at most {NAME_CHARS_MAX} characters of property names and enum values"
     return None

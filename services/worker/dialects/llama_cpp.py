@@ -38,7 +38,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
 
 
 def excess(schema: JsonObject) -> str | None:
-    """What there must be less of, if the wire schema is beyond a limit."""
+    """The quantity to reduce, if the wire schema is beyond a limit."""
     if max(len(names_in(inner.get("properties"))) for inner, _ in schemas_in(schema)) > MEMBERS_MAX:
         return f"at most {MEMBERS_MAX} members in one object"
     if name_chars(schema) > NAME_CHARS_MAX:

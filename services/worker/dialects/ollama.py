@@ -18,7 +18,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
 
 
 def excess(schema: JsonObject) -> str | None:
-    """What there must be less of, if the wire schema is beyond a limit."""
+    """The quantity to reduce, if the wire schema is beyond a limit."""
     if any("$ref" in names_in(inner.get("properties")) for inner, _ in schemas_in(schema)):
         return "no member of the name `$ref`, which this provider takes for a reference"
     return llama_cpp.excess(schema)

@@ -34,7 +34,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
 
 
 def excess(schema: JsonObject) -> str | None:
-    """What there must be less of, if the wire schema is beyond a limit."""
+    """The quantity to reduce, if the wire schema is beyond a limit."""
     schemas = list(schemas_in(schema))
     properties = [name for inner, _ in schemas for name in names_in(inner.get("properties"))]
     enums = [value for inner, _ in schemas for value in values_in(inner.get("enum"))]

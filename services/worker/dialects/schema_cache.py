@@ -58,7 +58,7 @@ class SchemaCache:
         return _text(ref), partial(resolve, ref, self.registry)
 
     def find(self, text: str, dialect: DialectName) -> Compiled | None:
-        """What is kept for all who say `text`."""
+        """The entry of all requests that say `text`."""
         key = text_digest(text), dialect
         if key not in self._entries:
             return None

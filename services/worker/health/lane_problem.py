@@ -1,6 +1,6 @@
 """Why a lane does not go on, in one sentence for an operator; None if it does, or has no work.
 
-A provider that is away is no fault of a lane: profile_problem.py names it, once.
+A provider that is away is not a fault of a lane: profile_problem.py names it, once.
 """
 
 import asyncio

@@ -91,7 +91,7 @@ def _recent_stall(inputs: HealthInputs) -> str | None:
 
 
 def advice(inputs: HealthInputs) -> tuple[str, ...]:
-    """What an operator should know though the worker goes on; no reason to be unready."""
+    """Warnings for operators while the worker goes on; no reason to be unready."""
     return (*_beyond(inputs), *inputs.advice(), *inputs.tools.notes())
 
 

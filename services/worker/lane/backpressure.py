@@ -7,7 +7,7 @@ from services.worker.lane.state.queue import Queue
 from services.worker.ports.kafka import Intake
 from services.worker.ports.observer import WorkerCounters
 
-CROWD_FACTOR = 8  # so many that stand behind others, or cannot be asked, count as one request
+CROWD_FACTOR = 8  # so many that are behind others, or cannot be asked, count as one request
 EXCESS_BYTES = 2_048  # of memory, beside its value, for a request that counts in no other way
 ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
 

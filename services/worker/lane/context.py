@@ -66,7 +66,7 @@ async def _no_members(_: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
-    """What lanes need for runs.
+    """The parts that lanes need for runs.
 
     `is_on`: the topics of runs are there and may be used; without them nothing can be cancelled.
     `has_agents`: the worker was started with agents, and follows the cards of their tools.

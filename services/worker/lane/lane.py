@@ -78,7 +78,7 @@ class Wakeup:
 
 
 class Lane:
-    """What is alive while a worker owns a partition.
+    """The objects that live while a worker owns a partition.
 
     `handle` does the work of one request; `on_loss` starts it over. `trial` are the suspects
     that are tried just now, `errors` what bugs were found at since the lane was last opened.
@@ -117,7 +117,7 @@ class Lane:
 
     @property
     def state(self) -> State:
-        """Where it stands; only `handle_event` changes it."""
+        """Its position; only `handle_event` changes it."""
         return self._machine.state
 
     @property

@@ -209,7 +209,7 @@ class Lifecycle:
             self._detached = None
 
     def _say(self, event: Event) -> None:
-        """What a step ends with, unless another has taken its place."""
+        """The event that ends a step, unless another step has replaced it."""
         if asyncio.current_task() is self._latest_task.current:
             self.on(event)
 

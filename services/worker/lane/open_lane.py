@@ -58,7 +58,7 @@ class OpenLane:
             return
         self.packs_at = moment + PACK_EVERY_S
         if packed := self.lane_state.pack_ids(now):
-            # Apart, so that each entry has stood there for those who audit.
+            # Apart, so that each entry stays there for those who audit.
             self.packing = self.outbox.put(packed.records, packed.offset, apart=True)
 
     def ending(self, waits: Waits, now: datetime) -> list[LaneRequest]:

@@ -44,12 +44,12 @@ class LaneBlocked(Exception):
 
 
 class UnreadableState(LaneBlocked):
-    """What the private topics hold cannot be worked with."""
+    """The content of the private topics is unusable."""
 
 
 @dataclass(slots=True)
 class RecoveredState:
-    """What the topics of a partition say of its past."""
+    """The past of a partition, from its topics."""
 
     ledger: Ledger = field(default_factory=Ledger)
     retries: dict[bytes, LaneRequest] = field(default_factory=dict)

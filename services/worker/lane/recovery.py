@@ -130,7 +130,7 @@ async def _recovered(lane: Lane, shard: Shard) -> opening.RecoveredState:
 async def _fenced(
     lane: Lane, intake: Intake, recovered: opening.RecoveredState, outbox: Outbox, *, prove: bool
 ) -> OpenLane:
-    """Settle what was left over, and begin where the group stands; no other worker writes now."""
+    """Settle what was left over, and begin where the group is; no other worker writes now."""
     await _measure(lane, recovered, outbox)
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, recovered.ledger)

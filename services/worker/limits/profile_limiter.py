@@ -62,7 +62,7 @@ class ProfileLimiter:
 
     @property
     def setup_fault(self) -> str | None:
-        """What is wrong with the set-up of the profile, if anything."""
+        """The fault in the set-up of the profile, if any."""
         return self.breaker.setup_fault
 
     @property

@@ -27,7 +27,7 @@ def asked_profile(request: Request, run: Run | None) -> str:
 async def compose(
     planner: Planner, request: Request, run: Run, funds: Callable[[], FreeBudget], profile: str
 ) -> Plan | Cause | ComputedStep | None:
-    """What comes next by the composition of a run; None where its model decides that.
+    """The next step by the composition of a run; None where its model decides.
 
     `profile` is asked what the composition has a model asked for.
     """

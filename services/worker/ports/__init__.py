@@ -1,1 +1,1 @@
-"""What the worker needs from outside, and the main path from its lane."""
+"""Interfaces: of the worker to the outside, and of the main path to its lane."""

@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class WorkLimits:
-    """What one piece of work may take, `memory_bytes` beyond what the process began with."""
+    """The limits of one piece of work, `memory_bytes` beyond those at the process's start."""
 
     memory_bytes: int = 512 * MIB
     cpu_s: int = 3

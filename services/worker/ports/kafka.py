@@ -24,7 +24,7 @@ class OutRecord:
 
     @property
     def size_bytes(self) -> int:
-        """What key and value weigh."""
+        """The size of key and value."""
         return len(self.key) + len(self.value or b"")
 
     def written(self) -> "OutRecord":

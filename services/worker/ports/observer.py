@@ -107,7 +107,7 @@ class Observers:
 
 @dataclass(slots=True)
 class WorkerCounters:
-    """What leaves no event behind: totals since the start, over all lanes.
+    """Totals without an event of their own, since the start, over all lanes.
 
     The last three are of this moment.
     """

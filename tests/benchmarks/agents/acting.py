@@ -1,6 +1,6 @@
 """What the stub answers to agents: so many steps with tool calls, then a text; told by the prompt.
 
-How many steps were made stands in the prompt itself, as turns of the assistant: the stub remembers
+How many steps were made is in the prompt itself, as turns of the assistant: the stub remembers
 nothing. Callers that offer `tools` get calls in the manner of Chat Completions, all others get
 actions as answerbus asks for them.
 """

@@ -13,7 +13,7 @@ from tests.benchmarks.steady import Steady, watch
 
 NAME = "efficiency"
 WORKFLOWS = 20_000  # so many that order within them keeps nobody waiting
-WAITING = 2_000  # requests that stand behind those in flight
+WAITING = 2_000  # requests that are behind those in flight
 CURVE_STEP_S = 0.5
 CPU_MS_MAX = 1.6
 ADAPTER = "baseline, adapter"

@@ -97,7 +97,7 @@ async def work(options):
             try:
                 if not is_new and not (await graph.aget_state(config)).values:
                     is_new = True  # it was lost before its first checkpoint
-                # Each checkpoint stands before the next node begins: else a kill takes steps away.
+                # A checkpoint is written before the next node begins: else a kill loses steps.
                 await graph.ainvoke(asked if is_new else None, config, durability="sync")
                 notes.write(json.dumps({"ended": name, "at": time.time()}) + "\n")
             except Exception as error:

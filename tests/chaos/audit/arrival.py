@@ -1,4 +1,4 @@
-"""A record of the requests topic: what it asks for, whose it is, and where it stood first."""
+"""A record of the requests topic: what it asks for, whose it is, and where it was first."""
 
 import re
 from dataclasses import dataclass

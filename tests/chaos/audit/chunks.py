@@ -1,4 +1,4 @@
-"""G2: a closed id whose own record in the ledger was ended stands in a chunk, with its body."""
+"""G2: a closed id whose own record in the ledger was ended is in a chunk, with its body."""
 
 import base64
 import hashlib

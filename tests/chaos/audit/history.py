@@ -174,7 +174,7 @@ class History:
 
     @cached_property
     def copies(self) -> Mapping[Place, list[Arrival]]:
-        """Forwarded records, by the place they stood at first."""
+        """Forwarded records, by their first position."""
         return _grouped((a.first_place, a) for a in self.arrivals if a.is_copy)
 
     @cached_property

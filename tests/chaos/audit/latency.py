@@ -15,8 +15,7 @@ def took(
 ) -> list[timedelta]:
     """From publish to terminal, of the good requests that were published in that time, sorted.
 
-    Left out is a request that another one of its workflow, open when it came, stood before: they
-    take turns (G6).
+    Requests behind an open one of their workflow are left out: they take turns (G6).
     """
     by_workflow: dict[str, list[tuple[str, _Times]]] = defaultdict(list)
     for request_id, arrivals in history.accepted.items():

@@ -20,7 +20,7 @@ class Turn:
 
 
 def check(history: History) -> Iterator[Violation]:
-    """Requests with `ordering: none` stand outside, and so do children of runs."""
+    """Requests with `ordering: none` are outside, and so do children of runs."""
     workflows: dict[str, list[Turn]] = defaultdict(list)
     for call in history.calls:
         request = history.requests.get(call.request_id)

@@ -84,7 +84,7 @@ def _in_its_turn(runs: RunRecords, name: str) -> Iterator[Violation]:
     """It ends before its run, and spends nothing once the call that asked it has ended.
 
     What a tool asked is read again after a crash. If its run has ended by then, at its deadline or
-    by a person, it is no child any more, and ends as `unknown_parent` or as `cancelled`.
+    by a person, it is not a child any more, and ends as `unknown_parent` or as `cancelled`.
     """
     history, parent = runs.history, runs.parents[name]
     ended = history.terminals[name][0]

@@ -10,7 +10,7 @@ Recipe = str | list["Recipe | int"]
 
 INDEX = "§"
 COUNT_MAX = 200_000
-_COUNTED = {"times": 2, "nested": 4}  # where the count stands
+_COUNTED = {"times": 2, "nested": 4}  # where the count is
 _NESTINGS = (("[", "]"), ('{"a":', "}"), ('{"§":[', "]}"))
 
 

@@ -62,7 +62,7 @@ DIFF: Sequence[str] = (
 
 
 def _filled(document: Any, place: Sequence[str | int], inner: Recipe) -> Recipe:
-    """The document as a recipe, with `inner` in the place of what stands there."""
+    """The document as a recipe, with `inner` in the place of what is there."""
     before, _, after = json.dumps(_put(document, place), separators=(",", ":")).partition(
         f'"{_HOLE}"'
     )

@@ -22,7 +22,7 @@ _LINKS = re.compile(r"kind|.*_id|id|closes")  # which records belong together
 
 @dataclass(frozen=True)
 class Extreme:
-    """What stands in place of all numbers, times or texts; Kafka's time of the records."""
+    """What is in place of all numbers, times or texts; Kafka's time of the records."""
 
     number: int | None = None
     time: str | None = None

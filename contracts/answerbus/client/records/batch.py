@@ -204,12 +204,12 @@ class BatchReader:
 def stretch(
     place: TopicPartition, offset: int, end: int, fault: Fault, timestamp: int, batch: bytes
 ) -> Unreadable:
-    """What stands for the rest of a batch, or all of it."""
+    """The placeholder for the rest of a batch, or all of it."""
     return Unreadable(
         place.topic, place.partition, offset, end, timestamp, "batch", fault.expected, None, batch
     )
 
 
 def broken_by(error: Exception) -> Fault:
-    """What is said of bytes that a parser stumbles over."""
+    """The fault of bytes that a parser cannot read."""
     return Fault(f"a batch that can be read ({type(error).__name__})")

@@ -88,7 +88,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
     async def _look(
         self, places: Sequence[TopicPartition], max_records: int | None
     ) -> dict[TopicPartition, list[Record]]:
-        """What has been fetched, without waiting.
+        """Fetched records, without waiting.
 
         What has more than the allowance let it give, and was dropped, is put back: to fetch it
         again at each poll would be most of the work. aiokafka has not run since, so that nothing
@@ -173,14 +173,14 @@ class _Replacing:
         return getattr(self._client, name)
 
     async def send(self, node_id: int, request: Any) -> Any:
-        """What the client does, and the answer to a fetch is kept for a moment."""
+        """As the client does, but the answer to a fetch is kept for a moment."""
         answer = await self._client.send(node_id, request)
         if isinstance(request, FetchRequest):
             self._answers[id(request)] = answer
         return answer
 
     async def _fetch(self, assignment: Any, node_id: int, request: FetchRequest) -> bool:
-        """What the fetcher does; between the answer and our turn nothing else runs."""
+        """As the fetcher does; between the answer and our turn nothing else runs."""
         try:
             has_news: bool = await self._process(assignment, node_id, request)
             answer = self._answers.get(id(request))

@@ -18,7 +18,7 @@ class _Broken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a record stands in its batch: `start` is behind its length, `end` behind its bytes."""
+    """Where a record is in its batch: `start` is behind its length, `end` behind its bytes."""
 
     whole: int
     start: int
@@ -50,7 +50,7 @@ def frame_at(payload: bytes | memoryview, at: int) -> Frame | Fault:
 
 
 def parts_of(payload: bytes, frame: Frame, base_offset: int, first_timestamp: int) -> Parts | Fault:
-    """What the record holds; a Fault if not even key and value can be read."""
+    """The parts of the record; a Fault if not even key and value can be read."""
     end = frame.end
     try:
         timestamp_delta, at = _varint(payload, frame.start + 1, end)  # behind unused attributes

@@ -62,7 +62,7 @@ class PartitionRecords:
                         self._is_due = True
                         break
                     if record.offset < self.next_fetch_offset:
-                        continue  # a fetch begins with the whole batch that its offset stands in
+                        continue  # a fetch begins with the whole batch that its offset is in
                     if isinstance(record, Unreadable):
                         self.next_fetch_offset = record.end
                         self._report(record)
@@ -154,7 +154,7 @@ def _batches(fetched: bytes) -> Iterator[bytes]:
 
 
 def _whole(place: TopicPartition, batch: bytes, fault: Fault) -> Unreadable:
-    """What stands for all of a batch."""
+    """The placeholder for a whole batch."""
     offset, _ = _SIZE.unpack_from(batch)
     timestamp = Head.of(batch).max_timestamp if _has_head(batch) else -1
     return stretch(place, offset, max(_end_of(batch), offset + 1), fault, timestamp, batch)

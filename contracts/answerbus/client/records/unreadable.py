@@ -21,7 +21,7 @@ class Unreadable:
 
     `extent` says how far the fault goes, and with it what `value` holds:
     "headers", "offset": no more than these of one record are broken; its own value.
-    "record": one record; its bytes as they stand in the batch.
+    "record": one record; its bytes as they are in the batch.
     "batch": records that cannot be separated; the bytes of the batch as the broker holds it.
     """
 
@@ -43,7 +43,7 @@ class Unreadable:
 
     @property
     def problem(self) -> Problem:
-        """What is wrong, for dead letters and people."""
+        """The fault, for dead letters and people."""
         last = self.end - 1
         stretch = f"; it stands at offsets {self.offset} to {last}" if last > self.offset else ""
         return Problem.of("", f"unreadable_{self.extent}", self.expected + stretch)

@@ -41,7 +41,7 @@ PARTITION = 0
 
 @dataclass(frozen=True)
 class AdmittedRequest:
-    """Where a request stands, and its outcome if it had one."""
+    """Where a request is, and its outcome if it had one."""
 
     published: Published
     terminal: AnyOutcome | None
@@ -50,7 +50,7 @@ class AdmittedRequest:
 
 @dataclass
 class FakeBus:
-    """What stands in the topics; of `profiles` and `agents` workers know these, None for any."""
+    """What is in the topics; of `profiles` and `agents` workers know these, None for any."""
 
     registry: Registry
     prefix: str
@@ -118,7 +118,7 @@ class FakeBus:
         return _nothing if known == received.body else _conflict(record)
 
     def _ended_early(self, request: Request, account: AccountState) -> Reply | None:
-        """What workers end before they ask anyone."""
+        """The outcome of a request that workers end without a call; None for others."""
         if isinstance(request.answer_schema, ContractRef) and self._contract(request) is None:
             return dead_letter(UnknownSchema())
         if self.profiles is not None and request.profile not in self.profiles:

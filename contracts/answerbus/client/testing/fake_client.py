@@ -98,7 +98,7 @@ class FakeClient(Client):
             )
 
     def deliver_step(self, event: StepEvent) -> None:
-        """What a run does before its outcome, for `follow` and `effect_of`."""
+        """The events of a run before its outcome, for `follow` and `effect_of`."""
         record = encode(event)
         self._fake.put(STEPS.full_name(PREFIX_DEFAULT), record.value, record.headers)
 

@@ -111,7 +111,7 @@ class FakeConnection(BusConnection):
         self._check_open()
         yield FakeOutcomes(wanted.workflow_id, self._outcome_of)
 
-    async def position(self, workflow_id: str) -> str:  # noqa: ARG002 - all stand in one partition
+    async def position(self, workflow_id: str) -> str:  # noqa: ARG002 - all are in one partition
         """See Connection."""
         self._check_open()
         await asyncio.sleep(0)

@@ -168,7 +168,7 @@ def _check_inline(schema: InlineRef, answer: JsonValue, path: str) -> None:
 
 
 def _place(error: "jsonschema_rs.ValidationError") -> list[str | int]:
-    """Where it stands in the answer; a member that is missing has its place, too."""
+    """Where it is in the answer; a member that is missing has its place, too."""
     missing = error.kind.as_dict().get("property") if error.kind.name == "required" else None
     return [*error.instance_path, *([missing] if isinstance(missing, str) else [])]
 
@@ -191,7 +191,7 @@ def _refusal(
 
 
 def _about(asked: Asked) -> dict[str, Any]:
-    """What an outcome with an answer says beside it, after its first attempt."""
+    """The members of an outcome beside its answer, after its first attempt."""
     request, account = asked.request, asked.account
     spent = account.spent.model_copy(update={"attempts": account.spent.attempts + 1})
     return {

@@ -43,7 +43,7 @@ class ToolError(Exception):
 
     @property
     def failure(self) -> ToolFailure:
-        """What the server answers: the words of the tool, cut so that they fit the wire."""
+        """The server's answer: the words of the tool, cut to fit the wire."""
         code = str(self.code)  # also that of a number
         fits = 0 < len(code) <= limits.NAME_CHARS_MAX and set(code) <= _CODE_CHARS
         return ToolFailure(

@@ -33,7 +33,7 @@ class ToolSignatureError(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class ToolOptions:
-    """What a tool's decorator says beside its function."""
+    """The options of a tool's decorator."""
 
     name: str | None = None
     description: str | None = None

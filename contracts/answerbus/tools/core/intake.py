@@ -66,7 +66,7 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What a server serves, and the topic that its answers go to."""
+    """The tools of a server, and the topic of its answers."""
 
     toolset: str
     tools: Mapping[str, Tool]

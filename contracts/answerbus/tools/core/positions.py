@@ -2,7 +2,7 @@
 
 Calls of a partition run side by side and end in any order. A group's offset says that all before
 it is done; the text says which offsets behind it are not, so that a successor runs these alone:
-nothing that was claimed or answered runs again because it stood behind a call that takes long.
+nothing that was claimed or answered runs again because it was behind a call that takes long.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What is committed: all before `offset` is done, and `text` says what is not up to where."""
+    """All before `offset` is done; `text` lists later offsets that are not."""
 
     offset: int
     text: str

@@ -132,7 +132,7 @@ def _unseen(topics: Sequence[Topic], prefix: str) -> Finding:
 def _safety(
     cluster: Cluster, topics: Mapping[Topic, Found], *, are_seen: bool
 ) -> Iterator[Finding]:
-    """Whether a broker may die; where there are too few brokers for that, it is no mistake."""
+    """Whether a broker may die; where there are too few brokers for that, it is not a mistake."""
     short: Verdict = "wrong" if cluster.brokers >= REPLICAS_MIN else "warning"
     replicas = {topic.name: found.replicas for topic, found in topics.items()}
     yield _copies("replication", {**replicas, **cluster.internal_replicas}, short)
@@ -286,7 +286,7 @@ def _missing(topics: Sequence[Topic], prefix: str) -> str:
 
 
 def _faults_of(step: Create | Grow | TopicChange, name: str) -> Iterator[str]:
-    """What is wrong with one topic."""
+    """The faults of one topic."""
     if isinstance(step, Create):
         yield f"{name} is missing"
         return

@@ -17,7 +17,7 @@ Digests = tuple[str, ...]  # of the instructions and of each fact
 
 
 class PromptCaches:
-    """What recent requests have in common; of each, digests are kept."""
+    """The common beginnings of recent requests, by digests."""
 
     def __init__(self) -> None:
         self._seen: dict[Form, list[Digests]] = defaultdict(list)

@@ -149,7 +149,7 @@ def divided(
     committed: int,
     now: datetime,
 ) -> Iterator[tuple[OutRecord, ...]]:
-    """What other partitions get of a chunk, and last what stays; nothing if all of it does.
+    """The parts of a chunk for other partitions, and last the rest; nothing if all of it stays.
 
     An offset means nothing in another partition. A chunk of which a record may be read again must
     be known there when that arrives, however long ago it was closed: it is kept for as long as one
@@ -178,7 +178,7 @@ def divided(
 
 
 def _places_of(record: ClosedIdsRecord) -> ClosedIdsRecord:
-    """What of it are no request ids."""
+    """The part without request ids."""
     return _with(
         record, (one for one in PackedIds.from_record(record) if one.owner == OF_NO_WORKFLOW), {}
     )
@@ -240,7 +240,7 @@ def _record(
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """Its lane takes it where it stands; `is_done`: it has been dealt with before."""
+    """Its lane takes it where it is; `is_done`: it has been dealt with before."""
 
     is_done: bool
 

@@ -121,7 +121,7 @@ class ChildProcess:
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,  # lines of the log are written by the parent
-            env={},  # what stands there may be keys
+            env={},  # what is there may be keys
             start_new_session=True,  # signals to a terminal's processes are for the parent
         )
         self._process = process

@@ -23,7 +23,7 @@ from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fa
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
 ASK_TIMEOUT_S = 30.0
-FIRST_LOOK_S = 10.0  # for what stands there when the worker starts
+FIRST_LOOK_S = 10.0  # for what is there when the worker starts
 AGAIN_AFTER_S = 2.0
 LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
 CATCH_UP_S = 10.0  # a request waits so long for cards that were announced before it
@@ -78,7 +78,7 @@ class CardReader:
         self._looked_at = -LOOK_EVERY_S  # loop time
 
     async def until_read(self) -> None:
-        """Wait for what stood there, for a bounded time: without the topics there are no tools."""
+        """Wait for what was there, for a bounded time: without the topics there are no tools."""
         try:
             async with asyncio.timeout(FIRST_LOOK_S):
                 await self._is_read.wait()
@@ -223,7 +223,7 @@ class CardReader:
         return asyncio.get_running_loop().time() >= self._looked_at + again_s
 
     async def _take(self, owner: str, record: Record) -> None:
-        """`owner` is whose topic it stands in: the only toolset that it may speak of."""
+        """`owner` is whose topic it is in: the only toolset that it may speak of."""
         if isinstance(record, Unreadable):
             return
         key = (record.key or b"").decode(errors="replace")

@@ -22,7 +22,7 @@ class Coordinator:
         self._settings = settings
 
     async def run(self, is_outside: Callable[[], bool]) -> None:
-        """Ask for ever, while the worker is no member of the group."""
+        """Ask for ever, while the worker is not a member of the group."""
 
         async def look() -> None:
             if is_outside():

@@ -77,7 +77,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka s
 
     @property
     def is_outside(self) -> bool:
-        """Whether it is no member now."""
+        """Whether it is not a member now."""
         return self.outside_since is not None
 
     @property

@@ -221,7 +221,7 @@ def _check_position(
     ends: Mapping[int, int],
     read_monitor: ReadMonitor,
 ) -> None:
-    """A lane that stands behind the end of its partition would wait there for ever."""
+    """A lane that is behind the end of its partition would wait there for ever."""
     if position <= ends[partition]:
         read_monitor.short_looks.pop(partition, None)
         read_monitor.from_beginning.discard(partition)

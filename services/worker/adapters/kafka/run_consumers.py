@@ -48,7 +48,7 @@ async def reading_for_runs(
     keep: Callable[[Collection[ToolDefinition]], Awaitable[None]],
     shared_cards: bool = False,
 ) -> list["asyncio.Task[None]"]:
-    """Start them; where there are agents, once the cards that stand there are read.
+    """Start them; where there are agents, once the cards that are there are read.
 
     `planner` compiles what new cards ask for, and waits for cards; None: there are no agents.
     `keep` writes down tools that need approval, as they were seen first.

@@ -119,7 +119,7 @@ class KafkaShard:
         reader: RecordConsumer | None = self._reader
         if reader is None:
             reader = await bounded(self._start_reader(progress), START_TIMEOUT_S)
-        # Once no other worker can write for the lane, all of it is read: also what stands behind
+        # Once no other worker can write for the lane, all of it is read: also what is behind
         # the open transaction of another lane, which may write here and ends within its limit.
         ends_of = reader.high_watermarks if self._producer else reader.end_offsets
         ends = await bounded(ends_of(list(self._past)), ASK_TIMEOUT_S)

@@ -48,7 +48,7 @@ class ToolTopics:
     ) -> None:
         """Send calls, and wait for them and the `others` of their transaction. Raises KafkaError.
 
-        A call that a toolset's topic does not take is no fault of the topics that are ours.
+        A call that a toolset's topic does not take is not a fault of the topics that are ours.
         """
         if not calls:
             return

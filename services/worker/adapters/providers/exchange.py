@@ -79,7 +79,7 @@ def proxy_for(url: str) -> str | None:
 
 
 def server_of(url: str) -> str | None:
-    """Scheme, host and port, by which profiles share a server; None for what is no address."""
+    """Scheme, host and port, by which profiles share a server; None for what is not an address."""
     try:
         address = urlsplit(url)
         is_address = address.scheme in {"http", "https"} and address.hostname and address.port != 0

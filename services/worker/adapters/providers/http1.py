@@ -190,7 +190,7 @@ class _Server:
 
     @classmethod
     def at(cls, url: str) -> "_Server":
-        """Raises NotConnectedError for what is no address."""
+        """Raises NotConnectedError for what is not an address."""
         try:
             address = urlsplit(url)
             port = address.port or _PORTS[address.scheme]
@@ -226,7 +226,7 @@ class Connections:
     ) -> None:
         """All requests go to the server of `url`, with these headers; `context` where that is TLS.
 
-        Raises NotConnectedError for what is no address.
+        Raises NotConnectedError for what is not an address.
         """
         self._url, self._server = url, _Server.at(url)
         self._proxy = None if proxy is None else _Server.at(proxy)

@@ -1,6 +1,6 @@
 """Marks around text from outside, so that a model sees where it begins and ends.
 
-A mark is derived from the piece that it stands around and a secret of the deployment. So the same
+A mark is derived from the piece that it is around and a secret of the deployment. So the same
 piece looks the same in every prompt, and who wrote it cannot know its mark.
 """
 

@@ -141,7 +141,7 @@ def build(
 
 
 def _counted_max(prompt: Prompt, counted: CountedInput, fresh: Sequence[Turn]) -> int:
-    """What was counted, and what is new since at its worst case."""
+    """The counted tokens, and everything new since at its worst case."""
     framed = () if prompt.frame == counted.frame else (prompt.system, prompt.wire.text)
     texts = (*framed, *(turn.text for turn in fresh))
     return counted.tokens + _tokens_of(*texts) + _FRAMING_TOKENS
@@ -160,7 +160,7 @@ def output_limit(prior: Sequence[Prior], output_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a request gives the model beside its instructions; trusted if there is no `label`."""
+    """A part of a request for the model beside its instructions; trusted if there is no `label`."""
 
     text: str
     label: str = ""
@@ -256,7 +256,7 @@ def _bytes(turns: Sequence[Turn]) -> int:
 
 
 def _feedback(failed: failure.Failure) -> str:
-    """What was wrong with the answer; empty where none arrived."""
+    """The faults of the answer; empty where none arrived."""
     match failed:
         case failure.Invalid():
             return "\n".join(map(_in_words, failed.problems))
@@ -272,7 +272,7 @@ def _feedback(failed: failure.Failure) -> str:
 
 
 def _in_words(problem: failure.Problem) -> str:
-    """What was wrong before what is expected: a model mends what it is shown."""
+    """The fault before the expectation: a model mends what it is shown."""
     found = problem.found + (f" ({problem.excerpt})" if problem.excerpt else "")
     wrong = f"found {found} at " if found else ""
     expected = problem.expected.removeprefix("Input should be ")  # as pydantic says it

@@ -12,7 +12,7 @@ from answerbus.wire import clip
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """What a provider said about a call, as far as it said anything."""
+    """A provider's facts about a call, as far as it gave any."""
 
     model: str | None = None
     request_id: str | None = None
@@ -117,7 +117,7 @@ def is_counted(reply: Reply) -> bool:
 
 
 def facts_of(reply: Reply) -> CallFacts:
-    """What is known about the call; nothing where no answer came."""
+    """The facts about the call; none where no answer arrived."""
     match reply:
         case Answered() | Refused() | Truncated():
             return reply.facts
@@ -133,7 +133,7 @@ ReplyKind = Literal[
 
 
 def kind_of(reply: Reply) -> ReplyKind:
-    """What metrics and traces call it."""
+    """Its name in metrics and traces."""
     match reply:
         case Answered():
             return "answered"

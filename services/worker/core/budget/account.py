@@ -48,7 +48,7 @@ DIGEST_PREFIX = "sha256:"
 
 @dataclass(slots=True)
 class Account:
-    """What one budget is charged to; a lane holds a hundred thousand, so it is kept small."""
+    """An account, which budgets are charged to; a lane holds a hundred thousand, so it is small."""
 
     id: str
     workflow_id: str
@@ -81,7 +81,7 @@ class Account:
 
     @property
     def reserved(self) -> Charged:
-        """What was charged, and what those in flight may cost at worst."""
+        """The sum charged, and the worst case of those in flight."""
         pending = self.in_flight.values()
         attempts, tokens, micro_usd = self.charged
         return (

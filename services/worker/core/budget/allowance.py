@@ -33,7 +33,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What bounds a spend beside the limit of its account.
+    """The bounds of a spend beside the limit of its account.
 
     `reserved_minimum` is left to runs that wait for children, so that each can end. `caps` are
     those of the child that spends, and of those above it. `may_wait`: no run waits for what spends,

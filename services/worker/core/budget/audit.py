@@ -20,7 +20,7 @@ _UNHASHED = "sha256:" + "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class CallTrace:
-    """What the worker knows of one call, beside its outcome."""
+    """The facts about one call, beside its outcome."""
 
     worker: str
     model: ModelUsed | None = None

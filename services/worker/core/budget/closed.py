@@ -19,12 +19,12 @@ from services.worker.core.budget.id_chunk import (
 from services.worker.core.budget.packed_ids import body_mark, id_digest
 
 CLOSED_MEMORY = timedelta(hours=24)
-CHUNK_IDS = 4_096  # in a record of 128 KiB; so many stand singly in the ledger before that
+CHUNK_IDS = 4_096  # in a record of 128 KiB; so many are singly in the ledger before that
 CHUNK_EVERY = timedelta(hours=1)  # what is in one chunk is forgotten as a whole
 CHUNKS_MIN = 24  # of the time that ids are remembered; where that is short, so are the chunks
 MERGED_CHUNKS = 4  # become one of 512 KiB: each id that comes is looked up in all chunks
 
-Written = tuple[str, ClosedIdsRecord | None]  # a key of the ledger, and what stands there from now
+Written = tuple[str, ClosedIdsRecord | None]  # a key of the ledger, and what is there from now
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class IdMemory:
 
 @dataclass(frozen=True, slots=True)
 class ClosedId:
-    """What is remembered of a closed id: marks of the bodies with which it was closed."""
+    """Marks of the bodies with which an id was closed."""
 
     bodies: frozenset[bytes]
 
@@ -56,7 +56,7 @@ class ClosedId:
 class ClosedIds:
     """The closed ids of one lane, and of records that were no request the places; oldest first.
 
-    What is closed now stands singly in the ledger, until so many do that they become a chunk. Of
+    New ones are single records of the ledger, until enough become a chunk. Of
     the ledger of a version that knew no chunks, they become chunks one after the other.
     """
 
@@ -72,7 +72,7 @@ class ClosedIds:
         return len(self._singles) + sum(len(chunk.ids) for chunk in self._packed())
 
     def get(self, name: str) -> ClosedId | None:
-        """What is remembered under a name (see ClosedRecord)."""
+        """The entry of a name (see ClosedRecord)."""
         digest = id_digest(name)
         if single := self._singles.get(digest):
             return ClosedId(frozenset({single.body}))
@@ -120,7 +120,7 @@ class ClosedIds:
     def forget(self, now: datetime, committable: int) -> None:
         """Let go of what is older than is remembered.
 
-        An id whose record stands at or above `committable` may be delivered again, however long
+        An id whose record is at or above `committable` may be delivered again, however long
         the lane was shut, and is kept until that has passed.
         """
         before_ms = milliseconds(now - self.memory.remember)

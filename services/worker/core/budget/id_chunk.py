@@ -27,7 +27,7 @@ _FAST = 1  # of zlib's levels
 
 
 class SingleId(NamedTuple):
-    """One that stands by itself in the ledger, and under which key."""
+    """A single id of the ledger, and its key."""
 
     key: str
     body: bytes
@@ -103,7 +103,7 @@ class IdChunk:
         )
 
     def record(self, name: str, now: datetime) -> ClosedIdsRecord:
-        """What the ledger says of it from now on."""
+        """Its record in the ledger from now on."""
         return ClosedIdsRecord(
             chunk=name,
             keys=self.ids.written_keys,

@@ -66,7 +66,7 @@ def _named(account: Account, request: Request, *, opens: bool) -> str | None:
 
 
 def append_position(origin: Origin) -> AppendPosition:
-    """Where a record stands, and since when, in milliseconds."""
+    """Where a record is, and since when, in milliseconds."""
     return origin.offset, int(origin.timestamp.timestamp() * 1000)
 
 
@@ -233,14 +233,14 @@ class Ledger:
             self.accounts.rest(account, record.at)
 
     def known(self, request: RequestKey) -> ClosedId | None:
-        """What is remembered of a closed request (see `forget`).
+        """The entry of a closed request (see `forget`).
 
         What a version before has closed is known by the request's own id alone.
         """
         return self.closed.get(request.record_key()) or self.closed.get(request.request_id)
 
     def known_place(self, place_id: str) -> ClosedId | None:
-        """What is remembered of a record that was no request; an id may be spelt like its place."""
+        """The entry of a record that was not a request; an id may be spelt like its position."""
         return self.closed.get(f"{SEPARATOR}{place_id}")
 
     def forget(self, now: datetime, committable: int) -> None:
@@ -298,7 +298,7 @@ def closed_record(
 
 
 def charge_of(spend: Spend, usage: Usage, *, counted: bool) -> Charged:
-    """What a settled spend is charged: its worst case, as far as no usage was reported."""
+    """The charge of a settled spend: its worst case, as far as no usage was reported."""
     if not counted:
         return 0, 0, 0
     cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd

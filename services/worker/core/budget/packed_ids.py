@@ -31,12 +31,12 @@ class Entry(NamedTuple):
 
 
 def id_digest(name: str) -> bytes:
-    """What a name of a ClosedRecord is known by."""
+    """The mark of a name of a ClosedRecord."""
     return hashlib.sha256(name.encode()).digest()[:ID_BYTES]
 
 
 def body_mark(body_digest: str) -> bytes:
-    """What a body is known by."""
+    """The mark of a body."""
     at = len(_PREFIX)
     return bytes.fromhex(body_digest[at : at + 2 * BODY_BYTES])
 

@@ -11,7 +11,7 @@ BudgetUnit = Literal["attempts", "tokens", "micro_usd"]
 
 
 def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
-    """Which limit this breaks, if any; None is no limit, and 0 is nothing at all."""
+    """Which limit this breaks, if any; None means no limit, and 0 is nothing at all."""
     attempts, tokens, micro_usd = charged
     if attempts > limit.attempts:
         return "attempts"
@@ -25,7 +25,7 @@ def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
 def first_exhausted(
     request: Request, plan: Plan, prior: tuple[Prior, ...], account: AccountState
 ) -> BudgetUnit | None:
-    """What is too little for another attempt after those in `prior`, if anything."""
+    """The first budget unit too small for another attempt after `prior`, or None."""
     spent, limit = account.spent, account.limit
     if spent.attempts >= limit.attempts:
         return "attempts"

@@ -45,7 +45,7 @@ COMPILED_NODE_NS = 10_000  # of compiling a schema in native code
 AUTOMATON_BYTE_NS = 50  # of compiling a pattern
 COPIED_BYTE_NS = 100  # of the keyword's value and of the instance, which each finding holds
 
-_NUMBER_DIGITS = 18  # longer ones are no machine numbers
+_NUMBER_DIGITS = 18  # longer ones are not machine numbers
 _LONG_NUMBER = re.compile(rb"\d{%d}" % (_NUMBER_DIGITS + 1))
 _UNEVALUATED = frozenset(["unevaluatedProperties", "unevaluatedItems"])
 _BY_LENGTH = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
@@ -67,7 +67,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What one schema costs by itself, without those inside it."""
+    """The cost of one schema by itself, without those inside it."""
 
     value_ns: int  # for each value
     byte_ns: int  # for each byte of a value
@@ -97,7 +97,7 @@ class WorkBound:
         self.compile_ns += sum(weights.values()) * AUTOMATON_BYTE_NS
 
     def __reduce__(self) -> tuple[type["WorkBound"], tuple[Document, Mapping[str, int]]]:
-        """What is known of schemas is kept by where they are in memory."""
+        """Facts about schemas are kept by their address in memory."""
         return WorkBound, (self._document, self._weights)
 
     def cost_of_check(self, value: JsonValue, most: int) -> int:
@@ -294,7 +294,7 @@ def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
 
 
 def _everywhere(own: _Own) -> int:
-    """What a byte costs at most, wherever it stands."""
+    """The maximum cost of a byte anywhere."""
     return own.byte_ns + own.name_byte_ns + COMPARED_BYTE_NS * own.compared
 
 

@@ -44,6 +44,6 @@ def spend(work_ns: int) -> None:
 
 
 def affordable(most_ns: int) -> int:
-    """What may still be spent, at most that much: beyond it, nothing needs to be counted."""
+    """The effort left, capped: beyond that, nothing needs to be counted."""
     effort = _SPARED.get()
     return most_ns if effort is None else min(effort.left_ns, most_ns)

@@ -45,7 +45,7 @@ def expanded(document: Document, weight: Callable[[AnySchema], int]) -> tuple[in
 def _text_size(
     document: Document, top: AnySchema, weight: Callable[[AnySchema], int]
 ) -> tuple[int, list[AnySchema]]:
-    """What stands in the text of `top` and applies to a value, weighed, and what it refers to."""
+    """What is in the text of `top` and applies to a value, weighed, and what it refers to."""
     count, targets = 0, []
     waiting: list[AnySchema] = [top]
     while waiting:

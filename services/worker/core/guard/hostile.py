@@ -201,7 +201,7 @@ def admit(schema: object) -> Document | Refusal:
 
 
 def hostile(*problems: Problem) -> HostileSchema:
-    """A refusal of what could harm the worker, or is no schema."""
+    """A refusal of what could harm the worker, or is not a schema."""
     return HostileSchema(problems=problems)
 
 

@@ -5,7 +5,7 @@ from pydantic_core import to_json
 
 from services.text.nesting import nests_deeper
 
-# Deeper values stand on one line: 16,000 numbers at 180 levels are 32 KB, and indented 3 MB.
+# Deeper values are on one line: 16,000 numbers at 180 levels are 32 KB, and indented 3 MB.
 INDENTED_LEVELS_MAX = 12
 
 

@@ -75,7 +75,7 @@ def percent_decoded(text: str) -> str:
 
 
 def inside(place: object, step: str) -> object:
-    """What one step of a pointer leads to; something that is no JSON where there is nothing."""
+    """The target of one step of a pointer; a non-JSON value where there is none."""
     match place:
         case dict():
             return place.get(step, _NOWHERE)

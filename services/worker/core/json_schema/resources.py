@@ -21,7 +21,7 @@ RECURSIVE = ""  # the name of what `$recursiveAnchor` marks, which no anchor can
 
 @dataclass(frozen=True, slots=True)
 class SchemaLocation:
-    """Where a schema stands: the steps from the root, and the address of its resource."""
+    """Where a schema is: the steps from the root, and the address of its resource."""
 
     steps: tuple[Step, ...]
     base: str
@@ -56,7 +56,7 @@ class Resources:
             yield from ((place, schema) for schema, place in found)
 
     def find(self, schema: JsonObject, ref: str) -> AnySchema | None:
-        """What a reference of `schema` leads to; None if to nothing in this document."""
+        """The target of a reference of `schema`; None if it is not in this document."""
         base = self.place(schema).base
         address, _, fragment = ref.partition("#")
         base = _joined(base, address) if address else base
@@ -69,7 +69,7 @@ class Resources:
         return self._anchors.get((base, name))
 
     def find_dynamic(self, schema: JsonObject, ref: str) -> tuple[AnySchema | None, str | None]:
-        """What `$dynamicRef` leads to at first; and its name, where another may come first."""
+        """The first target of `$dynamicRef`; and its name, where another may take precedence."""
         target = self.find(schema, ref)
         name = percent_decoded(ref.partition("#")[2])
         is_marked = isinstance(target, dict) and target.get("$dynamicAnchor") == name
@@ -140,7 +140,7 @@ class Resources:
 
 
 def _is_odd(address: str, fragment: str, draft: Draft) -> bool:
-    """Whether an id is no address, or names a part of a resource and not one."""
+    """Whether an id is not an address, or names a part of a resource and not one."""
     try:
         urlsplit(address)
     except ValueError:

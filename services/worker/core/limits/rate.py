@@ -28,7 +28,7 @@ class TokenBucket:
         self.level -= cost
 
     def put_back(self, cost: int, now: float) -> None:
-        """What was taken and not used."""
+        """Give back what was taken and not used."""
         self._fill(now)
         self.level = min(self.level + cost, self._most)
 

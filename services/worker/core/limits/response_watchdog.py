@@ -25,7 +25,7 @@ class ResponseWatchdog:
         self._since, self._missed_at = now if others else None, None
 
     def served(self, duration_s: float) -> None:
-        """What it said took it so long."""
+        """A call took so long, as the provider reported."""
         known = self.usual_s
         self.usual_s = known + (duration_s - known) * USUAL if known else duration_s
 

@@ -30,7 +30,7 @@ MODEL_BYTES_MAX = 256  # of the name that a provider echoes
 
 @dataclass(frozen=True)
 class Call:
-    """What was asked, charged and answered; `checked` is there for an Answered reply."""
+    """The question, the charge and the reply; `checked` is there for an Answered reply."""
 
     lane_request: LaneRequest
     plan: Plan
@@ -68,7 +68,7 @@ class Call:
 
     @cached_property
     def usage(self) -> Usage:
-        """What the provider reported, with its price where there is one."""
+        """The reported usage, with its price where there is one."""
         usage, tariff = facts_of(self.reply).usage, self.plan.profile.tariff
         return tariff.priced(usage) if tariff else usage
 
@@ -79,7 +79,7 @@ class Call:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What readers of its outcome should know of the request and of what it cost."""
+        """Notes for readers of its outcome, about the request and its cost."""
         notes = self.lane_request.all_notes
         if self.request.budget.micro_usd is None or self.plan.profile.tariff:
             return notes
@@ -137,7 +137,7 @@ class Call:
 
     @property
     def kept_answer(self) -> JsonValue:
-        """What the model wrote, as far as its next attempt may see it."""
+        """The model's answer, as far as the next attempt may see it."""
         return history.kept_answer(self.plan, self._content)
 
     @property
@@ -148,7 +148,7 @@ class Call:
 
     @property
     def answer_as_text(self) -> Checked | None:
-        """What the model wrote as the text variant of its contract, if that has one."""
+        """The model's answer as the text variant of its contract, if that has one."""
         return check_as_text(self._content, self.plan.schema)
 
     @property

@@ -34,7 +34,7 @@ WAITS_MAX = 1_000  # uncounted waits of one request
 
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
-    """What a decision depends on beside the call: money and chance.
+    """The inputs of a decision beside the call: money and chance.
 
     `account` is as it will be once the call is settled. `attempts_left` are those that the request
     may make then, if that is known: it may be less than its account has. `next_plan` is how it is
@@ -105,7 +105,7 @@ def _asks_again_after_refusal(call: Call, inputs: DecisionInputs) -> bool:
 def _last_answer(
     call: Call, failed: failure.Malformed | failure.Invalid
 ) -> Publish | PublishUnvalidated | None:
-    """What the policy wants published of an invalid answer after which there is no attempt."""
+    """The part of the last, invalid answer that the policy wants published."""
     match call.request.policy.at_last:
         case "unvalidated" if call.plan.schema.is_answer:
             if found := call.answer_as_it_is:

@@ -1,4 +1,4 @@
-"""What is decided on a call, as data: a closed union, and what is published of it."""
+"""The verdicts on a call, as data: a closed union, and the published ones."""
 
 from dataclasses import dataclass
 from typing import assert_never
@@ -76,7 +76,7 @@ Decision = Outcome | Wait | NextStep
 
 
 def attempt_outcome(decision: Decision) -> AttemptOutcome:
-    """What the audit calls a decision."""
+    """The name of a decision in the audit."""
     match decision:
         case Result() | UnvalidatedResult() | Refusal() | dead_letter.DeadLetter():
             return decision.kind

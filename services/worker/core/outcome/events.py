@@ -29,7 +29,7 @@ from services.worker.core.schema.resolved import Accepted
 
 
 def event_of(verdict: Published, call: Call, account: AccountState, now: datetime) -> Outcome:
-    """What is published of a verdict; `account` is as it is once the call is settled."""
+    """The event of a verdict; `account` is its state once the call is settled."""
     match verdict:
         case Publish(accepted=accepted) if accepted.declined:
             return _refusal_by_model(call, accepted, account, now)

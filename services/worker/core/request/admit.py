@@ -30,7 +30,7 @@ REQUEST_DEPTH_MAX = JSON_DEPTH_MAX - 8
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record of the requests topic: where it stands, where it stood first, what it decodes to."""
+    """A record of the requests topic: its position, where it was first, what it decodes to."""
 
     place: Origin
     origin: Origin
@@ -47,7 +47,7 @@ class Arrival:
 
     @property
     def place_id(self) -> str:
-        """What the ledger closes when the record itself, not a request id, has had its event."""
+        """The id to close in the ledger when the record itself, not a request, has its event."""
         return f"{self.place.topic}-{self.place.partition}-{self.place.offset}"
 
 

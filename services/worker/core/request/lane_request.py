@@ -59,7 +59,7 @@ NOT_USED = Usage()
 
 @dataclass(frozen=True, slots=True)
 class RequestProgress:
-    """What attempts leave to the next one, since the request arrived or since its last step.
+    """The state that attempts leave to the next one, since the request arrived or its last step.
 
     `waits` were not counted. `used` is what the attempts of a run, or of a child, have used.
     `failed` says how attempts failed, of profiles with fallbacks.
@@ -110,7 +110,7 @@ class LaneRequest:
             self.progress = progress
 
     def add_note(self, note: str) -> None:
-        """What readers of its outcome should know of its admission."""
+        """Notes about its admission for readers of its outcome."""
         self.notes = bounded_notes((*self.notes, note))
 
     def change_run(self, run: Run) -> None:
@@ -214,7 +214,7 @@ def request_from_retry(
 
 
 def progress_of(entry: RetryRequest, key: bytes) -> RequestProgress:
-    """What an entry of the retries topic says of earlier attempts."""
+    """The earlier attempts in an entry of the retries topic."""
     used = entry.used or NOT_USED
     return RequestProgress(InRetries(key), entry.prior, entry.waits, used, entry.failed)
 

@@ -24,7 +24,7 @@ class RequestState(Enum):
 
 
 class RequestEvent(Enum):
-    """What happens to a request in its lane."""
+    """Events of a request in its lane."""
 
     ADMITTED = auto()  # no request of its workflow is in front of it
     TURN = auto()  # its profile and its workflow have room for it

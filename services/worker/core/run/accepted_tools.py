@@ -19,7 +19,7 @@ def accepted_tool(record: ToolAccepted) -> ToolDefinition:
 
 
 def is_changed(before: ToolDefinition, after: ToolDefinition) -> bool:
-    """Whether it differs in what an approver relies on; a stricter rule is no such change."""
+    """Whether it differs in what an approver relies on; a stricter rule is not such a change."""
     is_looser = stricter(before.card.approval, after.card.approval) != after.card.approval
     as_before = after.card.model_copy(update={"approval": before.card.approval})
     is_other = as_before.computed_digest() != before.card.computed_digest()
@@ -42,7 +42,7 @@ class AcceptedTools:
 
     @property
     def unwritten(self) -> Collection[ToolDefinition]:
-        """What was seen first or became stricter, and does not stand on the topic yet."""
+        """What was seen first or became stricter, and is not on the topic yet."""
         return [self._known[name] for name in sorted(self._unwritten)]
 
     def changed(self, card: ToolsetCard) -> tuple[str, ...]:
@@ -63,11 +63,11 @@ class AcceptedTools:
             self._unwritten.add(tool.name)
 
     def take_record(self, record: ToolAccepted) -> None:
-        """The record stands on the topic."""
+        """The record is on the topic."""
         self._unwritten.discard(record.name)
         self._known[record.name] = accepted_tool(record)
 
     def forget(self, name: str) -> None:
-        """Nothing stands on the topic any more: the next card of the tool is its first."""
+        """Nothing is on the topic any more: the next card of the tool is its first."""
         self._unwritten.discard(name)
         self._known.pop(name, None)

@@ -74,7 +74,7 @@ class Agents:
         return None if version is None else self._known.get((ref.name, version))
 
     def current_policy(self, agent: AgentId, tool: str) -> ToolPolicy | None:
-        """What the settings of now say of the tool, where that holds for open runs."""
+        """The current settings of the tool, where they hold for open runs."""
         known = self._known.get((agent.name, agent.version))
         return known.policies.get(tool) if known and known.policy_for_open_runs else None
 

@@ -92,7 +92,7 @@ def asked_calls(
 
 
 def wanted_children(request: Request, run: Run, step: AcceptedStep) -> Iterator[Request]:
-    """What a step would ask of children, as far as that can be asked at all."""
+    """The children that a step would ask, as far as they can be asked at all."""
     for wanted in step.calls[: run.definition.calls_max]:
         if wanted.tool == DELEGATE and wanted.outcome is None:
             child = child_of(request, run, read_args(wanted.args))
@@ -178,7 +178,7 @@ def _has_read_untrusted(run: Run, inputs: RunInputs) -> bool:
 
 
 def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tuple[CallState, ...]:
-    """How each call stands once the step is taken."""
+    """The state of each call once the step is taken."""
     room, states = run.definition.parallel_max, list[CallState]()
     for call in calls:
         if call.outcome is not None or call.same_as is not None:

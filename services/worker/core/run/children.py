@@ -90,7 +90,7 @@ def adopted(request: Request, above: Request) -> Request:
 
 
 def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Problem, ...]:
-    """What a run asks with a call of `delegate`, but for its id, time and parent; or a fault."""
+    """The request of a call of `delegate`, without id, time and parent; or a fault."""
     if problems := tuple(args.too_large()):
         return problems
     found = list(used(above, run, args))
@@ -169,7 +169,7 @@ def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:
 
 
 def outcome_of(ended: Ended) -> CallOutcome:
-    """What a run is shown of its child."""
+    """The result of a child as its run sees it."""
     match ended:
         case Result():
             return _value(ended.answer)

@@ -16,7 +16,7 @@ class ComputedStep:
 
 @dataclass(frozen=True, slots=True)
 class FreeBudget:
-    """What a run may use now, with all that it asks; None is no limit."""
+    """The allowance of a run now, with all that it asks; None means no limit."""
 
     attempts: int
     tokens: int | None

@@ -34,7 +34,7 @@ _NEVER_ASKED = (InvalidArgs, NotRun, UnknownTool)
 
 
 def depth_of(request: Request) -> int:
-    """How many runs stand above it."""
+    """How many runs are above it."""
     return request.parent.depth if request.parent else 0
 
 
@@ -143,7 +143,7 @@ def reference_of(number: int, place: int) -> str:
 
 
 def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Problem]:
-    """What a child is given: facts as they are, results of calls as data."""
+    """The input of a child: facts as they are, results of calls as data."""
     known = {f"fact:{fact.name}": fact for fact in request.context.facts} | dict(_results(run))
     for number, reference in enumerate(args.use):
         found = known.get(reference)

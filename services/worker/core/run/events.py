@@ -59,7 +59,7 @@ _Chained = TypeVar("_Chained", Step, ToolEnded)
 
 
 def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
-    """The event as the next of its run's chain, and where the chain stands then."""
+    """The event as the next of its run's chain, and where the chain is then."""
     linked = event.model_copy(update={"previous": before.hash if before else None})
     digest = record_digest(linked.model_dump(mode="json"))
     number = before.number + 1 if before else 1

@@ -57,12 +57,12 @@ class KnownTools:
         self.refusals[toolset] += 1
 
     def accept(self, record: ToolAccepted) -> None:
-        """What stands on the topic of accepted tools holds."""
+        """What is on the topic of accepted tools holds."""
         self.accepted.take_record(record)
         self._settle_again(record.toolset)
 
     def forget(self, tool: str) -> None:
-        """Nothing stands there of a tool any more."""
+        """Nothing is there of a tool any more."""
         self.accepted.forget(tool)
         self._settle_again(tool.partition(".")[0])
 
@@ -170,7 +170,7 @@ def _change_fault(toolset: str, changed: Collection[str]) -> str:
 
 
 def schema_fault(card: ToolsetCard) -> str | None:
-    """What is wrong with the schemas of a card; all of them are compiled to find that out."""
+    """The faults of a card's schemas, found by compiling all of them."""
     for tool in card.tools:
         if not isinstance(compile_schema(tool.args_schema), SchemaValidator):
             return f"the schema of {tool.name} cannot be taken"

@@ -23,7 +23,7 @@ LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
 
 
 def transcript_of_run(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
-    """What the next step is shown of the run, in a prompt of at most so many tokens."""
+    """The history of the run for its next step, in a prompt of at most so many tokens."""
     end = TEXT_FORM if request.answer_schema.kind == "text" else FINISH_FORM
     if room_tokens is None:
         return transcript(run, end)
@@ -36,7 +36,7 @@ def next_step_request(
 ) -> Request:
     """The request of the run's next step, with what it is `told` of the run so far.
 
-    What stands in one prompt stands in the next one too, and what is new comes at its end, as far
+    What is in one prompt is in the next one too, and what is new comes at its end, as far
     as old results need not be shortened: providers read a beginning that they know for less.
     """
     definition, context = run.definition, request.context

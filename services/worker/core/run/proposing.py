@@ -72,7 +72,7 @@ def proposing_until(now: datetime, deadline: datetime) -> datetime:
 
 
 def may_propose(request: Request) -> bool:
-    """Whether the run may have children where it stands."""
+    """Whether the run may have children at its depth."""
     return depth_of(request) < DEPTH_MAX
 
 

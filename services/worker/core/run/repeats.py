@@ -32,7 +32,7 @@ CallKey = tuple[str, str]
 
 
 def key_of(call: ToolCall) -> CallKey:
-    """What a call has in common with one of the same tool and arguments."""
+    """The key that calls of the same tool and arguments share."""
     return call.asked.tool, call.asked.args_digest
 
 
@@ -103,7 +103,7 @@ def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:
 
 
 def remark_after(run: Run, step_count: int, end: str, failures_max: int = 0) -> str | None:
-    """What the model is told after so many repeated steps that learn nothing.
+    """The message to the model after so many repeated steps that learn nothing.
 
     A tool that is asked for the state of something may answer otherwise each time. `failures_max`
     is how often one of the step's calls has failed by then.

@@ -61,7 +61,7 @@ def _descriptions(schema: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of a step, and how it stands; `record` once it has left its first state."""
+    """A tool call of a step, and its state; `record` once it has left its first state."""
 
     n: int
     place: int
@@ -151,7 +151,7 @@ class Run:
 
     @property
     def stage(self) -> RunStage:
-        """What it waits for, if for anything: for a person before all else."""
+        """The thing it waits for, if any: a person before all else."""
         if any(call.awaits_approval for call in self.open):
             return "awaits_approval"
         return "waiting" if self.open else "working"
@@ -201,7 +201,7 @@ class Run:
         )
 
     def with_call(self, record: RunCallRecord, call_id: str) -> "Run":
-        """The run with another state of one call; one that ended before is no end of the chain."""
+        """The run with another state of one call; one that ended before does not end the chain."""
         known = [link for link in (self.link, record.link) if link]
         link = max(known, key=lambda link: link.number, default=None)
         return self._changed(calls={**self.calls, call_id: record}, link=link)
@@ -246,7 +246,7 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its tools noted for readers of the outcome."""
+        """Notes of its tools for readers of the outcome."""
         return tuple(note for record in self.calls.values() for note in record.notes)
 
     def summary(self, since: Usage) -> RunSummary:
@@ -266,7 +266,7 @@ class Run:
 
 
 def named(call: AskedCall | ResumedCall) -> dict[str, Any]:
-    """What says which call it is: its id, its tool and its arguments."""
+    """The identity of a call: its id, its tool and its arguments."""
     return {
         "call_id": call.call_id,
         "tool": call.tool,

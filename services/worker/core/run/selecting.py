@@ -44,7 +44,7 @@ CHOOSE_NOW = "Choose now. The proposals are {names}."
 def choosing(
     request: Request, run: Run, candidates: Sequence[Candidate], room_tokens: int | None = None
 ) -> Request:
-    """What the selector is shown: the task, what is good, and each proposal as data.
+    """The selector's input: the task, the criteria, and each proposal as data.
 
     Proposals are shortened to what a prompt of `room_tokens` has room for beside the task.
     """

@@ -12,7 +12,7 @@ from services.worker.core.schema.resolved import AcceptedStep, Chosen
 def step_record(
     run: Run, step: AcceptedStep, attempt: int, calls: tuple[AskedCall, ...], inputs: RunInputs
 ) -> RunStepRecord:
-    """What the run keeps of a step, for the prompts and calls after it."""
+    """The part of a step that the run keeps for later prompts and calls."""
     return RunStepRecord(
         workflow_id=inputs.scope,
         request_id=inputs.request.request_id,

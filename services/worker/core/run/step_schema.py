@@ -134,7 +134,7 @@ def resolve_step(
 ) -> ResolvedSchema | Unusable:
     """The authority on one step; `final` is that on the run's own answer.
 
-    In a step that must finish no tool stands in the schema: the model cannot call one. `malformed`
+    In a step that must finish no tool is in the schema: the model cannot call one. `malformed`
     is what the request says in the place of its agent.
     """
     validators: dict[str, SchemaValidator] = {}

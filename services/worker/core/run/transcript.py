@@ -30,7 +30,7 @@ BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON
 
 @dataclass(frozen=True, slots=True)
 class PromptRoom:
-    """How many tokens a prompt may have; `other_bytes` of it are no part of the transcript."""
+    """How many tokens a prompt may have; `other_bytes` of it are not part of the transcript."""
 
     tokens: int
     other_bytes: int = 0

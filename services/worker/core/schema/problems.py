@@ -141,7 +141,7 @@ def _enough(schema: JsonValue) -> str:
 
 
 def _at(schema: AnySchema, path: Sequence[str | int]) -> JsonValue:
-    """What stands at `path` of the schema, None if nothing does."""
+    """The value at `path` of the schema, None if there is none."""
     place: JsonValue = schema
     for step in path:
         match place:

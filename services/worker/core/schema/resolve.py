@@ -62,7 +62,7 @@ def _output_problems(validator: SchemaValidator, answer: AskedSpecialist) -> tup
 
 
 def resolve(ref: SchemaRef, registry: Registry) -> ResolvedSchema | Unusable:
-    """What an answer to `ref` must satisfy, ready to check one; or why it cannot be asked for."""
+    """The checker of answers to `ref`; or why it cannot be asked for."""
     match ref:
         case ContractRef():
             contract = registry.find(ref)

@@ -46,7 +46,7 @@ class SchemaValidator:
         return self._validator.is_valid(value)
 
     def problems(self, value: JsonValue) -> tuple[Problem, ...]:
-        """What is wrong with `value`; empty exactly if it satisfies the schema.
+        """The problems of `value`; empty exactly if it satisfies the schema.
 
         Raises TooMuchWorkError where an event loop waits and this would hold it for too long.
         """

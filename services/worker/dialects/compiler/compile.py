@@ -29,7 +29,7 @@ ROOT_NAME = "answer"
 class Compiled:
     """A schema on its way into a dialect.
 
-    `shapes` say how answers are written; where the root is no object, it is the member `answer`
+    `shapes` say how answers are written; where the root is not an object, it is the member `answer`
     of one. `is_verbatim`: they are written as they are meant. `keeps_null`: an optional member may
     be left out or null. `lost` are descriptions without a place in `schema`, by JSON pointer.
     """

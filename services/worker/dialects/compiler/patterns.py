@@ -22,7 +22,7 @@ _LISTED = re.compile(r"(?P<first>\\.|[^\\])-(?P<last>\\.|[^\\])|\\(?P<escaped>.)
 _SHORT = {"d": "0-9", "w": "0-9A-Za-z_"}
 _SPECIAL = frozenset(r"^$.[]()|{}*+?")
 _ESCAPABLE = _SPECIAL | {"/", "-"}
-# Text of an answer stands inside JSON, where two of these would have to be written in another way.
+# Text of an answer is inside JSON, where two of these would have to be written in another way.
 _CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\')
 _KNOWN_MAX = 4_096  # patterns; a schema may name the same one often
 
@@ -30,7 +30,7 @@ _KNOWN_MAX = 4_096  # patterns; a schema may name the same one often
 def portable(pattern: str) -> str | None:
     """A pattern that means the same to every engine, be it searched for or matched whole.
 
-    So it is anchored at both ends, and all its alternatives stand in groups.
+    So it is anchored at both ends, and all its alternatives are in groups.
     """
     depth = 0
     for token in _tokens(_TOKEN, pattern):
@@ -61,7 +61,7 @@ def spelled_out(pattern: str) -> str | None:
 
 
 def _tokens(token: re.Pattern[str], pattern: str) -> Iterator[re.Match[str] | None]:
-    """What stands between `^` and `$`; ends with None where there is anything else."""
+    """The pattern between `^` and `$`; ends with None where there is anything else."""
     if len(pattern) < 2 or pattern[0] != "^" or pattern[-1] != "$":
         yield None
         return

@@ -46,7 +46,7 @@ class Cancellations:
                 reason=control.reason,
                 at=until,
             )
-            self.found.pop(runs_key(record), None)  # the newest stand last
+            self.found.pop(runs_key(record), None)  # the newest are last
             self.found[runs_key(record)] = record
             written.append(records.run_event_record(record, self.partition))
         return written
@@ -79,7 +79,7 @@ class Cancellations:
         for key, found in self.found.items():
             is_old = now - found.at > CANCELS_KEPT
             if not is_old and len(self.found) - len(forgotten) < CANCELS_MAX:
-                break  # the oldest stand first
+                break  # the oldest are first
             about = found.request_id and RequestKey(found.workflow_id, found.request_id)
             if not about or about not in open_requests:
                 forgotten.append(key)

@@ -103,7 +103,7 @@ class LaneState:
         return self.writing(self.own_record.encoded(now))
 
     def pack_ids(self, now: datetime) -> LaneWrite | None:
-        """The next step by which closed ids that stand singly in the ledger become chunks there.
+        """The next step by which single closed ids of the ledger become chunks.
 
         With it go the records of accounts and ids that are forgotten.
         """
@@ -357,7 +357,7 @@ class LaneState:
         stored = lane_request.progress.stored
         if isinstance(stored, AtOffset):
             return stored.offset
-        position = self.watermark.position  # a forwarded record stands somewhere below it
+        position = self.watermark.position  # a forwarded record is somewhere below it
         ours = lane_request.origin.partition == self.partition
         return min(lane_request.origin.offset, position) if ours else position
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class State(Enum):
-    """Where a lane stands; the value says it in words."""
+    """Where a lane is; the value says it in words."""
 
     OPENING = "assigned, no producer: it fences, reads what is there, settles what is left over"
     OPEN = "takes records in, spends, calls"
@@ -22,7 +22,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a lane: five come from outside, the others are what a step ends with."""
+    """Events of a lane: five arrive from outside, the others end a step."""
 
     ASSIGNED = auto()
     REVOKED = auto()
@@ -40,17 +40,17 @@ class Event(Enum):
 
 
 class Effect(Enum):
-    """What is done at once."""
+    """Immediate effects."""
 
     PAUSE = auto()  # take no more records in
-    RESUME = auto()  # take records in from where the lane stands, and start whose turn it is
+    RESUME = auto()  # take records in from where the lane is, and start whose turn it is
     CANCEL_UNCALLED = auto()  # end the tasks whose call has not begun: their requests come again
     ABANDON_CALLS = auto()  # end the calls in flight: they cannot be settled here
     HALT = auto()  # end the step under way
 
 
 class LaneStep(Enum):
-    """What takes time, and ends with an event; the next to begin ends the one before."""
+    """Work that takes time and ends with an event; the next to begin ends the one before."""
 
     OPEN = auto()  # the assignment itself proves that the partition is ours
     REOPEN = auto()  # begins after a pause, and proves membership before it fences
@@ -214,7 +214,7 @@ STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, who
 
 
 class StateMachine:
-    """Where one lane stands; it begins without a producer, until the group assigns it."""
+    """Where one lane is; it begins without a producer, until the group assigns it."""
 
     def __init__(self) -> None:
         self._state = State.UNASSIGNED

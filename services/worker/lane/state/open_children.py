@@ -132,7 +132,7 @@ class OpenChildren:
             yield from self.below(child)
 
     def allowance(self, lane_request: LaneRequest, account: Account) -> Allowance:
-        """What bounds the spends of a request beside the limit of its account."""
+        """The bounds of a request's spends beside the limit of its account."""
         reserving = self._reserving.get(account.id, {})
         if not reserving:
             return UNBOUND

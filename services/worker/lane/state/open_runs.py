@@ -86,7 +86,7 @@ class OpenRuns:
         account: AccountState,
         now: datetime,
     ) -> list[OutRecord]:
-        """A step that no model was asked for; it stands where an attempt of its number would."""
+        """A step that no model was asked for; it has the place of an attempt of its number."""
         run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
         number, step, free = len(run.steps) + 1, computed.step, Usage()
         change = transitions.take_step(

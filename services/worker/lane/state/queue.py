@@ -27,7 +27,7 @@ class Queue:
     profile that is slow or away starves the others. A request waits while calls in flight
     hold its account's remaining budget, and so do the account's other requests, except runs with a
     reserved minimum.
-    `excess` are the requests beyond `workflow_share_max` of their workflow. Children stand outside
+    `excess` are the requests beyond `workflow_share_max` of their workflow. Children are outside
     of the chain, in the turn of their run, which does not run while it has some.
     """
 
@@ -284,7 +284,7 @@ class Queue:
     def pressing(self, unavailable: Container[str] = ()) -> int:
         """Requests that run, or are the next of their workflow to run.
 
-        All others are retries that wait for their moment, stand behind another request, or want a
+        All others are retries that wait for their moment, are behind another request, or want a
         profile that is `unavailable`.
         """
         return self._scheduler.pressing(unavailable)

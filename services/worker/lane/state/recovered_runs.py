@@ -44,7 +44,7 @@ class RecoveredRuns:
 
     @property
     def cancels(self) -> dict[str, RunCancelRecord]:
-        """What was cancelled and may have no outcome yet, oldest first, by key."""
+        """Cancelled requests that may have no outcome yet, oldest first, by key."""
         found = (record for record in self._found.values() if isinstance(record, RunCancelRecord))
         return {runs_key(one): one for one in sorted(found, key=lambda one: one.at)}
 

@@ -145,7 +145,7 @@ class Suspects:
 
 
 def suspects_of(lane: LaneRecord | None, is_closed: Callable[[RequestKey], bool]) -> Suspects:
-    """What a predecessor wrote down, but for those that have had their terminal."""
+    """The suspects that a predecessor recorded, without those that have had their terminal."""
     if lane is None:
         return Suspects()
     found = {

@@ -1,4 +1,4 @@
-"""What the pages show: to whom, and that what stands in it stays text."""
+"""What the pages show: to whom, and that what is in it stays text."""
 
 import base64
 import re

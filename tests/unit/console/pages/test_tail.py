@@ -1,4 +1,4 @@
-"""The tail: its filters stand in the address, and each can be taken away."""
+"""The tail: its filters are in the address, and each can be taken away."""
 
 import re
 

@@ -57,7 +57,7 @@ def test_a_new_dead_letter_takes_its_place_and_the_others_are_not_gone_through_a
 
 
 def many() -> DeadLetterIndex:
-    """With few times and few costs, so that most of them stand beside another."""
+    """With few times and few costs, so that most of them are beside another."""
     index, chance = DeadLetterIndex(), Random(7)
     for number in range(100):
         at_ms = NOON_MS + chance.randrange(20)

@@ -1,4 +1,4 @@
-"""How old the request is that a lane stands at, from thinned samples."""
+"""How old the request is that a lane is at, from thinned samples."""
 
 from services.console.state.request_times import OLD_STEP_MS, SAMPLES_MAX, STEP_MS, RequestTimes
 

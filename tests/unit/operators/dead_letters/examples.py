@@ -1,4 +1,4 @@
-"""Dead letters, and what operators did about them, as they stand in their topics."""
+"""Dead letters, and what operators did about them, as they are in their topics."""
 
 import json
 from datetime import timedelta

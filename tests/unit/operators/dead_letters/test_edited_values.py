@@ -1,4 +1,4 @@
-"""Edits of every kind: what was changed is known, and what is no request is held back in words."""
+"""Edits of every kind: what was changed is known, and an invalid request is held back in words."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_value_of_another_type_is_an_edit(value: Any, *, is_edited: bool) -> N
 
 
 def test_what_cannot_be_edited_cannot_become_another_type() -> None:
-    """The arguments of calls that were made stand in `resumed`."""
+    """The arguments of calls that were made are in `resumed`."""
     request = {**body(), "resumed": {"steps": [{"calls": [{"args": {"n": 1}}]}]}}
     path = "/resumed/steps/0/calls/0/args/n"
 

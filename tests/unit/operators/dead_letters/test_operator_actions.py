@@ -1,4 +1,4 @@
-"""What operators did, put together from what stands with each dead letter."""
+"""What operators did, put together from what is with each dead letter."""
 
 from typing import Any
 

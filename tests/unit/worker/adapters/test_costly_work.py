@@ -100,7 +100,7 @@ async def test_owners_have_their_turn_one_by_one(child: ChildProcess) -> None:
 
     await asyncio.gather(*map(work, ["a", "a", "a", "a", "b"]))
 
-    assert done.index("b") <= 2  # one was under way, and one stood before it
+    assert done.index("b") <= 2  # one was under way, and one was before it
 
 
 async def test_work_that_nobody_waits_for_any_more_is_ended(child: ChildProcess) -> None:

@@ -54,7 +54,7 @@ BOTH = pytest.mark.parametrize("dialect", ["llama_cpp", "ollama"])
         ),
         ({"type": "integer", "minimum": 9}, {"type": "integer", "minimum": 9}),
         (
-            {"type": "integer", "minimum": 10},  # llama.cpp misreads it where it stands alone
+            {"type": "integer", "minimum": 10},  # llama.cpp misreads it where it is alone
             {"type": "integer", "minimum": 10, "maximum": 10**16 - 1},
         ),
         (

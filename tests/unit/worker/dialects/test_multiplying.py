@@ -170,7 +170,7 @@ def test_an_answer_that_fits_nowhere_is_read_in_little_time(levels: int) -> None
 
 
 def test_a_deep_answer_leaves_room_on_the_stack() -> None:
-    """Three hundred frames are more than any caller of ours stands on."""
+    """Three hundred frames are more than any caller of ours has."""
     node: dict[str, Any] = {
         "type": "object",
         "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},

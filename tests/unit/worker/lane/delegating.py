@@ -161,7 +161,7 @@ def _spawned(broker: Broker) -> dict[str, Json]:
 
 
 def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
-    """What a run is told of a child is what the child ended with, and stands in one transaction."""
+    """What a run is told of a child is what the child ended with, and is in one transaction."""
     ended = stage.ended()
     for outcome in stage.outcomes():
         name = outcome["request_id"]

@@ -140,7 +140,7 @@ class Broker:
         self._undecided[partition] = transaction, happens
 
     def append(self, record: OutRecord) -> tuple[Topic, int]:
-        """Where it now stands; its key says where, if its sender does not."""
+        """Where it now is; its key says where, if its sender does not."""
         place = record.topic, _partition(record)
         self.log(*place).append(record.key, record.value, record.headers, self.clock.now())
         return place

@@ -31,7 +31,7 @@ def test_a_run_that_waits_for_tools_is_cancelled_with_its_calls() -> None:
         stage = await RunStage.opened("r-1", "r-2", tooling=lambda _: [])
         await until(lambda: len(stage.tools.ran) == 2)
         stage.cancel("r-1")
-        stage.cancel("r-2")  # it stands behind the other
+        stage.cancel("r-2")  # it is behind the other
         await until(lambda: done(stage.broker, stage.names), 5.0)
         await finished(stage)
 

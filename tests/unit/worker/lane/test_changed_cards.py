@@ -85,7 +85,7 @@ def test_a_run_waits_for_tools_that_were_announced_just_before_it() -> None:
         await stage.worker.open()
         stage.publish("r-1")
         stage.publish("r-2", agent=None, answer_schema={"kind": "text"}, workflow_id=OTHER)
-        await until(lambda: done(stage.broker, ["r-2"]))  # which stands behind it
+        await until(lambda: done(stage.broker, ["r-2"]))  # which is behind it
         assert not done(stage.broker, ["r-1"])
         planner.tools = TOOLS
         came.set()

@@ -1,4 +1,4 @@
-"""Results of tools that stand in their topic while the worker is slow to read them."""
+"""Results of tools that are in their topic while the worker is slow to read them."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.unit.worker.lane.virtual import run
 
 
 def test_a_result_that_came_in_time_counts_though_the_worker_reads_it_late() -> None:
-    """A slow machine: the call's time is over, and its result stands in the topic unread."""
+    """A slow machine: the call's time is over, and its result is in the topic unread."""
     getmany = RunConsumer.getmany
 
     async def main() -> None:

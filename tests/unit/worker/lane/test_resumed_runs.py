@@ -40,7 +40,7 @@ async def died(attempts: int = TAKEN + 1, steps_max: int = 20) -> RunStage:
 
 
 def replay(stage: RunStage, attempts: int = 20, *, restart: bool = False) -> str:
-    """As the replay tool does it, of what stands in the topics; gives the new request's id."""
+    """As the replay tool does it, of what is in the topics; gives the new request's id."""
     *_, record = stored_in(stage, DEAD_LETTERS)
     dead_letter = decode(record.value)
     assert isinstance(dead_letter, DeadLetter)

@@ -123,7 +123,7 @@ def _refused(details: Any, facts: CallFacts) -> Refused:
 
 
 def _text(blocks: Sequence[Any]) -> str | None:
-    """The text blocks as one text; None if there is none. Thoughts are no part of an answer."""
+    """The text blocks as one text; None if there is none. Thoughts are not part of an answer."""
     texts = [
         block["text"]
         for block in blocks

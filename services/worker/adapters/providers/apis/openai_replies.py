@@ -30,7 +30,7 @@ from services.worker.core.attempt.reply import (
 
 Members = Mapping[Any, Any]  # of a JSON object
 
-# Compatible servers pass on the words of what they stand in front of (Gemini, Mistral, proxies).
+# Compatible servers pass on the words of what they are in front of (Gemini, Mistral, proxies).
 _CUT = {"length", "max_tokens", "model_length"}
 _FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
 _BROKEN_OFF = {"error", "abort", "insufficient_system_resource"}

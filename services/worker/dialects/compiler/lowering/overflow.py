@@ -21,7 +21,7 @@ from services.worker.dialects.compiler.shapes.shape import (
 def pack_overflow(shapes: Shapes, rules: Rules, notes: Notes) -> Shapes:
     """The same shapes with no more optional members and unions than the rules allow.
 
-    What stands near the root keeps its place. A root that is itself too much stays as it is.
+    What is near the root keeps its place. A root that is itself too much stays as it is.
     """
     if rules.optional_max is None or rules.unions_max is None:
         return shapes
@@ -51,7 +51,7 @@ class _Cost:
 
 
 class _Overflow:
-    """What is left of the room, spent from the root on in breadth."""
+    """The room left, spent from the root on in breadth."""
 
     def __init__(self, shapes: Shapes, optional: int, unions: int) -> None:
         self._shapes = shapes

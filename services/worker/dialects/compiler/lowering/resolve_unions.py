@@ -86,7 +86,7 @@ class Comparer:
         return self._distinguishable(objects) and all(_exclude(one, other) for one, other in pairs)
 
     def _sorted(self, union: Union) -> tuple[list[Object], list[Plain], list[Shape]]:
-        """What may be meant, by kind: objects, scalars and the rest."""
+        """The possible meanings by kind: objects, scalars and the rest."""
         leaves = self._shapes.leaves(union)
         objects = [leaf for leaf in leaves if isinstance(leaf, Object)]
         scalars = [leaf for leaf in leaves if isinstance(leaf, Plain)]
@@ -204,7 +204,7 @@ def _values_differ(one: Plain, other: Plain) -> bool:
 def resolve_unions(shapes: Shapes, notes: Notes, *, verbatim: bool) -> None:
     """Leave only unions of which every branch that fits an answer reads it alike.
 
-    A union that is given up changes what stands around it, so this goes on until nothing changes.
+    A union that is given up changes what is around it, so this goes on until nothing changes.
     An answer that is written as it is meant cannot be misread: then only such go as are empty.
     """
     bound_reach(shapes)

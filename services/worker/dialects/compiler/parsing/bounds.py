@@ -8,7 +8,7 @@ from services.worker.dialects.compiler.shapes.notes import Notes
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import JsonObject
 
-# Beyond these llama.cpp misreads a bound that stands alone; one of 16 digits ends its server.
+# Beyond these llama.cpp misreads a bound that is alone; one of 16 digits ends its server.
 _LOW_ALONE_MAX = 9
 _HIGH_ALONE_MIN = 0
 _EXACT_MAX = 2**53  # beyond, a provider may read a bound as another number

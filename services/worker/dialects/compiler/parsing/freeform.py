@@ -21,7 +21,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class NoJsonText:
-    """The string does not hold one JSON value: where reading stopped, and what stands there."""
+    """The string does not hold one JSON value: where reading stopped, and what is there."""
 
     position: int
     excerpt: str
@@ -85,7 +85,7 @@ def unpack(text: str) -> JsonValue | NoJsonText:
 
 
 def rest_schema(described: Mapping[str, JsonObject | None], *, nullable: bool) -> JsonObject:
-    """What a provider is shown of the member that carries all others.
+    """The description for a provider of the member that carries all others.
 
     `described` are members with a place in it, each with its schema, if that is short.
     """

@@ -11,7 +11,7 @@ from services.worker.dialects.compiler.shapes.shape import Member, Never, Object
 # Small models see nothing but this name. Of a dozen that were tried with one it is the only name
 # that kept them from writing prose here.
 REST_NAME = "null_or_extra_json"
-_MISPARSED = frozenset('"\\]^')  # by llama.cpp, in a name that others may stand beside
+_MISPARSED = frozenset('"\\]^')  # by llama.cpp, in a name that others may be beside
 
 
 def read_object(
@@ -110,7 +110,7 @@ def _others(subschemas: Subschemas) -> list[Node]:
 
 
 def _note_others(subschemas: Subschemas, notes: Notes, *, is_carried: bool) -> None:
-    """What is said of members by pattern, or of those that travel in one place together."""
+    """The rules for members by pattern, or for those that travel in one place together."""
     for atom in subschemas:
         by_pattern = bool(atom.get("patternProperties"))
         others = atom.get("additionalProperties")

@@ -96,7 +96,7 @@ class _Separation:
         return found
 
     def _parts(self, branch: Shape, carrier: str) -> list[Shape]:
-        """What stands for a branch: itself, or the two forms of what is free."""
+        """The replacement of a branch: itself, or the two forms of what is free."""
         seen = self._shapes.seen(branch)
         return _two_forms(seen, carrier) if isinstance(seen, Text) else [branch]
 

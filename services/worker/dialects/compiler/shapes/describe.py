@@ -65,7 +65,7 @@ def lost_descriptions(
 ) -> dict[str, str]:
     """What the schema says of its parts and the wire schema does not, by JSON pointer.
 
-    As far as there is room for them. Nothing is lost that stands in the hint of a place for JSON
+    As far as there is room for them. Nothing is lost that is in the hint of a place for JSON
     text. `without_place` are texts that one of several places may have lost.
     """
     kept = list(dict.fromkeys(_texts(wire)))
@@ -90,7 +90,7 @@ def _as_lines(*texts: str) -> str:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """How a description stands among others, in a schema inside a hint, and in one inside that."""
+    """The form of a description among others, in a schema inside a hint, and in one inside that."""
     yield _as_lines(text)
     inner = '"description":' + json.dumps(text, ensure_ascii=False)
     yield inner

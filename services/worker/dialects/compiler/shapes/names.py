@@ -22,7 +22,7 @@ class ShapeNames:
         self._taken: set[str] = set()
 
     def new(self, pointer: str) -> str:
-        """A name for what stands at a JSON pointer."""
+        """A name for what is at a JSON pointer."""
         base = _MARKS.sub("", pointer.rpartition("/")[2])[:NAME_CHARS_MAX] or "root"
         name, number = base, 2
         while name in self._taken:

@@ -13,7 +13,7 @@ def no_pattern(_pattern: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """What a provider enforces as JSON Schema means it.
+    """The keywords that a provider enforces as JSON Schema means them.
 
     `format_patterns` are sent beside formats that a provider does not know well enough.
     `pattern` writes a pattern as the provider takes it, None for one that it does not.

@@ -112,7 +112,7 @@ class Object:
 class Union:
     """One of several shapes.
 
-    `fallback` stands in where a value does not say by itself which of them it was written in.
+    `fallback` is used where a value does not say by itself which of them it was written in.
     """
 
     branches: tuple["Shape", ...]
@@ -134,7 +134,7 @@ Shape = Plain | Text | Array | Object | Union | Ref | Never
 
 
 def types_written(leaf: Shape) -> frozenset[str]:
-    """The JSON types of the values that a shape stands for; all of them where it is no leaf."""
+    """The JSON types of the values that a shape stands for; all of them where it is not a leaf."""
     match leaf:
         case Plain() | Text():
             return leaf.types
@@ -161,7 +161,7 @@ class Shapes:
         self._leaves: dict[int, tuple[Shape, list[Shape]]] = {}  # long chains of unions share them
 
     def seen(self, shape: Shape) -> Shape:
-        """What really stands there: the end of references, and the fallback of a given-up union."""
+        """What really is there: the end of references, and the fallback of a given-up union."""
         while isinstance(shape, Ref | Union):
             if isinstance(shape, Ref):
                 shape = self.definitions[shape.name]

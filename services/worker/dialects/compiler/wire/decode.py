@@ -181,13 +181,13 @@ class _Decoder:
     def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
         value = unpack(text)
         if isinstance(value, NoJsonText) or not type_of(value) & shape.types:
-            # Not every server shows a model the descriptions, where the hint stands as well.
+            # Not every server shows a model the descriptions, where the hint is as well.
             self.problems.append(_no_json_text(path, shape.hint, text))
             return text
         return value
 
     def _carried(self, shape: Shape, carrier: Member, text: JsonValue, path: _Path) -> JsonValue:
-        """What a carrier holds; also a scalar that belongs beside it, since that reads one way."""
+        """The content of a carrier, or a scalar that belongs beside it, as it reads one way."""
         if isinstance(shape, Union) and isinstance(text, str):
             value = unpack(text)
             if not isinstance(value, NoJsonText):
@@ -243,7 +243,7 @@ class _Decoder:
 
 
 def _no_json_text(path: _Path, expected: str, written: JsonValue) -> Problem:
-    """What was written where JSON text belongs, and what is wrong with it."""
+    """The text written where JSON text belongs, and its fault."""
     value = unpack(written) if isinstance(written, str) else None
     place = pointer(path)
     if not isinstance(written, str):

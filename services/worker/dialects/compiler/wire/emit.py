@@ -47,7 +47,7 @@ def emit_with_lost_texts(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObjec
     """The wire schema, and the descriptions that one place or another had no room for."""
     try:
         return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null))
-    except TooComplexError:  # a description stands in each place that its schema was merged into
+    except TooComplexError:  # a description is in each place that its schema was merged into
         return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null, wordless=True))
 
 
@@ -76,7 +76,7 @@ class _Writer:
         self.without_text: set[str] = set()
 
     def definitions(self) -> JsonObject:
-        """What was referred to, and what that refers to in turn."""
+        """The definitions referred to, directly or indirectly."""
         written: JsonObject = {}
         for name in self._used:  # grows while it is walked
             written[name] = self.write(self._shapes.definitions[name])
@@ -157,7 +157,7 @@ class _Writer:
         return True if isinstance(shape, Plain) and shape.is_anything else self.write(shape)
 
     def _bare(self, member: Member) -> JsonObject | None:
-        """What a packed member looks like, if that needs no definition."""
+        """The form of a packed member, if that needs no definition."""
         room = ComplexityAllowance(PACKED_CHARS_MAX, _TOO_LARGE)
         inner = _Writer(
             self._shapes, room, keeps_null=self._keeps_null, wordless=self._without_descriptions
@@ -205,7 +205,7 @@ class _Writer:
         return schema
 
     def _is_never(self, shape: Shape) -> bool:
-        """Whether nothing can stand here, as shows when all definitions are read."""
+        """Whether nothing can be here, as shows when all definitions are read."""
         return isinstance(self._shapes.seen(shape), Never)
 
     def _any_of(self, schemas: list[JsonObject]) -> JsonObject:

@@ -192,7 +192,7 @@ def test_a_copy_that_was_forwarded_by_the_former_number_is_forwarded_again() -> 
 
 
 def test_a_copy_that_comes_back_to_its_first_partition_keeps_its_deadline() -> None:
-    """A header that names the partition it stands in is not one that a lane writes."""
+    """A header that names the partition it is in is not one that a lane writes."""
     owner = partition_of(LEAVING, NEW)
     first = NOW - timedelta(minutes=9)
     headers = [("answerbus_forwarded", b"%d/5/%d" % (owner, int(first.timestamp() * 1000)))]

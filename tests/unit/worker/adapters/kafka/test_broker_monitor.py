@@ -10,7 +10,7 @@ LIMIT_S = 10.0
 
 
 async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """What takes a connection, and is no broker."""
+    """What takes a connection, and is not a broker."""
     writer.close()
 
 

@@ -182,7 +182,7 @@ def test_earlier_answers_are_kept_the_newest_first_as_far_as_there_is_room() -> 
 
 
 def test_upstreams_own_history_fits_as_well() -> None:
-    """It stands in the request too, so that a letter would hold it twice."""
+    """It is in the request too, so that a letter would hold it twice."""
     problem = failure.Problem.of("/a", "b", "c" * 400)
     full = failure.Invalid(problems=(problem,) * 20)
     long = tuple(Prior(attempt=n, failure=full, answer="x" * 400_000) for n in range(32))

@@ -307,7 +307,7 @@ MS = int(NOW.timestamp() * 1000)
     [
         b"",
         b"nonsense",
-        b"1/7/%d" % MS,  # the partition where it stands
+        b"1/7/%d" % MS,  # the partition it is in
         b"0/7/%d" % (MS + 1),  # later than the copy
         b"0/7/%d" % (MS - 8 * 86_400_000),  # when no record of that day is kept any more
         b"0/7/0",

@@ -282,7 +282,7 @@ def test_misspelt_fields_are_noted_within_bounds_and_break_no_retry() -> None:
 
 
 def test_a_history_that_fills_the_request_breaks_no_dead_letter() -> None:
-    """It stands in the request and in the letter: twice half a MiB is no record."""
+    """It is in the request and in the letter: twice half a MiB is no record."""
     lane = lane_state()
     prior = [{"attempt": 1, "failure": {"kind": "unknown"}, "answer": "x" * 500_000}]
     lane_request = running(lane, prior=prior)
