@@ -2,6 +2,7 @@
 
     python -m tests.model_survey                      # what was not asked yet, then the page
     python -m tests.model_survey --only mending --limit 10
+    python -m tests.model_survey --only agents        # conversations and tool calls
 
 Rows are kept as JSON lines, so that an interrupted survey goes on where it stopped;
 docs/model-survey.md is written from them. Exit codes: 0 all asked and every published answer valid,
@@ -14,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, aclosing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,43 +25,55 @@ from answerbus.client import BusUnavailable
 from infra.local_model.report import TerminalReport
 from infra.setup_error import SetupError
 from tests.corpora import corpora
-from tests.model_survey import contracts, mending, page, rows, sample
+from tests.model_survey import agents, contracts, mending, page, rows, sample
+from tests.model_survey.agent_trials import Trial, trials
 from tests.model_survey.asking import Survey, surveying
 from tests.model_survey.questions import Question, in_turns
 from tests.model_survey.rows import Row
 
 OUT_DEFAULT = Path(".run/model-survey/rows.jsonl")
+AGENTS = "agents"  # the part that is no question with one answer; its rows are in a file beside
 
 app = typer.Typer(add_completion=False)
+_Asked = TypeVar("_Asked", Question, Trial)
 
 
 @app.command()
 def main(
     *,
-    only: Annotated[str, typer.Option(help="a part: contracts, inline, mending or again")] = "",
+    only: Annotated[
+        str, typer.Option(help="a part: contracts, inline, mending, again or agents")
+    ] = "",
     limit: Annotated[int | None, typer.Option(min=0, help="ask no more than this many")] = None,
     out: Annotated[Path, typer.Option(help="where the rows are added")] = OUT_DEFAULT,
 ) -> None:
     """Ask what was not asked yet, and write the page."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    questions = _questions()
+    questions, tried = _questions(), [*trials()]
     everything = [question for question in questions if only in ("", question.part)]
-    if not everything:
-        raise typer.BadParameter(f"{only}: there are contracts, inline, mending, again")
-    known = {row.id for row in rows.read(out)}
-    left = [question for question in everything if question.id not in known][:limit]
-    if left:
-        try:
-            _ask(left, out, console)
-        except (SetupError, BusUnavailable) as error:
-            console.print(str(error), style="red", markup=False)
-            raise typer.Exit(3) from None
-    found = rows.read(out)
-    page.write(found, len(questions))
-    console.print(page.summary(found), markup=False)
-    done = {question.id for question in everything} <= {row.id for row in found}
-    raise typer.Exit(0 if done and page.all_published_valid(found) else 1)
+    agents_out = out.with_name("agents.jsonl")
+    wanted = tried if only in ("", AGENTS) else []
+    if not everything and not wanted:
+        raise typer.BadParameter(f"{only}: there are contracts, inline, mending, again, agents")
+    try:
+        _ask(_left(everything, rows.read(out))[:limit], out, console)
+        _try(_left(wanted, agents.read(agents_out))[:limit], agents_out, console)
+    except (SetupError, BusUnavailable) as error:
+        console.print(str(error), style="red", markup=False)
+        raise typer.Exit(3) from None
+    found, found_of_agents = rows.read(out), agents.read(agents_out)
+    page.write(found, len(questions), found_of_agents)
+    if found:
+        console.print(page.summary(found), markup=False)
+    is_done = not _left(everything, found) and not _left(wanted, found_of_agents)
+    raise typer.Exit(0 if is_done and page.all_published_valid(found) else 1)
+
+
+def _left(wanted: Sequence[_Asked], known: Sequence[Row | agents.AgentRow]) -> list[_Asked]:
+    """What has no row yet."""
+    ids = {row.id for row in known}
+    return [one for one in wanted if one.id not in ids]
 
 
 def _questions() -> list[Question]:
@@ -70,6 +83,8 @@ def _questions() -> list[Question]:
 
 
 def _ask(questions: Sequence[Question], out: Path, console: Console) -> None:
+    if not questions:
+        return
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="survey-") as folder, ExitStack() as running:
         with TerminalReport(console) as report:
@@ -86,6 +101,26 @@ async def _follow(
                 lines.write(rows.as_line(row) + "\n")
                 lines.flush()
                 progress.update(progress.task_ids[0], advance=1, last=_row_text(row))
+
+
+def _try(tried: Sequence[Trial], out: Path, console: Console) -> None:
+    if not tried:
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="survey-") as folder, ExitStack() as running:
+        with TerminalReport(console) as report:
+            address = running.enter_context(agents.stack_with_agents(Path(folder), report))
+        asyncio.run(_follow_agents(address, tried, out, console))
+
+
+async def _follow_agents(address: str, tried: Sequence[Trial], out: Path, console: Console) -> None:
+    with _progress(console, len(tried)) as progress, out.open("a") as lines:
+        async with aclosing(agents.tried(address, tried)) as ended:
+            async for row in ended:
+                lines.write(agents.as_line(row) + "\n")
+                lines.flush()
+                last = f"{row.id}: {'worked' if row.worked else 'did not work'}"
+                progress.update(progress.task_ids[0], advance=1, last=last)
 
 
 def _progress(console: Console, total: int) -> Progress:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.local_model.models import MODELS
+from tests.model_survey.agent_trials import CASES
+from tests.model_survey.agents import AgentRow
 from tests.model_survey.counts import (
     Counts,
     by_group,
@@ -21,6 +23,7 @@ from tests.model_survey.sample import SCHEMAS
 
 DOC = Path(__file__).parents[2] / "docs" / "model-survey.md"
 METHOD = Path(__file__).with_name("method.md")
+AGENTS_HEADING = "## Agents\n"
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _HEADING = (
     *("", "asked", "attempts", "ended", "fit the wire", "valid", "stricter", "looser", "cut"),
@@ -28,14 +31,19 @@ _HEADING = (
 )
 
 
-def write(rows: Sequence[Row], questions: int) -> None:
-    """The page of today; `questions` is how many there would be."""
+def write(rows: Sequence[Row], questions: int, agents: Sequence[AgentRow]) -> None:
+    """The page of today; `questions` is how many there would be.
+
+    What there are no rows of here stays as it was written elsewhere.
+    """
     today = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
-    DOC.write_text(page(rows, questions, today), encoding="utf-8")
+    asked, heading, tried = DOC.read_text(encoding="utf-8").partition(AGENTS_HEADING)
+    asked = page(rows, questions, today) if rows else asked
+    DOC.write_text(asked + (agents_part(agents, today) if agents else heading + tried), "utf-8")
 
 
 def page(rows: Sequence[Row], questions: int, today: str) -> str:
-    """The text of the page."""
+    """The text of the page, up to the agents."""
     parts = {part: [row for row in rows if row.part == part] for part in _PARTS}
     pieces = {
         "run": _run(rows, questions, today),
@@ -45,7 +53,15 @@ def page(rows: Sequence[Row], questions: int, today: str) -> str:
         "inline": _table("inline schema", parts["inline"]),
         "mending": _mending(parts["mending"], parts["again"]),
     }
-    return _PLACE.sub(lambda place: pieces[place[1]], METHOD.read_text(encoding="utf-8"))
+    text = METHOD.read_text(encoding="utf-8").partition(AGENTS_HEADING)[0]
+    return _PLACE.sub(lambda place: pieces[place[1]], text)
+
+
+def agents_part(rows: Sequence[AgentRow], today: str) -> str:
+    """The part about agents."""
+    pieces = {"tried": f"{today}, {MODELS['small'].title}", "agents": _agents(rows)}
+    _, heading, text = METHOD.read_text(encoding="utf-8").partition(AGENTS_HEADING)
+    return heading + _PLACE.sub(lambda place: pieces[place[1]], text)
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -77,6 +93,29 @@ def _run(rows: Sequence[Row], questions: int, today: str) -> str:
     missing = questions - len(rows)
     rest = f" {missing} more were not asked in the time there was." if missing else ""
     return f"{today}, {MODELS['small'].title}, {len(rows)} requests.{rest}"
+
+
+def _agents(rows: Sequence[AgentRow]) -> str:
+    """Each case with how many trials came to what was wanted."""
+    lines = [
+        "| case | worked if | tried | worked | 95 % interval | steps | calls | repeats | failed |",
+        "| --- | --- | ---: | ---: | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for case, wanted in CASES.items():
+        found = [row for row in rows if row.case == case]
+        if not found:
+            continue
+        worked = sum(row.worked for row in found)
+        low, high = interval(worked, len(found))
+        cells = (case, wanted, len(found), worked, f"{low:.0%} to {high:.0%}", *_sums(found))
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _sums(rows: Sequence[AgentRow]) -> tuple[int, ...]:
+    return tuple(
+        sum(getattr(row, name) for row in rows) for name in ("steps", "made", "repeats", "failed")
+    )
 
 
 def _table(of: str, rows: Sequence[Row]) -> str:

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from tests.model_survey.agent_trials import CASES, EndedCall, Trial, has_worked, trials
+from tests.model_survey.agents import row_of
 from tests.model_survey.counts import counted, interval, valid_after, valid_within
-from tests.model_survey.page import all_published_valid, page
+from tests.model_survey.page import agents_part, all_published_valid, page
 from tests.model_survey.rows import Row, Try, as_line, parsed
 
 RIGHT = Try(1, "by itself", fits_wire=True, is_valid=True, accepted=True)
@@ -96,3 +98,29 @@ def test_the_page_says_how_many_were_not_asked() -> None:
     assert "| 1 attempt | 1 |" in text
     assert "2 of 3 (21% to 94%) were valid later" in text
     assert "{{" not in text
+
+
+def test_a_trial_has_worked_if_its_tool_ended_well_and_the_answer_says_what_was_wanted() -> None:
+    trial = Trial("own tool", 0, "forecaster", ("?",), "clear", "weather.get_weather")
+    good, other = EndedCall("weather.get_weather", "ok"), EndedCall("echo.echo", "ok")
+    repeat = EndedCall("weather.get_weather", "ok", is_repeat=True)
+
+    assert has_worked(trial, "It is CLEAR.", [other, good])
+    assert not has_worked(trial, "It is clear.", [other])
+    assert not has_worked(trial, "It rains.", [good])
+    assert not has_worked(trial, None, [good])
+    assert not has_worked(
+        replace(trial, tool="delegate"), "clear", [EndedCall("delegate", "ok", success=False)]
+    )
+    found = row_of(trial, "It is clear.", "result", 2, [good, repeat, EndedCall("x", "error")])
+    assert (found.worked, found.made, found.repeats, found.failed) == (True, 2, 1, 1)
+    table = agents_part([found], "2026-11-26")
+    assert "| own tool |" in table
+    assert "| 1 | 1 | 21% to 100% | 2 | 2 | 1 | 1 |" in table
+
+
+def test_each_case_is_tried_ten_times_about_something_else() -> None:
+    tried = [*trials()]
+
+    assert len({trial.id for trial in tried}) == len({trial.turns for trial in tried}) == 40
+    assert {trial.case for trial in tried} == {*CASES}
