@@ -54,7 +54,8 @@ def answers_break_their_schema(here: Site) -> None:
 
 
 def lane_is_stuck(here: Site) -> None:
-    body = {"ready": False, "stuck": {"3": "it waits for its predecessor"}}
+    lanes = {"2": "open", "3": "opening"}
+    body = {"ready": False, "lanes": lanes, "stuck": {"3": "it waits for its predecessor"}}
     here.context.poller.results.workers = [WorkerStatus("http://w-1:8080", ready=False, body=body)]
 
 
