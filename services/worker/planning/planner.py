@@ -31,7 +31,7 @@ from services.worker.core.attempt.fallback import (
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
-from services.worker.core.run.delegation import may_delegate
+from services.worker.core.run.delegation import may_delegate, may_use
 from services.worker.core.run.new_run import new_run
 from services.worker.core.run.next_step import next_step_request, transcript_of_run
 from services.worker.core.run.proposing import wrong_form
@@ -312,7 +312,7 @@ class Planner:
             await self._compiler.compiled(*step, dialect, request.workflow_id)
 
     def _first_step(self, definition: AgentDefinition, request: Request) -> Reading:
-        step = StepSchema.first(definition, request.answer_schema)
+        step = StepSchema.first(definition, request)
         return step.text, partial(step.resolved, self._schemas.registry)
 
     def begin_run(self, request: Request) -> Run | Cause:
@@ -334,7 +334,13 @@ class Planner:
         finishes, delegates = is_last_attempt or must_finish(run), may_delegate(request, run)
         malformed = request.agent.malformed if request.agent else None
         wanted = StepSchema(
-            run.definition, run.agent.digest, request.answer_schema, finishes, delegates, malformed
+            run.definition,
+            run.agent.digest,
+            request.answer_schema,
+            finishes,
+            delegates,
+            malformed,
+            delegates and may_use(request, run),
         )
         compiled = await self._step_compiled(wanted, backend.dialect, request.workflow_id)
         if isinstance(compiled, Unusable):
@@ -363,11 +369,7 @@ class Planner:
             if not isinstance(definition, AgentDefinition):
                 continue  # a tool is not announced yet
             for dialect in sorted({backend.dialect for backend in self.backends.values()}):
-                for finishes in (False, True):
-                    delegates = definition.delegate is not None and not finishes
-                    schema = StepSchema.of(
-                        definition, TextRef(), finishes=finishes, delegates=delegates
-                    )
+                for schema in _steps_of(definition):
                     await self._step_compiled(schema, dialect, ref.name)
 
     async def _step_compiled(
@@ -376,6 +378,14 @@ class Planner:
         return await self._compiler.compiled(
             schema.text, partial(schema.resolved, self._schemas.registry), dialect, owner
         )
+
+
+def _steps_of(definition: AgentDefinition) -> Iterator[StepSchema]:
+    """The schemas that steps of its runs may have, where they answer with a text."""
+    delegates = definition.delegate is not None
+    for uses in (False, True) if delegates else (False,):
+        yield StepSchema.of(definition, TextRef(), finishes=False, delegates=delegates, uses=uses)
+    yield StepSchema.of(definition, TextRef(), finishes=True, delegates=False, uses=False)
 
 
 def _is_small(request: Request, text: str) -> bool:

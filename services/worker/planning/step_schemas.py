@@ -7,7 +7,7 @@ from typing import Self
 from answerbus.agent import Malformed
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from answerbus.request import SchemaRef
+from answerbus.request import Request, SchemaRef
 from services.worker.core.run.agents import agent_id
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.schema.resolve import resolve
@@ -16,7 +16,10 @@ from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 
 @dataclass(frozen=True, slots=True)
 class StepSchema:
-    """Which schema a step has: `text` is the same exactly where it is."""
+    """Which schema a step has: `text` is the same exactly where it is.
+
+    `uses`: it delegates, and a child may be given something.
+    """
 
     definition: AgentDefinition
     digest: str  # of the agent
@@ -24,23 +27,34 @@ class StepSchema:
     finishes: bool
     delegates: bool
     malformed: Malformed | None
+    uses: bool
 
     @classmethod
-    def first(cls, definition: AgentDefinition, answer: SchemaRef) -> Self:
+    def first(cls, definition: AgentDefinition, request: Request) -> Self:
         """That of the first step of a run that has attempts left, at its largest."""
-        return cls.of(definition, answer, finishes=False, delegates=definition.delegate is not None)
+        delegates, has_facts = definition.delegate is not None, bool(request.context.facts)
+        return cls.of(
+            definition, request.answer_schema, finishes=False, delegates=delegates, uses=has_facts
+        )
 
     @classmethod
     def of(
-        cls, definition: AgentDefinition, answer: SchemaRef, *, finishes: bool, delegates: bool
+        cls,
+        definition: AgentDefinition,
+        answer: SchemaRef,
+        *,
+        finishes: bool,
+        delegates: bool,
+        uses: bool,
     ) -> Self:
         """That of a step of a run that has not begun."""
-        return cls(definition, agent_id(definition).digest, answer, finishes, delegates, None)
+        digest = agent_id(definition).digest
+        return cls(definition, digest, answer, finishes, delegates, None, delegates and uses)
 
     @property
     def text(self) -> str:
         """What it is kept under once it is compiled."""
-        how = self.finishes, self.delegates, self.malformed
+        how = self.finishes, self.delegates, self.malformed, self.uses
         return json.dumps([self.digest, *how, self.answer.model_dump_json()])
 
     def resolved(self, registry: Registry) -> ResolvedSchema | Unusable:
@@ -53,4 +67,5 @@ class StepSchema:
             must_finish=self.finishes,
             may_delegate=self.delegates,
             malformed=self.malformed,
+            may_use=self.uses,
         )

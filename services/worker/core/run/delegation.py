@@ -20,14 +20,22 @@ from answerbus.request import Fact, Request
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.run import Run, ToolCall
 
+# A small model writes a schema as it has seen one, and names anything in `use` where there is one.
 HOW_TO_DELEGATE = (
     "With `delegate` you ask a specialist for one part of the work: `json_schema` is the JSON "
-    "Schema of its `output`, `description` says what that is, `instructions` say what to do. A "
-    "specialist knows nothing of this conversation: name in `use` what it is to be given, such as "
-    '"fact:NAME" for a fact that you were given, or "call:2.0" for the result of a call that is '
-    "told to you under that name. It answers with `output`, `success`, `notes` and "
-    "`failure_reason`. Parts that do not need each other go into one step."
+    "Schema of its `output`, `description` says what that is, `instructions` say what to do. For "
+    'example: {"kind": "tool_call", "name": "delegate", "args": {"name": "capital", '
+    '"description": "The capital and its people.", "instructions": "What is the capital of Spain, '
+    'and how many live there?", "json_schema": {"type": "object", "properties": {"city": {"type": '
+    '"string"}, "people": {"type": "integer"}}, "required": ["city", "people"]}}}. It answers with '
+    "`output`, `success`, `notes` and `failure_reason`. Parts that do not need each other go into "
+    "one step. A specialist knows nothing of this conversation: "
 )
+WITH_USE = (
+    'name in `use` what it is to be given, such as "fact:NAME" for a fact that you were given, or '
+    '"call:2.0" for the result of a call that is told to you under that name.'
+)
+WITHOUT_USE = "say in `instructions` all that it needs."
 
 
 _NEVER_ASKED = (InvalidArgs, NotRun, UnknownTool)
@@ -65,7 +73,17 @@ def calls_so_far(run: Run) -> int:
     )
 
 
-def args_schema(allowed: Delegation) -> JsonObject:
+def may_use(request: Request, run: Run) -> bool:
+    """Whether there is anything that a child could be given."""
+    return bool(request.context.facts) or any(_results(run))
+
+
+def how_to_delegate(*, may_use: bool) -> str:
+    """What the model is told of it."""
+    return HOW_TO_DELEGATE + (WITH_USE if may_use else WITHOUT_USE)
+
+
+def args_schema(allowed: Delegation, *, may_use: bool = True) -> JsonObject:
     """What a model says of a child; agents and profiles are those that the operator allows."""
     name: JsonObject = {"type": "string", "pattern": r"^[A-Za-z0-9._\-]+$"}
     reference: JsonObject = {"type": "string", "pattern": r"^(fact|call):"}
@@ -74,8 +92,9 @@ def args_schema(allowed: Delegation) -> JsonObject:
         "description": {"type": "string"},
         "instructions": {"type": "string", "minLength": 1},
         "json_schema": {"type": "object"},
-        "use": {"type": "array", "items": reference, "maxItems": USES_MAX},
     }
+    if may_use:
+        properties["use"] = {"type": "array", "items": reference, "maxItems": USES_MAX}
     if allowed.agents:
         properties["agent"] = {"type": "string", "enum": [*dict.fromkeys(allowed.agents)]}
     if allowed.profiles:

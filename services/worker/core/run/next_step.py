@@ -1,7 +1,7 @@
 """The next step of a run as an ordinary request, derived from request and run."""
 
 from answerbus.request import Message, Request
-from services.worker.core.run.delegation import HOW_TO_DELEGATE
+from services.worker.core.run.delegation import how_to_delegate, may_use
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import (
     FINISH_FORM,
@@ -42,7 +42,9 @@ def next_step_request(
     definition, context = run.definition, request.context
     is_text = request.answer_schema.kind == "text"
     end = END_IN_TEXT if is_text else END_BY_FINISH
-    how = [WORK_IN_STEPS.format(end=end), HOW_TO_DELEGATE if definition.delegate else ""]
+    how = [WORK_IN_STEPS.format(end=end)]
+    if definition.delegate:
+        how.append(how_to_delegate(may_use=may_use(request, run)))
     instructions = [definition.instructions, *how, context.instructions]
     so_far = transcript_of_run(request, run) if transcript is None else transcript
     messages = [*context.messages, *so_far.messages]

@@ -131,11 +131,12 @@ def resolve_step(
     must_finish: bool,
     malformed: Malformed | None = None,
     may_delegate: bool = False,
+    may_use: bool = True,
 ) -> ResolvedSchema | Unusable:
     """The authority on one step; `final` is that on the run's own answer.
 
     In a step that must finish no tool is in the schema: the model cannot call one. `malformed`
-    is what the request says in the place of its agent.
+    is what the request says in the place of its agent. `may_use`: a child could be given something.
     """
     validators: dict[str, SchemaValidator] = {}
     for name, schema in {} if must_finish else _args_schemas(definition):
@@ -143,6 +144,11 @@ def resolve_step(
         if not isinstance(compiled, SchemaValidator):
             return Unusable(compiled)
         validators[name] = compiled
+    args = {name: validator.document for name, validator in validators.items()}
+    if DELEGATE in args and definition.delegate and not may_use:
+        args[DELEGATE] = Document(args_schema(definition.delegate, may_use=False))
+    if not may_delegate:
+        args.pop(DELEGATE, None)  # a call all the same is read, and ends as one beyond a limit
     form = compile_schema(_form(final, has_tools=bool(validators)))
     if not isinstance(form, SchemaValidator):
         return Unusable(form)
@@ -151,7 +157,7 @@ def resolve_step(
         final,
         name=NAME,
         description=AGENT_ACTION.summary,
-        schema=_schema(validators if may_delegate else _without_delegate(validators), final),
+        schema=_schema(args, final),
         read=read,
         read_partly=read,
         without_deep=without_deep,
@@ -169,23 +175,18 @@ def _args_schemas(definition: AgentDefinition) -> Iterator[tuple[str, JsonObject
         yield DELEGATE, args_schema(definition.delegate)
 
 
-def _without_delegate(validators: Validators) -> Validators:
-    """A call that is made all the same is read, and ends as one that a limit leaves no room for."""
-    return {name: validator for name, validator in validators.items() if name != DELEGATE}
-
-
-def _schema(validators: Validators, final: ResolvedSchema) -> JsonObject:
+def _schema(args: Mapping[str, Document], final: ResolvedSchema) -> JsonObject:
+    """`args` are the schemas of the arguments of each tool that may be called."""
     branches: list[JsonValue] = []
-    for name, validator in validators.items():
+    for name, document in args.items():
         place = f"{_BRANCHES}/{len(branches)}/properties/args"
-        args = embedded(validator.document, place, _WRITTEN_BY_OTHERS)
-        branches.append(_tool_call(name, args))
+        branches.append(_tool_call(name, embedded(document, place, _WRITTEN_BY_OTHERS)))
     if final.schema is not None:
         place = f"{_BRANCHES}/{len(branches)}/properties/args"
         branches.append(_finish(embedded(Document(final.schema), place)))
     else:
         branches.append(_saying("text_response", "Say something to the person who asked."))
-    if final.schema is not None and validators:
+    if final.schema is not None and args:
         branches.append(_saying("text_response", "Say something to the person who asked."))
     branches.append(_saying("thought", "Think aloud; nothing is done."))
     return _actions(branches)

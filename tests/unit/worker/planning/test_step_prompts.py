@@ -11,6 +11,7 @@ import pytest
 from answerbus.budget import Usage
 from answerbus.cause import RunExhausted
 from answerbus.failure import Malformed
+from answerbus.private.runs import Delegation
 from answerbus.registry import Registry
 from answerbus.request import Prior
 from services.worker.core.attempt.plan import Plan, ProfileFacts
@@ -227,3 +228,35 @@ async def test_other_tasks_have_their_turn_while_large_results_are_written() -> 
         ticking.cancel()
 
     assert max(gaps) < at_once.spent_s * 0.8
+
+
+@pytest.mark.parametrize(
+    ("facts", "results", "is_named"),
+    [([], 0, False), ([], 1, True), ([{"name": "timetable", "value": "8:00"}], 0, True)],
+)
+def test_use_is_named_once_there_is_something_to_give_a_child(
+    facts: list[Any], results: int, is_named: bool
+) -> None:
+    """A small model names anything there, and its call ends as `invalid_args`."""
+    run = Run(definition(delegate=Delegation()))
+    for _ in range(results):
+        change = transitions.take_step(
+            run, step(run.definition, call()), 1, Usage(), Usage(), ACCOUNT, inputs()
+        )
+        (made,) = sent(change)
+        ended = transitions.on_result(change.run, result(made), inputs())
+        assert ended is not None
+        run = ended.run
+    context = {"instructions": "Plan it.", "facts": facts}
+    planner = Planner(
+        {"default": Backend(FACTS, "llama_cpp", FakeProvider(), ProfileLimiter(1))},
+        Registry(),
+        agents=Agents(),
+    )
+    request = asked(context=context)
+    plan = asyncio.run(planner.plan_step(request, run, is_last_attempt=False))
+
+    assert isinstance(plan, Plan)
+    assert ('"use":' in plan.wire.text) is is_named
+    assert ("`use`" in plan.prompt(request, ()).system) is is_named
+    assert "delegate" in plan.wire.text
