@@ -142,6 +142,11 @@ def _ends(run: Run, step: RunStepRecord) -> list[CallOutcome | None]:
     return [_end(call.outcome) for call in ordered]
 
 
+def was_answered(call: ToolCall) -> bool:
+    """Whether it has the result of an equal call of the step before."""
+    return isinstance(call.outcome, CallOk) and call.outcome.same_as is not None
+
+
 def _end(outcome: CallOutcome | None) -> CallOutcome | None:
     """Without whose result it is."""
     if isinstance(outcome, CallOk) and outcome.same_as is not None:

@@ -11,7 +11,13 @@ from answerbus.private.runs import RunStepRecord
 from answerbus.request import Message
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import call_names
-from services.worker.core.run.repeats import CallKey, failed, key_of, remark_after
+from services.worker.core.run.repeats import (
+    CallKey,
+    failed,
+    key_of,
+    remark_after,
+    was_answered,
+)
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.told import Told, result_message
 
@@ -22,7 +28,8 @@ RESULTS_ARE_IN = (
 )
 TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
 FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
-NOT_CALLED_AGAIN = "not called again: this is the result of the same call in the step before"
+# No part of a result, where a small model takes it for the answer.
+NOT_CALLED_AGAIN = "A call that succeeded in the step before was not made again: see its result. "
 REMARKS_MAX = 64  # of different texts
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that not each step reaches it again
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
@@ -178,8 +185,9 @@ def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) 
     """Results of steps that made the same calls are compared, which is done once."""
 
     def write() -> Told:
+        note = NOT_CALLED_AGAIN if any(map(was_answered, run.calls_of(step))) else ""
         text = remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end)
-        return replace(_remark(text), of=step)
+        return replace(_remark(note + text), of=step)
 
     is_last = step is run.steps[-1]  # whose calls may be open
     return write() if is_last else _written(run, (None, f"remark {step.n}"), step, write)
@@ -190,8 +198,6 @@ def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
 
     def write() -> Told:
         ended = {"kind": outcome.kind, "value": outcome.value}
-        if outcome.same_as is not None:
-            ended["note"] = NOT_CALLED_AGAIN
         return Told(outcome, result_message(head, json.dumps(ended, ensure_ascii=False)), head)
 
     return _written(run, (head, call.asked.call_id), outcome, write)

@@ -23,6 +23,7 @@ from services.worker.core.run.delegation import calls_so_far
 from services.worker.core.run.new_run import recovered_run
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.run import Run
+from services.worker.core.run.transcript import NOT_CALLED_AGAIN
 from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 from tests.unit.worker.builders import ORIGIN, after
@@ -167,15 +168,21 @@ def test_the_model_reads_the_result_with_a_note() -> None:
     run = answered(taken(run, call(order_id="1"), call(order_id="2")))
 
     messages = next_step_request(asked(), run, must_finish=False).context.messages
-    _, again, other = (
+    first, again, other = (
         json.loads(message.content.partition(": ")[2])
         for message in messages
         if message.content.startswith("orders.get: ")
     )
+    remarks = [message.content for message in messages if message.trust == "trusted"]
 
-    assert again["value"] == {"state": "shipped"}
-    assert "not called again" in again["note"]
+    assert again == first == {"kind": "ok", "value": {"state": "shipped"}}
     assert other == {"kind": "ok", "value": "done"}
+    assert [remark.startswith(NOT_CALLED_AGAIN) for remark in remarks] == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 PART: JsonObject = {"name": "p", "description": "d", "instructions": "i", "json_schema": ANY}
