@@ -66,6 +66,7 @@ USES_MAX = 32  # facts and results that one child is given
 TRANSCRIPT_BYTES_MAX = 512 * KIB
 REPEATS_REMARKED = 2  # steps running with the same calls, from which on the model is warned
 REPEATS_COUNTED = 3  # and from which on operators are warned
+ANSWERED_MAX = 2  # steps running with nothing but calls answered before, after which a run ends
 CALL_FAILURES_MAX = 5  # of a tool with the same arguments, after which the call is not made
 RUN_ATTEMPTS_DEFAULT = 20  # three suit no loop
 DEFINITION_BYTES_MAX = 160 * KIB  # of an agent with its tools, which is frozen into each run

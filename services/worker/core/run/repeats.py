@@ -13,7 +13,12 @@ from answerbus.call_outcome import (
     NotRun,
     ResultTooLarge,
 )
-from answerbus.limits import CALL_FAILURES_MAX, REPEATS_MAX, REPEATS_REMARKED
+from answerbus.limits import (
+    ANSWERED_MAX,
+    CALL_FAILURES_MAX,
+    REPEATS_MAX,
+    REPEATS_REMARKED,
+)
 from answerbus.private.runs import RunStepRecord
 from services.worker.core.run.run import Run, ToolCall
 
@@ -125,7 +130,21 @@ def must_finish(run: Run) -> bool:
     A run that goes on from another one may repeat what that one did: the tool may be mended.
     """
     is_last = len(run.steps) + 1 >= run.definition.steps_max
-    return is_last or repeats_at(run.own_steps) >= REPEATS_MAX or _calls_closed_ones(run)
+    return (
+        is_last
+        or repeats_at(run.own_steps) >= REPEATS_MAX
+        or _calls_closed_ones(run)
+        or _learns_nothing(run)
+    )
+
+
+def _learns_nothing(run: Run) -> bool:
+    """Whether all calls of the last steps were answered from the results before them."""
+    last = run.own_steps[-ANSWERED_MAX:]
+    calls = [[*run.calls_of(step)] for step in last]
+    return len(last) == ANSWERED_MAX and all(
+        found and all(map(was_answered, found)) for found in calls
+    )
 
 
 def _calls_closed_ones(run: Run) -> bool:

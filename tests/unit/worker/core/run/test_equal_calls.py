@@ -22,6 +22,7 @@ from services.worker.core.run import transitions
 from services.worker.core.run.delegation import calls_so_far
 from services.worker.core.run.new_run import recovered_run
 from services.worker.core.run.next_step import next_step_request
+from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import NOT_CALLED_AGAIN
 from services.worker.core.run.transitions import Change
@@ -101,6 +102,15 @@ def test_one_that_failed_is_made_again(outcome: dict[str, Any]) -> None:
     run = answered(taken(Run(definition()), call()), outcome=outcome)
 
     assert len(sent(taken(run, call()))) == 1
+
+
+@pytest.mark.parametrize(("repeatable", "ends"), [(False, 3), (True, 5)])
+def test_a_run_that_asks_twice_for_what_it_has_ends_with_that(repeatable: bool, ends: int) -> None:
+    run, steps = Run(definition(tool(repeatable=repeatable), steps_max=20)), 0
+    while not must_finish(run):
+        run, steps = answered(taken(run, call())), steps + 1
+
+    assert steps == ends
 
 
 def test_only_the_step_directly_before_counts() -> None:
