@@ -237,7 +237,7 @@ def progress_text(event: Event | RetryEnded | Undecodable, request: Request) -> 
         case AccountRecord() if event.account_id == request.account_id:
             for spend in event.in_flight:
                 if spend.request_id == request.request_id:
-                    return f"attempt {spend.attempt}: profile {request.profile} is asked"
+                    return f"attempt {spend.attempt} is under way for profile {request.profile}"
             if any(one.request_id == request.request_id for one in event.open):
                 return "waits for its next attempt"
             return None

@@ -13,7 +13,8 @@ from services.settings.settings import from_environment, secret
 from services.text.escaping import json_lines
 
 _SHOWN_APART = {
-    *("provider", "model", "dialect", "base_url", "api_key_env", "api_key_file", "script", "price")
+    *("provider", "model", "dialect", "base_url", "api_key_env", "api_key_file", "script", "price"),
+    "then",
 }
 
 
@@ -59,7 +60,8 @@ def _limits(profile: Profile) -> list[str]:
     if profile.price:
         price = profile.price
         lines.append(f"a million tokens: ${price.input_usd:g} in, ${price.output_usd:g} out")
-    return lines
+    fallbacks = (f"then {one.profile}: {', '.join(one.on)}" for one in profile.then)
+    return [*lines, *fallbacks]
 
 
 def _plain(profile: Profile) -> Mapping[str, object]:

@@ -18,6 +18,7 @@ def profile_costs(profiles: Mapping[str, Profile], now_s: float) -> CostOf:
         profile = profiles.get(name)
         if profile is None:
             return None
-        return ProfileCost(profile.max_output_tokens, tariff_of(profile, now))
+        fallbacks = tuple(one.profile for one in profile.then)
+        return ProfileCost(profile.max_output_tokens, tariff_of(profile, now), fallbacks)
 
     return cost_of

@@ -26,10 +26,14 @@ OF_A_RUN = "prompts of runs grow with what their tools return"
 
 @dataclass(frozen=True, slots=True)
 class ProfileCost:
-    """What bounds a call of a profile; `tariff` is None where it has no price."""
+    """What bounds a call of a profile; `tariff` is None where it has no price.
+
+    Each call may be one of its `fallbacks` instead.
+    """
 
     max_output_tokens: int
     tariff: Tariff | None
+    fallbacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +51,39 @@ NO_SETTINGS: Mapping[str, ProfileCost] = MappingProxyType({})
 def worst_case(request: Request, cost_of: CostOf, registry: Registry) -> WorstCase:
     """Never above the request's own budget, which the account of the replay holds."""
     budget = request.budget
-    tokens, micro_usd, unknown = _uncapped(request, cost_of(request.profile), registry)
+    tokens, micro_usd, unknown = _uncapped(request, cost_of, registry)
     micro_usd = _least(micro_usd, budget.micro_usd)
     amounts = BudgetAmounts(budget.attempts, _least(tokens, budget.tokens), micro_usd)
     return WorstCase(amounts, unknown if micro_usd is None else None)
 
 
 def _uncapped(
-    request: Request, cost: ProfileCost | None, registry: Registry
+    request: Request, cost_of: CostOf, registry: Registry
 ) -> tuple[int | None, int | None, str]:
     """Tokens, money, and why one of them is not known."""
     if request.agent is not None:
         return None, None, OF_A_RUN
-    if cost is None:
+    costs = _of_all_asked(request.profile, cost_of)
+    if not costs:
         return None, None, f"profile {request.profile} is not in the settings"
-    read, written = _tokens(request, cost.max_output_tokens, registry)
-    money = cost.tariff.price(read, written) if cost.tariff else None
-    return read + written, money, f"profile {request.profile} has no price"
+    read, written = _tokens(request, max(one.max_output_tokens for one in costs.values()), registry)
+    unpriced = next((name for name, one in costs.items() if one.tariff is None), request.profile)
+    tariffs = [one.tariff for one in costs.values() if one.tariff]
+    money = None
+    if len(tariffs) == len(costs):  # the dearest may be one for what is read, another for answers
+        dearest = max(one.price(read, 0) for one in tariffs)
+        money = dearest + max(one.price(0, written) for one in tariffs)
+    return read + written, money, f"profile {unpriced} has no price"
+
+
+def _of_all_asked(profile: str, cost_of: CostOf) -> dict[str, ProfileCost]:
+    """Of a profile and all its fallbacks, as far as the settings have them."""
+    found, names = dict[str, ProfileCost](), [profile]
+    for name in names:
+        if name not in found and (cost := cost_of(name)):
+            found[name] = cost
+            names += cost.fallbacks
+    return found
 
 
 def _least(one: int | None, other: int | None) -> int | None:

@@ -11,7 +11,14 @@ from answerbus.attempt import Attempt
 from answerbus.budget import AccountState
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
-from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.outcome import (
+    AnyResult,
+    ModelUsed,
+    Refusal,
+    Result,
+    RetryRequest,
+    UnvalidatedResult,
+)
 from answerbus.private.ledger import (
     KEY_BYTES,
     AccountRecord,
@@ -64,7 +71,7 @@ def line_of(record: DecodedRecord) -> Text:
 def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
     """How much work an answer was, and whose."""
     usage = result.usage
-    parts = [f"attempt {result.attempt}", plain_line(result.model.model)]
+    parts = [f"attempt {result.attempt}", model_text(result.model)]
     if usage.input_tokens is not None and usage.output_tokens is not None:
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
         parts.append(f"{usage.input_tokens:,}{cached} + {usage.output_tokens:,} tokens")
@@ -72,6 +79,14 @@ def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
         parts.append(f"${amount(usage.micro_usd) / 1_000_000:.4f}")
     parts.append(f"{(result.finished_at - result.requested_at).total_seconds():.1f} s")
     return ", ".join(parts)
+
+
+def model_text(model: ModelUsed) -> str:
+    """Its name; of a fallback also for which profile it was asked, and why."""
+    if model.instead_of is None:
+        return plain_line(model.model)
+    hop = f"profile {model.profile} in place of {model.instead_of}: {model.because}"
+    return plain_line(f"{model.model} ({hop})")
 
 
 def retry_text(retry: RetryRequest) -> str:

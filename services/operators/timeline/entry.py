@@ -27,7 +27,7 @@ from answerbus.tool_event import ToolEvent
 from services.operators.explain import died_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
-from services.operators.records.event_line import next_text, result_text, retry_text
+from services.operators.records.event_line import model_text, next_text, result_text, retry_text
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RecordPosition, RetryEnded
 from services.operators.records.tool_text import tool_text
@@ -164,7 +164,7 @@ def _attempt(attempt: Attempt) -> str:
     why = f": {_without_words(failure_text(failure), failure)}" if failure else ""
     match attempt.outcome:
         case "result" | "unvalidated_result" | "refusal" | "dead_letter" | "retry" | "step":
-            model = "" if attempt.model is None else f" by {plain_line(attempt.model.model)}"
+            model = "" if attempt.model is None else f" by {model_text(attempt.model)}"
             article = "an" if attempt.outcome == "unvalidated_result" else "a"
             outcome = f"{article} {attempt.outcome.replace('_', ' ')}"
             ended = f"{name}{model} ended in {outcome}{took}{why}"

@@ -41,7 +41,7 @@ def account(*in_flight: tuple[str, int], opened: tuple[str, ...] = ()) -> Event:
 @pytest.mark.parametrize(
     ("seen", "text"),
     [
-        (account(("r-0", 1), ("r-1", 2)), "attempt 2: profile large is asked"),
+        (account(("r-0", 1), ("r-1", 2)), "attempt 2 is under way for profile large"),
         (account(("r-0", 1), opened=("r-1",)), "waits for its next attempt"),
         (account(("r-0", 1)), None),
         (event("account/busy"), None),

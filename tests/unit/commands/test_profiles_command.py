@@ -14,6 +14,7 @@ provider = "openai"
 model = "gpt-4o-mini"
 api_key_env = "A_KEY"
 price = {input_usd = 0.15, output_usd = 0.60}
+then = [{profile = "house", on = ["unhealthy", "invalid >= 2"]}]
 
 [profiles.house]
 provider = "openai"
@@ -52,6 +53,7 @@ def test_each_says_who_answers_within_which_limits(config: str) -> None:
         *("default", "openai, gpt-4o-mini", "key in A_KEY, which is set", "$0.15 in, $0.6 out"),
         *("house", "gpu-1:8000/v1", "no key"),
         *("requests_per_minute 60", "played", "plays script.json"),
+        "then house: unhealthy, invalid >= 2",
     ):
         assert text in table
 

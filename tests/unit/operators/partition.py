@@ -12,6 +12,7 @@ from answerbus.event import Event
 from answerbus.topics import ATTEMPTS, REQUESTS, TOPIC_OF_KIND, Topic
 from services.operators.records.stored import Stored
 from services.worker.core.budget.audit import write_off
+from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import LaneRequest
@@ -73,8 +74,11 @@ class Partition:
         return self.settle(lane_request, spend, *outcome)
 
     def settle(self, lane_request: LaneRequest, spend: Any, *outcome: Any) -> Decision:
+        return self.settle_call(builders.call(lane_request, spend, *outcome))
+
+    def settle_call(self, call: Call) -> Decision:
         self.clock += timedelta(seconds=1)
-        call = builders.call(lane_request, spend, *outcome)
+        lane_request = call.lane_request
         account = self.lane_state.account_after(call)
         decided = decide(call, DecisionInputs(account, builders.BACKOFF, 0.0))
         decision, writing = self.lane_state.commit(call, decided, self.clock)

@@ -146,3 +146,20 @@ def test_where_no_cost_is_known_no_sum_is_made_up() -> None:
     forecast.take(DeadLetterKey.of(dead_letter), prepared(dead_letter))
 
     assert forecast.worst_known == BudgetAmounts(forecast.worst.attempts, None, None)
+
+
+def test_each_call_may_be_one_of_a_fallback() -> None:
+    def most(large: ProfileCost | None) -> WorstCase:
+        small = ProfileCost(OUTPUT_MAX, Tariff(1.0, 1.0), ("large", "gone"))
+        known = {"default": small, **({"large": large} if large else {})}
+        return worst_case(asked(), known.get, Registry())
+
+    alone = most(None)
+    dear = most(ProfileCost(OUTPUT_MAX, Tariff(5.0, 0.5), ("default",)))
+    longer = most(ProfileCost(2 * OUTPUT_MAX, Tariff(1.0, 1.0)))
+
+    assert alone.amounts.micro_usd == alone.amounts.tokens
+    assert dear.amounts.tokens == alone.amounts.tokens
+    assert (dear.amounts.micro_usd or 0) > (alone.amounts.micro_usd or 0)
+    assert (longer.amounts.tokens or 0) > (alone.amounts.tokens or 0)
+    assert most(ProfileCost(OUTPUT_MAX, None)).unknown == "profile large has no price"

@@ -17,9 +17,10 @@ from services.operators.records.stored import Stored
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.timeline import CLOCK_SKEW_MAX, may_concern, origin_of, timeline
 from services.records.forwarding import header_of
+from services.worker.core.attempt.fallback import Condition, Hop
 from services.worker.core.attempt.reply import CallFacts, Refused, TimedOut
 from tests.unit.operators.partition import WORKFLOW, Partition
-from tests.unit.worker.builders import NOW, after
+from tests.unit.worker.builders import NOW, after, call, plan
 
 
 def texts(entries: tuple[TimelineEntry, ...]) -> list[tuple[str, str | None, str]]:
@@ -264,3 +265,21 @@ def test_most_records_of_other_workflows_are_recognized_unparsed(
     value: bytes | None, expected: object
 ) -> None:
     assert may_concern("w-1", Stored(REQUESTS, 0, 0, 0, None, value, ())) is expected
+
+
+def test_an_attempt_of_a_fallback_names_its_profile_and_why_it_was_asked() -> None:
+    partition = Partition()
+    partition.ask()
+    lane_request, spend = partition.spend()
+    hop = Hop("default", "large", Condition("invalid", 2))
+    large = replace(plan().profile, name="large", model="a-large-model")
+    partition.settle_call(
+        replace(call(lane_request, spend), plan=replace(plan(), profile=large, hops=(hop,)))
+    )
+
+    who = "a-large-model (profile large in place of default: invalid >= 2)"
+    told = [entry.text for entry in timeline(WORKFLOW, partition.stored)]
+    assert told[1:3] == [
+        f"attempt 1 by {who} ended in a result after 0.0 s",
+        f"answered: attempt 1, {who}, 10 + 5 tokens, 2.0 s",
+    ]
