@@ -1,12 +1,12 @@
 """Fallbacks in runs: each step chooses for itself, and so do the requests that a run asks."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from answerbus.topics import ATTEMPTS, RESULTS
 from services.worker.core.attempt.fallback import Condition, Fallback
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, Truncated, Unavailable
 from services.worker.limits.profile_limiter import ProfileLimiter
 from tests.unit.worker.builders import answered
@@ -41,12 +41,18 @@ def asked(stage: RunStage) -> list[str]:
 class FailsAt(RunProvider):
     """In one step, each time."""
 
-    step, failure = 1, NO_CONNECTION
+    step = 1
+    failure: Reply = NO_CONNECTION
 
-    async def ask(self, prompt: Any, *, timeout_s: float) -> Reply:
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         number = sum(turn.role == "assistant" for turn in prompt.turns)
         self.reply = self.failure if number == self.step else None
         return await super().ask(prompt, timeout_s=timeout_s)
+
+
+class AwayProvider(ProposingProvider):
+    def reply_to(self, prompt: Prompt) -> Reply:
+        return NO_CONNECTION
 
 
 @pytest.mark.parametrize(
@@ -66,8 +72,8 @@ def test_a_step_that_fails_is_another_models_and_the_run_goes_on(
 ) -> None:
     async def main() -> None:
         stage = RunStage()
-        stage.provider = FailsAt(steps=TWO_STEPS)
-        stage.provider.failure = failure
+        stage.provider = small = FailsAt(steps=TWO_STEPS)
+        small.failure = failure
         stage.worker._leave()
         stage.worker = stage.new_worker()
         add_large(stage, RunProvider(steps=TWO_STEPS), condition)
@@ -89,9 +95,10 @@ def test_a_step_that_fails_is_another_models_and_the_run_goes_on(
 def test_a_composition_asks_the_fallbacks_of_its_selector_and_proposals_their_own() -> None:
     async def main() -> None:
         stage = ProposingStage()
-        large = ProposingProvider()
-        stage.provider.reply_to = lambda _: NO_CONNECTION  # type: ignore[method-assign]
-        add_large(stage, large, Condition("unhealthy"))
+        stage.provider = AwayProvider()
+        stage.worker._leave()
+        stage.worker = stage.new_worker()
+        add_large(stage, ProposingProvider(), Condition("unhealthy"))
         result = await told(stage)
 
         assert result["answer"] == {"title": "Title 2"}
