@@ -6,14 +6,16 @@ from contextlib import contextmanager
 from itertools import count
 
 from tests.benchmarks.rig import Field
-from tests.benchmarks.upstream import request_body
+from tests.benchmarks.upstream import CONTEXT_BYTES, request_body
 
 LOOK_EVERY_S = 0.05
 JOIN_LIMIT_S = 90.0  # longer than a delivery may take
 
 
 @contextmanager
-def feeding(field: Field, waiting: int, workflows: int) -> Iterator[None]:
+def feeding(
+    field: Field, waiting: int, workflows: int, context_bytes: int = CONTEXT_BYTES
+) -> Iterator[None]:
     """Publish whenever fewer than `waiting` requests have not yet reached the stub."""
 
     def feed(over: threading.Event) -> None:
@@ -24,7 +26,8 @@ def feeding(field: Field, waiting: int, workflows: int) -> Iterator[None]:
             for _ in range(missing):
                 n = next(numbers)
                 name = field.bus.prefix
-                field.upstream.publish(request_body(f"{name}-{n}", f"{name}-w{n % workflows}"))
+                workflow = f"{name}-w{n % workflows}"
+                field.upstream.publish(request_body(f"{name}-{n}", workflow, context_bytes))
             published += max(missing, 0)
         field.upstream.flush()
 

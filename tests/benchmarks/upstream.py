@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from confluent_kafka import Message, Producer
@@ -14,10 +15,16 @@ CONTEXT_BYTES = 2_048
 BUDGET_ATTEMPTS = 100_000  # a benchmark is not about budgets that run out
 DELIVERY_LIMIT_S = 60.0
 _LINE = "npm audit: lodash <4.17.21 is open to command injection (GHSA-35jh-r3h4-6jhm); "
-_TEXT = (_LINE * (CONTEXT_BYTES // len(_LINE) + 1))[:CONTEXT_BYTES]
 
 
-def request_body(request_id: str, workflow_id: str) -> dict[str, Any]:
+@cache
+def _text(of_bytes: int) -> str:
+    return (_LINE * (of_bytes // len(_LINE) + 1))[:of_bytes]
+
+
+def request_body(
+    request_id: str, workflow_id: str, context_bytes: int = CONTEXT_BYTES
+) -> dict[str, Any]:
     """A request for a plan proposal."""
     return {
         "kind": "request",
@@ -26,7 +33,7 @@ def request_body(request_id: str, workflow_id: str) -> dict[str, Any]:
         "answer_schema": {"kind": "contract", "name": "plan_proposal", "version": 1},
         "context": {
             "instructions": f"{MARK.decode()}{request_id}{MARK_END.decode()} Propose one change.",
-            "messages": [{"role": "user", "content": _TEXT}],
+            "messages": [{"role": "user", "content": _text(context_bytes)}],
         },
         "budget": {"attempts": BUDGET_ATTEMPTS},
     }
