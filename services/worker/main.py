@@ -54,7 +54,7 @@ from services.worker.adapters.tls_memory import bound_tls_buffers
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.limits.group_share import GroupShare
-from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.decide import Backoff
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.core.run.tool_access import ToolAccess
 from services.worker.health.loop_monitor import LoopMonitor

@@ -25,7 +25,7 @@ from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.fallback import Fallback
 from services.worker.core.attempt.plan import ProfileFacts, Tariff
-from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.decide import Backoff
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext, Limits, RunSetup
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle

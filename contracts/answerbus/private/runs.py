@@ -100,6 +100,11 @@ class BestOf(Wire):
         return (*self.profiles, self.selector) if self.selector else self.profiles
 
     @property
+    def answering_profile(self) -> Name | None:
+        """The profile of the last step; None for that of the request."""
+        return self.selector
+
+    @property
     def answer_contract(self) -> Name | None:
         """The one contract of its answers; None where a request may ask for any."""
         return self.propose

@@ -9,7 +9,7 @@ from answerbus.outcome import Origin
 from answerbus.request import Request
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
-from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.decide import Backoff
 from services.worker.core.request.admit import Admitted
 from services.worker.core.run.tool_access import ToolAccess
 from services.worker.lane.siblings import Siblings

@@ -15,13 +15,8 @@ from services.worker.planning.planner import Planner
 
 def asked_profile(request: Request, run: Run | None) -> str:
     """Whose fallbacks are asked: the profile of a request, or that of the next step of its run."""
-    match run.definition.composition if run else None:
-        case None:
-            return request.profile
-        case BestOf(selector=selector):
-            return selector or request.profile
-        case rule:
-            assert_never(rule)
+    rule = run.definition.composition if run else None
+    return (rule.answering_profile if rule else None) or request.profile
 
 
 async def compose(

@@ -37,8 +37,8 @@ from services.worker.adapters.kafka.arrivals import arrival
 from services.worker.adapters.providers import masked
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.core.attempt.check import check
-from services.worker.core.attempt.fence import Fence
 from services.worker.core.attempt.plan import Plan
+from services.worker.core.attempt.prompt import Fence
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.core.run.tool_report import read_report

@@ -23,9 +23,8 @@ from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.ledger import Ledger
-from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
-from services.worker.core.outcome.decide import DecisionInputs, decide
+from services.worker.core.outcome.decide import Backoff, DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, NextStep, Verdict, Wait
 from services.worker.core.outcome.events import event_of
 from services.worker.core.request.admit import Arrival

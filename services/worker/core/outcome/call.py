@@ -128,6 +128,13 @@ class Call:
         prior, attempt = self.lane_request.progress.prior, self.spend.attempt
         return history.with_failure(prior, attempt, failed, answer, self.answer_digest)
 
+    def equal_answers(self, last: Prior) -> int:
+        """How often its profile gave the last answer: another one may have given it before."""
+        if not self.plan.hops:
+            return last.times
+        failed = self.failed_after(last.failure)
+        return min(last.times, fallback.failures_of(failed, self.plan.profile.name, "invalid"))
+
     def failed_after(self, failed: Failure) -> Failed:
         """How attempts failed, with this one, where the next may ask another profile."""
         known, plan = self.lane_request.progress.failed, self.plan

@@ -8,13 +8,10 @@ from pydantic import JsonValue
 
 from answerbus import dead_letter, failure
 from answerbus.budget import AccountState
-from answerbus.request import Prior
 from services.worker.core.attempt import reply as replies
 from services.worker.core.attempt.check import TooLarge
-from services.worker.core.attempt.fallback import failures_of
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.budget import remaining_budget
-from services.worker.core.outcome.backoff import Backoff
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import (
     End,
@@ -30,6 +27,23 @@ from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 WAIT_IN_MEMORY_S_MAX = 5.0  # longer waits go to the retries topic, where they survive a restart
 WAITS_MAX = 1_000  # uncounted waits of one request
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Exponential waits before trying again, `first_s * factor ** n` up to `max_s`; full jitter."""
+
+    first_s: float
+    factor: float
+    max_s: float
+
+    def delay_s(self, failures: int, jitter: float) -> float:
+        """The wait after `failures` failures (from 1); `jitter` is a uniform number in [0, 1)."""
+        try:
+            ceiling = self.first_s * self.factor ** max(failures - 1, 0)
+        except OverflowError:
+            ceiling = self.max_s
+        return min(ceiling, self.max_s) * jitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +145,8 @@ def _again(
     """
     prior, plan = call.prior_after(failed, answer), inputs.next_plan or call.plan
     last = prior[-1]
-    if plan is call.plan and _equal_answers(call, last) >= (
-        plan.profile.equal_answers_max or math.inf
-    ):
+    equal_max = plan.profile.equal_answers_max or math.inf
+    if plan is call.plan and call.equal_answers(last) >= equal_max:
         cause = dead_letter.RepeatsItself(times=last.times, failure=last.failure)
         return instead or End(prior, cause)
     which: remaining_budget.BudgetUnit | None = "attempts"
@@ -143,14 +156,6 @@ def _again(
         return instead or End(prior, dead_letter.BudgetExhausted(which=which))
     delay_s = 0.0 if inputs.next_plan else inputs.backoff.delay_s(len(prior), inputs.jitter)
     return Retry(prior, failed, delay_s, counted=True)
-
-
-def _equal_answers(call: Call, last: Prior) -> int:
-    """How often its profile gave the last answer: another one may have given it before."""
-    if not call.plan.hops:
-        return last.times
-    asked = call.plan.profile.name
-    return min(last.times, failures_of(call.failed_after(last.failure), asked, "invalid"))
 
 
 def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdict:

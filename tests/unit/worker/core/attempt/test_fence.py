@@ -3,7 +3,7 @@
 import random
 import tracemalloc
 
-from services.worker.core.attempt.fence import MARK_CHARS, Fence
+from services.worker.core.attempt.prompt import MARK_CHARS, Fence
 from tests.cpu_time import cpu_time
 
 SECRET = b"s"

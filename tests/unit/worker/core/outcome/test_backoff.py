@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.worker.core.outcome.backoff import Backoff
+from services.worker.core.outcome.decide import Backoff
 
 BACKOFF = Backoff(first_s=1.0, factor=2.0, max_s=60.0)
 
