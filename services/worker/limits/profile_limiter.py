@@ -27,6 +27,9 @@ from services.worker.limits.slots import Reservation, Slots
 from services.worker.ports.provider import NotReady, Readiness, Ready, Unhealthy
 
 
+TELL_AGAIN_S = 1.0  # those who wait hear of a pause that is so much longer
+
+
 class ProfileLimiter:
     """The gate of `slots`: fewer while the provider is overloaded, and given out at its pace.
 
@@ -57,6 +60,7 @@ class ProfileLimiter:
         """Calls at its provider; `slots.calling` also has those that wait for the worker."""
         self.waiting: dict[Callable[[], None], bool] = {}
         """Those who wait for a place: what makes one plan again, and if another may be asked."""
+        self._told = HEALTHY
         self._probing = 0
         self._paced_until = float("-inf")
 
@@ -88,6 +92,12 @@ class ProfileLimiter:
         now, breaker = asyncio.get_running_loop().time(), self.breaker
         if breaker.is_open and self._would_admit_probe(now):
             return HEALTHY
+        return self._last_health(now)
+
+    def _last_health(self, now: float) -> ProfileHealth:
+        breaker = self.breaker
+        if not breaker.is_open:
+            return ProfileHealth(is_unhealthy=True) if self.wants_check else HEALTHY
         since = breaker.throttled_since
         throttled_s = 0.0 if since is None else now - since + breaker.pause_s(now)
         return ProfileHealth(breaker.is_away or self.wants_check, throttled_s)
@@ -123,10 +133,17 @@ class ProfileLimiter:
                     self.server.refused(asyncio.get_running_loop().time())
             case _:
                 assert_never(readiness)
-        self._tell_if_away()
+        self._tell_those_who_wait(is_probe=False)
 
-    def _tell_if_away(self) -> None:
-        if self.waiting and (self.breaker.is_open or self.wants_check):
+    def _tell_those_who_wait(self, *, is_probe: bool) -> None:
+        """Once when it goes away, and at each probe that fails: hundreds of calls may fail."""
+        found, told = self._last_health(asyncio.get_running_loop().time()), self._told
+        is_worse = found.is_unhealthy > told.is_unhealthy
+        is_longer = found.throttled_s > told.throttled_s + TELL_AGAIN_S
+        if found == HEALTHY:
+            self._told = found
+        elif is_worse or is_longer or is_probe:
+            self._told = found
             self.plan_again()
 
     def share_out(self, share: GroupShare) -> None:
@@ -209,7 +226,7 @@ class ProfileLimiter:
                 pass
         self._put_back(reply, reservation.tokens, now)
         self.slots.set_limit(self._concurrency.limit)
-        self._tell_if_away()
+        self._tell_those_who_wait(is_probe=reservation.is_probe)
 
     def _needs_fewer(self, now: float) -> bool:
         """Whether a pause is not enough for a provider that refuses: it needs none, or another."""

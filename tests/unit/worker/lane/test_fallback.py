@@ -380,3 +380,30 @@ def test_where_both_are_away_the_first_to_come_back_answers(large: Make) -> None
         assert len(both.small.calls) + len(both.large.calls) < 120
 
     run(main())
+
+
+def test_hundreds_of_calls_that_fail_at_once_are_told_once() -> None:
+    """Each would else let all who wait plan again, in vain where the fallback is away too."""
+
+    async def main() -> None:
+        small = always(Unavailable(500, ran=True), 5.0)
+        both = TwoProfiles(small, always(NO_CONNECTION), slots=50)
+        limiter = both.stage.context.planner.backends["default"].limiter
+        told = list[int]()
+        plan_again = limiter.plan_again
+
+        def noted(*, all_waiting: bool = False) -> None:
+            told.append(len(limiter.waiting))
+            plan_again(all_waiting=all_waiting)
+
+        limiter.plan_again = noted  # type: ignore[method-assign]
+        await both.stage.worker.open()
+        for number in range(90):
+            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number), ttl_s=30)
+        await asyncio.sleep(6)
+        assert small.now_running < 50
+        assert 1 <= len(told) <= 3
+        assert max(told) >= 40
+        await both.stage.worker.crash()
+
+    run(main())
