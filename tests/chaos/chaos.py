@@ -311,7 +311,7 @@ class Chaos:
         profiles = "".join(
             f'[profiles.{name}]\nprovider = "scripted"\nscript = "{played}"\n'
             f'journal = "{self._folder / JOURNAL}"\n'
-            f'dialect = "prompted"\ntimeout_s = {script.TIMEOUT_S}\n'
+            f'dialect = "prompted"\ntimeout_s = {script.TIMEOUT_S}\n{script.then_of(name)}'
             for name in script.PROFILES
         )
         way_in = "".join(f'{name} = "{value}"\n' for name, value in kafka.items())

@@ -30,6 +30,17 @@ LATENCY = {"median_s": 0.4, "sigma": 0.8, "max_s": 2.0}
 TIMEOUT_S = 3.0
 # Many, since a throttled call makes all of its profile wait for a moment.
 PROFILES = tuple(f"profile-{number}" for number in range(8))
+HALF = len(PROFILES) // 2  # fall back to those of the other half, which have none
+
+
+def then_of(profile: str) -> str:
+    """Its line in the settings: what changes who is asked, and no outcome."""
+    place = PROFILES.index(profile)
+    if place >= HALF:
+        return ""
+    on = ["unhealthy", "throttled > 0.5s"]
+    return f'then = [{{profile = "{PROFILES[place + HALF]}", on = {json.dumps(on)}}}]\n'
+
 
 CONTRACT, WRAPPED, BARE, TEXT, RUN = "pwbtg"
 FORMS_OF_ONE_CALL = (CONTRACT, WRAPPED, BARE, TEXT)
