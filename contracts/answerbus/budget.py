@@ -31,25 +31,37 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+_IF_SAID = Field(exclude_if=_is_none)
+
+
 class Usage(Wire):
     """The usage of one call, as its provider reported it; `None` where it reported nothing.
 
-    `cached_tokens` are those of the input that the provider read from its cache.
+    Of the input, the provider read `cached_tokens` from its cache and wrote `cache_write_tokens`
+    to it; of these, it keeps `cache_write_1h_tokens` for an hour. Of the output,
+    `reasoning_tokens` are thoughts. `cache_saved_micro_usd` is what the call would have cost
+    more without caches; it is negative where writing to them cost more than was saved.
     """
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     micro_usd: Count | None = None
-    cached_tokens: Annotated[Count | None, Field(exclude_if=_is_none)] = None
+    cached_tokens: Annotated[Count | None, _IF_SAID] = None
+    cache_write_tokens: Annotated[Count | None, _IF_SAID] = None
+    cache_write_1h_tokens: Annotated[Count | None, _IF_SAID] = None
+    reasoning_tokens: Annotated[Count | None, _IF_SAID] = None
+    cache_saved_micro_usd: Annotated[int | None, _IF_SAID] = None
 
     def plus(self, other: "Usage") -> "Usage":
         """Both together; what was not reported counts as nothing."""
-        return Usage(
-            input_tokens=(self.input_tokens or 0) + (other.input_tokens or 0),
-            output_tokens=(self.output_tokens or 0) + (other.output_tokens or 0),
-            micro_usd=(self.micro_usd or 0) + (other.micro_usd or 0),
-            cached_tokens=(self.cached_tokens or 0) + (other.cached_tokens or 0) or None,
-        )
+        both: dict[str, int | None] = {}
+        for name in Usage.model_fields:
+            total = (getattr(self, name) or 0) + (getattr(other, name) or 0)
+            both[name] = total if name in _ALWAYS_SAID else total or None
+        return Usage(**both)
+
+
+_ALWAYS_SAID = frozenset({"input_tokens", "output_tokens", "micro_usd"})
 
 
 class AccountState(Wire):

@@ -49,6 +49,7 @@ class ModelUsed(Wire):
 
     `asked` is the model of the profile, where the provider gave another name. Where the profile is
     a fallback, it was asked in place of `instead_of`, on the condition `because` of its settings.
+    `service_tier` is the tier that served it, where the provider names one: its price counts.
     """
 
     profile: str
@@ -58,6 +59,7 @@ class ModelUsed(Wire):
     asked: Annotated[str | None, _IF_ANOTHER] = None
     instead_of: Annotated[str | None, _IF_ANOTHER] = None
     because: Annotated[str | None, _IF_ANOTHER] = None
+    service_tier: Annotated[str | None, _IF_ANOTHER] = None
 
 
 class Origin(Wire):

@@ -18,7 +18,7 @@ from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendRep
 from services.console.state.board import Board
 from services.console.views.filters import FilterFault
 from services.console.views.time_range import RANGES, time_range_of
-from services.console.views.units import short, usd
+from services.console.views.units import by_caches, short, usd
 from services.operators.adapters.reader import reading
 from services.operators.records.summary import summarize
 from services.settings.settings import from_environment
@@ -76,9 +76,10 @@ def tables(found: SpendReport) -> Sequence[Table]:
         **found.labels,
         "workflow": found.workflows,
     }
-    return [_table(name, lines) for name, lines in lists.items()] + [
-        _table(f"{found.begins[:16]}Z to {found.ends[:16]}Z", [found.total])
-    ]
+    times = f"{found.begins[:16]}Z to {found.ends[:16]}Z"
+    total = _table(times, [found.total])
+    total.caption = by_caches(found.cache_saved_micro_usd) or None
+    return [*(_table(name, lines) for name, lines in lists.items()), total]
 
 
 def _table(name: str, lines: Sequence[SpendLine]) -> Table:

@@ -11,14 +11,28 @@ from services.settings.section import COUNT_MAX, FileName, Flag, Number, Section
 _Dialect = Literal["native", "prompted"]
 
 
+PricedTier = Literal["flex", "priority", "batch"]
 PRICE_USD_MAX = 1_000_000.0  # of a million tokens: a dollar each
 
 
-class Price(Section):
-    """What a million tokens cost, in US dollars."""
+THINKING_TOKENS_MIN = 1_024  # Anthropic takes no smaller budget
+_Usd = Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
 
-    input_usd: Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
-    output_usd: Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
+
+class TokenPrice(Section):
+    """What a million tokens cost, in US dollars; a part without a price costs what input does."""
+
+    input_usd: _Usd
+    output_usd: _Usd
+    cached_usd: _Usd | None = None
+    cache_write_usd: _Usd | None = None
+    cache_write_1h_usd: _Usd | None = None
+
+
+class Price(TokenPrice):
+    """The same, and what differs in the tiers that a provider may name."""
+
+    tiers: dict[PricedTier, TokenPrice] = {}
 
 
 class _Profile(Section):
@@ -76,6 +90,18 @@ class OpenAILikeProfile(_Reached):
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     show_schema: Flag | None = None  # None: wherever `base_url` is set
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    flex_fallback: Flag = False
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
+        None
+    )
+    verbosity: Literal["low", "medium", "high"] | None = None
+    prompt_cache_key: Annotated[Text, Field(max_length=64)] | None = None
+
+    @model_validator(mode="after")
+    def _flex_falls_back(self) -> Self:
+        _check_flex(self.service_tier, fallback=self.flex_fallback)
+        return self
 
     @model_validator(mode="after")
     def _llama_cpp_is_elsewhere(self) -> Self:
@@ -99,6 +125,28 @@ class AnthropicProfile(_Reached):
     api_key_env: str | None = "ANTHROPIC_API_KEY"
     temperature: Annotated[Number, Field(ge=0, le=1)] | None = None
     prompt_cache: Flag = False
+    prompt_cache_ttl: Literal["5m", "1h"] = "5m"
+    service_tier: Literal["auto", "standard_only"] | None = None
+    reasoning_effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    thinking_budget: Annotated[Whole, Field(ge=0, le=1_000_000)] | None = None
+
+    @model_validator(mode="after")
+    def _thoughts_fit(self) -> Self:
+        budget = self.thinking_budget or 0
+        if budget and not THINKING_TOKENS_MIN <= budget < self.max_output_tokens:
+            raise ValueError(
+                f"`thinking_budget` is 0, or at least {THINKING_TOKENS_MIN:,} tokens and less "
+                "than `max_output_tokens`, as it counts as output"
+            )
+        if budget and self.temperature not in {None, 1}:
+            raise ValueError("models that think take no `temperature` but 1: leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_what_has_a_ttl(self) -> Self:
+        if "prompt_cache_ttl" in self.model_fields_set and not self.prompt_cache:
+            raise ValueError("`prompt_cache_ttl` needs `prompt_cache = true`")
+        return self
 
 
 class GeminiProfile(_Reached):
@@ -109,6 +157,20 @@ class GeminiProfile(_Reached):
     api_key_env: str | None = "GEMINI_API_KEY"
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     thinking_budget: Annotated[Whole, Field(ge=-1, le=1_000_000)] | None = None
+    service_tier: Literal["standard", "flex", "priority"] | None = None
+    flex_fallback: Flag = False
+    reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
+
+    @model_validator(mode="after")
+    def _thinks_by_one_measure(self) -> Self:
+        if self.reasoning_effort is not None and self.thinking_budget is not None:
+            raise ValueError("give `thinking_budget` or `reasoning_effort`: the API takes one")
+        return self
+
+    @model_validator(mode="after")
+    def _flex_falls_back(self) -> Self:
+        _check_flex(self.service_tier, fallback=self.flex_fallback)
+        return self
 
 
 class OllamaProfile(_Reached):
@@ -135,6 +197,11 @@ class ScriptedProfile(_Profile):
     model: Text = "scripted"
     script: FileName
     journal: FileName | None = None
+
+
+def _check_flex(service_tier: str | None, *, fallback: bool) -> None:
+    if fallback and service_tier != "flex":
+        raise ValueError('`flex_fallback` needs `service_tier = "flex"`')
 
 
 def asks_alike(one: "Profile", other: "Profile") -> bool:

@@ -15,6 +15,7 @@ from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, is_counted
+from services.worker.core.attempt.tariff import Tariff
 from services.worker.core.budget import ledger as shared_limit
 from services.worker.core.budget.account import Account
 from services.worker.core.budget.accounts import PackedAccounts
@@ -337,6 +338,12 @@ MUTATIONS = (
     Mutation(
         "a lane that was opened often stays careful while it lasts",
         lambda: mock.patch.object(OpenLane, "leave_careful_mode"),
+    ),
+    Mutation(
+        "a call has the price of the wrong tier",
+        lambda: mock.patch.object(
+            Tariff, "_served", lambda tariff, _served, _usage: (tariff.asked, ())
+        ),
     ),
     Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards),

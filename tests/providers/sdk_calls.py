@@ -34,6 +34,10 @@ def chat(url: str) -> str | None:
             ],
             max_tokens=77,
             temperature=0.5,
+            service_tier="flex",
+            reasoning_effort="low",
+            verbosity="low",
+            prompt_cache_key="handbook",
             response_format={
                 "type": "json_schema",
                 "json_schema": {"name": "plan_v1", "schema": SCHEMA, "strict": True},
@@ -54,13 +58,17 @@ def responses(url: str) -> str:
             max_output_tokens=77,
             temperature=0.5,
             store=False,
+            service_tier="flex",
+            reasoning={"effort": "low"},
+            prompt_cache_key="handbook",
             text={
+                "verbosity": "low",
                 "format": {
                     "type": "json_schema",
                     "name": "plan_v1",
                     "schema": SCHEMA,
                     "strict": True,
-                }
+                },
             },
         )
     return response.output_text
@@ -76,7 +84,13 @@ def messages(url: str) -> str:
                 {"role": "user", "content": QUESTION},
                 {"role": "assistant", "content": ANSWER},
             ],
-            output_config={"format": {"type": "json_schema", "schema": SCHEMA}},
+            output_config={
+                "format": {"type": "json_schema", "schema": SCHEMA},
+                "effort": "low",
+            },
+            cache_control={"type": "ephemeral", "ttl": "1h"},
+            service_tier="standard_only",
+            thinking={"type": "enabled", "budget_tokens": 1_024},
             extra_body={"temperature": 0.5},
         )
     return "".join(block.text for block in response.content if block.type == "text")
@@ -96,6 +110,7 @@ def generate_content(url: str) -> str | None:
                 max_output_tokens=77,
                 temperature=0.5,
                 thinking_config=types.ThinkingConfig(thinking_budget=9),
+                service_tier=types.ServiceTier.FLEX,
                 response_mime_type="application/json",
                 response_json_schema=SCHEMA,
                 automatic_continuation=False,

@@ -10,6 +10,7 @@ import anthropic.types.shared
 import httpx2
 import pytest
 
+from services.worker.adapters.providers.apis.anthropic import CACHE
 from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
 from tests.providers.apis import ANTHROPIC
 from tests.providers.calls import PROMPT, SCHEMA, SECRET, WIRE
@@ -53,7 +54,7 @@ async def test_what_is_unset_is_not_sent_and_what_is_set_is() -> None:
 
 
 async def test_the_provider_keeps_a_prompt_only_where_that_is_set() -> None:
-    reply, server = await ANTHROPIC.ask(WHOLE, prompt_cache=True)
+    reply, server = await ANTHROPIC.ask(WHOLE, prompt_cache=CACHE)
 
     assert reply == ANTHROPIC.good_reply
     expected: anthropic.types.CacheControlEphemeralParam = {"type": "ephemeral"}

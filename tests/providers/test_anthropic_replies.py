@@ -77,7 +77,15 @@ def test_an_answer_is_read_in_order_stop_reason_content(document: Any, expected:
 USAGES: list[tuple[Any, Usage]] = [
     ({"input_tokens": 1, "output_tokens": 0}, Usage(input_tokens=1, output_tokens=0)),
     ({"input_tokens": 1, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 300,
-      "output_tokens": 4}, Usage(input_tokens=321, output_tokens=4, cached_tokens=20)),
+      "output_tokens": 4},
+     Usage(input_tokens=321, output_tokens=4, cached_tokens=20, cache_write_tokens=300)),
+    ({"input_tokens": 1, "cache_creation_input_tokens": 300, "output_tokens": 4,
+      "cache_creation": {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 0},
+      "output_tokens_details": {"thinking_tokens": 3}},
+     Usage(input_tokens=301, output_tokens=4, cache_write_tokens=300, cache_write_1h_tokens=0,
+           reasoning_tokens=3)),
+    ({"input_tokens": 1, "cache_creation_input_tokens": -300, "output_tokens": 4},
+     Usage(output_tokens=4)),  # so much input was read is not known
     ({"input_tokens": 1, "cache_read_input_tokens": None, "output_tokens": 4},
      Usage(input_tokens=1, output_tokens=4)),
     ({"input_tokens": -1, "cache_read_input_tokens": 20}, Usage(cached_tokens=20)),

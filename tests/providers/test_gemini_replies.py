@@ -106,8 +106,9 @@ def test_every_finish_reason_of_the_sdk_has_its_reply() -> None:
 USAGES: list[tuple[Any, Usage]] = [
     ({"promptTokenCount": 1, "candidatesTokenCount": 2}, Usage(input_tokens=1, output_tokens=2)),
     ({"promptTokenCount": 1, "candidatesTokenCount": 2, "thoughtsTokenCount": 30},
-     Usage(input_tokens=1, output_tokens=32)),
-    ({"promptTokenCount": 1, "thoughtsTokenCount": 30}, Usage(input_tokens=1, output_tokens=30)),
+     Usage(input_tokens=1, output_tokens=32, reasoning_tokens=30)),
+    ({"promptTokenCount": 1, "thoughtsTokenCount": 30},
+     Usage(input_tokens=1, output_tokens=30, reasoning_tokens=30)),
     ({"promptTokenCount": 1}, Usage(input_tokens=1)),
     ({"promptTokenCount": 9, "cachedContentTokenCount": 8}, Usage(input_tokens=9, cached_tokens=8)),
     ({"promptTokenCount": -1, "candidatesTokenCount": "2"}, Usage()),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from services.worker.adapters.providers.apis.anthropic import CACHE_FOR_HOUR
 from services.worker.core.attempt.reply import Answered
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, Api
@@ -15,8 +16,22 @@ from tests.providers.misbehaving import Seen, misbehaving
 from tests.providers.sdk_calls import CALLS
 
 EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+TUNED = {
+    "service_tier": "flex",
+    "reasoning_effort": "low",
+    "verbosity": "low",
+    "prompt_cache_key": "handbook",
+}
 SET: dict[str, dict[str, Any]] = {
-    "gemini": {"thinking_budget": 9},
+    "openai": TUNED,
+    "openai-responses": TUNED,
+    "anthropic": {
+        "prompt_cache": CACHE_FOR_HOUR,
+        "service_tier": "standard_only",
+        "reasoning_effort": "low",
+        "thinking_budget": 1_024,
+    },
+    "gemini": {"thinking_budget": 9, "service_tier": "flex"},
     "ollama": {"context_tokens": 8192, "think": False},
 }
 # How a client packs and keeps what it exchanges, what it reads, and how it names itself: these are

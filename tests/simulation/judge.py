@@ -27,6 +27,7 @@ from tests.chaos.audit.record import Record
 from tests.simulation import fallbacks
 from tests.simulation.agents import checks
 from tests.simulation.agents.history import RunHistory
+from tests.simulation.billing import wrongly_charged
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
 from tests.simulation.process import CURRENT, run_and_clean_up
@@ -129,6 +130,7 @@ def _judged(history: History) -> Verdict:
         complaints.extend(_held(history))
         complaints.extend(_wrongly_given_up(history))
         complaints.extend(history.careful)
+        complaints.extend(wrongly_charged(_records(history), history.provider.bills))
         complaints.extend(str(violation) for violation in _audit(history))
         complaints.extend(fallbacks.complaints(history, _records(history)))
         if isinstance(history, RunHistory):

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from contextvars import Context
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -27,12 +27,13 @@ from services.worker.core.attempt.reply import (
 from services.worker.ports.provider import NotReady, Ready
 from services.worker.tasks.fair_timeout import FairTimeout
 from tests.chaos.audit.history import Call
+from tests.simulation.billing import billed, served
 from tests.simulation.process import CURRENT, Process
 from tests.simulation.sides import side_of
 from tests.simulation.timeline import Timeline
 from tests.unit.worker.lane.virtual import VirtualClock
 
-NOTHING_REPORTED = Usage()
+NOTHING_REPORTED = CallFacts()
 FACTS = CallFacts(usage=Usage(input_tokens=10, output_tokens=5))
 GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"
 FAILURES: tuple[Reply, ...] = (
@@ -78,7 +79,7 @@ class NotedCall:
     ended: datetime | None = None
     reply: str | None = None
     ran: bool | None = None
-    usage: Usage = NOTHING_REPORTED
+    facts: CallFacts = NOTHING_REPORTED
     price: int = 1  # times that of the first profile
 
 
@@ -117,7 +118,9 @@ class SimProvider:
                     await asyncio.sleep(delay_s)
             except TimeoutError:
                 reply = TimedOut(timeout_s)
-            call.reply, call.usage = REPLY_NAMES[type(reply)], facts_of(reply).usage
+            if isinstance(reply, Answered | Refused | Truncated):
+                reply = replace(reply, facts=served(reply.facts, f"{self.seed} {name}"))
+            call.reply, call.facts = REPLY_NAMES[type(reply)], facts_of(reply)
             if isinstance(reply, Unavailable):
                 call.ran = reply.ran
         finally:
@@ -144,6 +147,13 @@ class SimProvider:
             for n in self.noted
             if side is None or side_of(n.workflow_id) == side
         ]
+
+    @property
+    def bills(self) -> dict[tuple[str, str, int], int]:
+        """What each call cost, by workflow, request and attempt."""
+        return {
+            (n.workflow_id, n.request_id, n.attempt): n.price * billed(n.facts) for n in self.noted
+        }
 
     def _now(self) -> datetime:
         """With milliseconds, as events have."""

@@ -20,6 +20,7 @@ from services.console.pages.money import VALUES_SHOWN
 from services.console.state.board import MINUTE_MS, Board, Window
 from services.console.state.spend_table import Amounts, sum_of
 from services.operators.records.summary import summarize
+from tests.simulation.billing import billed
 from tests.simulation.judge import Verdict, judge
 
 SEEDS = range(12)
@@ -50,10 +51,9 @@ def attempts(verdict: Verdict) -> dict[Key, dict[str, Any]]:
 
 
 def journal(verdict: Verdict) -> dict[Key, int]:
-    """What each call cost, by the provider's own notes; the price is that of the profile."""
+    """What each call cost, by the provider's own notes and formula."""
     return {
-        (one.workflow_id, one.request_id, one.attempt): one.price
-        * ((one.usage.input_tokens or 0) + 4 * (one.usage.output_tokens or 0))
+        (one.workflow_id, one.request_id, one.attempt): one.price * billed(one.facts)
         for one in verdict.calls
     }
 

@@ -24,7 +24,7 @@ from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.fallback import Fallback
-from services.worker.core.attempt.plan import ProfileFacts, Tariff
+from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.outcome.decide import Backoff
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext, Limits, RunSetup
@@ -36,6 +36,7 @@ from services.worker.ports.kafka import Shard
 from services.worker.ports.observer import Observers
 from tests.simulation.agents.consumer import SignalConsumer
 from tests.simulation.agents.setting import planner, run_setup
+from tests.simulation.billing import tariff
 from tests.simulation.cluster import Cluster
 from tests.simulation.consumer import SimConsumer, SimReader
 from tests.simulation.group import Group
@@ -182,9 +183,9 @@ class Worker:
 
     def _new_context(self) -> LaneContext:
         world = self._world
-        facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, Tariff(1.0, 4.0))
+        facts = ProfileFacts("default", "sim", "m", 100, CALL_S_MAX, tariff())
         facts = replace(facts, fallbacks=world.fallbacks)
-        large = ProfileFacts("large", "sim", "l", 100, CALL_S_MAX, Tariff(2.0, 8.0))
+        large = ProfileFacts("large", "sim", "l", 100, CALL_S_MAX, tariff(2))
         slots = world.limits.max_in_flight
         backends = {"default": Backend(facts, "prompted", world.provider, ProfileLimiter(slots))}
         if world.fallbacks:

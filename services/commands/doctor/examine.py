@@ -2,7 +2,7 @@
 
 import resource
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from services.commands.doctor import broker
 from services.commands.doctor.broker import tried
 from services.commands.doctor.findings.facts import Finding
 from services.commands.doctor.findings.judge import accounts_finding, findings, rights_findings
+from services.commands.doctor.findings.price_list import price_list_finding
 from services.commands.doctor.findings.prompt_caches import PromptCaches
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.planning.plan import needed
@@ -37,6 +38,7 @@ from services.settings.settings import (
 from services.settings.worker import WorkerSettings, card_advice
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.profile_check import checked
+from services.worker.adapters.tariffs import has_listed_price, prices_checked
 
 _NO_RIGHT = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 _OTHER_ROLES = (
@@ -80,6 +82,8 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
         yield finding
     async for finding in _profiles(settings.profiles):
         yield finding
+    if of_prices := _prices(settings.profiles, SystemClock().now().date()):
+        yield of_prices
 
 
 async def examined_as(
@@ -186,6 +190,13 @@ async def _profiles(profiles: Mapping[str, Profile]) -> AsyncIterator[Finding]:
             yield Finding(about, "warning", found.advice.removeprefix(prefix))
         else:
             yield Finding(about, "ok", f"{profile.model} of {profile.provider} can be asked")
+
+
+def _prices(profiles: Mapping[str, Profile], today: date) -> Finding | None:
+    """How old the list is that prices of profiles come from; None where none does."""
+    if not any(has_listed_price(profile) for profile in profiles.values()):
+        return None
+    return price_list_finding(prices_checked(), today)
 
 
 def libraries() -> Finding:

@@ -11,6 +11,7 @@ from services.console.figures.spend_rows import by_contract, by_label, by_model,
 from services.console.pages.render import page
 from services.console.pages.window import asked_time
 from services.console.views.time_range import TITLES
+from services.console.views.units import by_caches
 
 ROWS_SHOWN = 10  # contracts and models; the others are folded away
 VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 6, 8, 50
@@ -28,6 +29,7 @@ async def money(request: web.Request) -> web.Response:
         step=time_range.step,
         spend=spend_figure(window, "/money"),
         total=window.total.spent,
+        caches=by_caches(window.total.spent.cache_saved_micro_usd),
         contracts=by_contract(window.total, board.schema_labels),
         models=by_model(window.total),
         labels=by_label(board, window, VALUES_SHOWN),

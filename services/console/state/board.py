@@ -267,6 +267,7 @@ class Board:
         spent.charged_micro_usd += amounts.charged_micro_usd
         spent.repairs += is_repair
         spent.repairs_micro_usd += used_micro_usd if is_repair else 0
+        spent.cache_saved_micro_usd += event.usage.cache_saved_micro_usd or 0
         spent.outcomes[event.outcome] += 1
         number = at_ms // MINUTE_MS
         dropped = self._models.take(pair, amounts.weight, number)

@@ -66,7 +66,8 @@ class SpendCounts:
     """What calls used, as their providers reported it, and what accounts were charged for them.
 
     Attempts that were released before their call are in none of these. `repairs` are the calls that
-    were not the first of their request.
+    were not the first of their request. What caches saved is less than nothing where writing to
+    them cost more.
     """
 
     calls: int = 0
@@ -75,6 +76,7 @@ class SpendCounts:
     charged_micro_usd: int = 0
     repairs: int = 0
     repairs_micro_usd: int = 0
+    cache_saved_micro_usd: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "SpendCounts") -> None:
@@ -84,6 +86,7 @@ class SpendCounts:
         self.charged_micro_usd += other.charged_micro_usd
         self.repairs += other.repairs
         self.repairs_micro_usd += other.repairs_micro_usd
+        self.cache_saved_micro_usd += other.cache_saved_micro_usd
         self.outcomes.update(other.outcomes)
 
 

@@ -50,6 +50,15 @@ def usd(micro_usd: int | None) -> str:
     return text.removesuffix("00") if micro_usd >= CENT else text
 
 
+def by_caches(saved_micro_usd: int) -> str:
+    """What caches saved in all, if they did anything."""
+    if not saved_micro_usd:
+        return ""
+    if saved_micro_usd > 0:
+        return f"caches saved {usd(saved_micro_usd)}"
+    return f"caches cost {usd(-saved_micro_usd)} more than they saved"
+
+
 def short(value: float) -> str:
     """A number in few characters, such as 1.2k."""
     for size, unit in _SHORT:

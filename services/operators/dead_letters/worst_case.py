@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
 from services.operators.dead_letters.row import BudgetAmounts
-from services.worker.core.attempt.plan import Tariff
 from services.worker.core.attempt.prompt import OUTPUT_GROWTH_MAX, build
+from services.worker.core.attempt.tariff import Tariff, micro_dollars
 from services.worker.core.schema.resolved import WireSchema
 
 ANSWERS_SHOWN_MAX = 4  # earlier ones in one prompt
@@ -71,8 +71,8 @@ def _uncapped(
     tariffs = [one.tariff for one in costs.values() if one.tariff]
     money = None
     if len(tariffs) == len(costs):  # the dearest may be one for what is read, another for answers
-        dearest = max(one.price(read, 0) for one in tariffs)
-        money = dearest + max(one.price(0, written) for one in tariffs)
+        of_input, of_output = zip(*(one.dearest(read) for one in tariffs), strict=True)
+        money = micro_dollars(read * max(of_input) + written * max(of_output))
     return read + written, money, f"profile {unpriced} has no price"
 
 

@@ -76,7 +76,9 @@ def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
         parts.append(f"{usage.input_tokens:,}{cached} + {usage.output_tokens:,} tokens")
     if usage.micro_usd is not None:
-        parts.append(f"${amount(usage.micro_usd) / 1_000_000:.4f}")
+        saved = amount(usage.cache_saved_micro_usd or 0) / 1_000_000
+        by_caches = f" (caches saved ${saved:.4f})" if saved > 0 else ""
+        parts.append(f"${amount(usage.micro_usd) / 1_000_000:.4f}{by_caches}")
     parts.append(f"{(result.finished_at - result.requested_at).total_seconds():.1f} s")
     return ", ".join(parts)
 

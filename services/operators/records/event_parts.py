@@ -104,19 +104,21 @@ class ModelSummary(Part, frozen=True, gc=False):
 def _cut_amounts(part: Part, amounts: Sequence[int | None]) -> None:
     """To what can be added up and shown; nearly always nothing is to be done."""
     for number, name in zip(amounts, part.__struct_fields__, strict=True):
-        if number is not None and number > AMOUNT_MAX:
-            force_setattr(part, name, AMOUNT_MAX)
+        if number is not None and abs(number) > AMOUNT_MAX:
+            force_setattr(part, name, AMOUNT_MAX if number > 0 else -AMOUNT_MAX)
 
 
 class UsageSummary(Part, frozen=True, gc=False):
-    """What a call cost, as far as its provider said it."""
+    """What a call cost, as far as its provider said it; caches may save less than nothing."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     micro_usd: Count | None = None
+    cache_saved_micro_usd: int | None = None
 
     def __post_init__(self) -> None:
-        _cut_amounts(self, (self.input_tokens, self.output_tokens, self.micro_usd))
+        saved = self.cache_saved_micro_usd
+        _cut_amounts(self, (self.input_tokens, self.output_tokens, self.micro_usd, saved))
 
     @property
     def tokens(self) -> int:

@@ -20,12 +20,16 @@ from services.settings.profiles import (
 from services.settings.secret_file import SecretFile
 from services.settings.secrets import LiveMask
 from services.settings.settings import SetUpError
-from services.worker.adapters.providers.apis.anthropic import AnthropicApi
+from services.worker.adapters.providers.apis.anthropic import (
+    CACHE,
+    CACHE_FOR_HOUR,
+    AnthropicApi,
+)
 from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.gemini import GeminiApi
 from services.worker.adapters.providers.apis.ollama import OllamaApi
-from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.adapters.providers.apis.openai import OpenAIApi, ServiceTier
 from services.worker.adapters.providers.keyed import KeyedProvider
 from services.worker.adapters.providers.keys import key_of
 from services.worker.adapters.providers.masked import MaskedProvider
@@ -130,7 +134,7 @@ def _provider(
     from services.worker.adapters.providers.http import HttpProvider
 
     key = key_file.value if key_file else key_of(name, profile)
-    connection = _connection(profile, key)
+    connection = connection_of(profile, key)
     server = server_of(_api(profile, connection).base_url)
     if server is None:
         raise SetUpError(
@@ -139,7 +143,8 @@ def _provider(
         )
 
     def make(key: str | None) -> Provider:
-        return HttpProvider(_api(profile, replace(connection, api_key=key)), clock)
+        keyed = replace(connection, api_key=key)
+        return HttpProvider(_api(profile, keyed), clock, fallback=_fallback(profile, keyed))
 
     return KeyedProvider(key_file, make) if key_file else make(key), server
 
@@ -147,18 +152,53 @@ def _provider(
 def _api(profile: RealProfile, connection: Connection) -> Api:
     match profile:
         case OpenAIProfile():
-            return OpenAIApi(connection, profile.output_limit_field, profile.api)
+            return openai_api(profile, connection)
         case AnthropicProfile():
-            return AnthropicApi(connection, profile.prompt_cache)
+            kept = CACHE_FOR_HOUR if profile.prompt_cache_ttl == "1h" else CACHE
+            return AnthropicApi(
+                connection,
+                kept if profile.prompt_cache else None,
+                profile.service_tier,
+                profile.reasoning_effort,
+                profile.thinking_budget,
+            )
         case GeminiProfile():
-            return GeminiApi(connection, profile.thinking_budget)
+            return GeminiApi(
+                connection, profile.thinking_budget, profile.reasoning_effort, profile.service_tier
+            )
         case OllamaProfile():
             return OllamaApi(connection, profile.context_tokens, profile.think)
         case _:
             assert_never(profile)
 
 
-def _connection(profile: RealProfile, key: str | None) -> Connection:
+def openai_api(profile: OpenAIProfile, connection: Connection) -> OpenAIApi:
+    """At OpenAI itself a tier is always named: else its project says, and so what calls cost."""
+    usual: ServiceTier | None = "default" if profile.base_url is None else None
+    return OpenAIApi(
+        connection,
+        profile.output_limit_field,
+        profile.api,
+        profile.service_tier or usual,
+        profile.reasoning_effort,
+        profile.verbosity,
+        profile.prompt_cache_key,
+    )
+
+
+def _fallback(profile: RealProfile, connection: Connection) -> Api | None:
+    """How a call is made again, in the standard tier, that the flex tier has no room for."""
+    match profile:
+        case OpenAIProfile(flex_fallback=True):
+            return replace(openai_api(profile, connection), service_tier="default")
+        case GeminiProfile(flex_fallback=True):
+            effort, budget = profile.reasoning_effort, profile.thinking_budget
+            return GeminiApi(connection, budget, effort, "standard")
+        case _:
+            return None
+
+
+def connection_of(profile: RealProfile, key: str | None) -> Connection:
     return Connection(
         model=profile.model,
         api_key=key,

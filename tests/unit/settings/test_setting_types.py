@@ -14,8 +14,8 @@ from services.settings.profiles import (
     GeminiProfile,
     OllamaProfile,
     OpenAIProfile,
-    Price,
     ScriptedProfile,
+    TokenPrice,
 )
 from services.settings.section import Section
 from services.settings.settings import KafkaSettings, SetUpError, TelemetrySettings, load
@@ -95,7 +95,7 @@ def test_a_text_is_a_text_and_not_empty(
         assert f"Setting `{table}.{name}`: " in refusal(tmp_path, table, {**contents, name: ""})
 
 
-@pytest.mark.parametrize("name", Price.model_fields)
+@pytest.mark.parametrize("name", TokenPrice.model_fields)
 def test_a_price_is_a_number(tmp_path: Path, name: str) -> None:
     for value in OF_NO_NUMBER:
         profile = {"provider": "openai", "model": "m", "price": {**PRICE, name: value}}

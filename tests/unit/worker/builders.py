@@ -18,9 +18,10 @@ from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
 from services.records.forwarding import first_place, is_forwarded
 from services.text.digest import bytes_digest, canonical_digest
 from services.worker.core.attempt.check import Checked, check
-from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
+from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply
+from services.worker.core.attempt.tariff import Tariff
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call

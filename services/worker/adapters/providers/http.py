@@ -1,10 +1,12 @@
 """The provider over HTTP: all APIs are asked in the same way."""
 
+import asyncio
+
 from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.exchange import HttpClient
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Reply
+from services.worker.core.attempt.reply import Reply, Throttled
 from services.worker.ports.clock import Clock
 from services.worker.ports.provider import Readiness
 
@@ -12,19 +14,29 @@ LIMITS = ExchangeLimits()
 
 
 class HttpProvider:
-    def __init__(self, api: Api, clock: Clock, limits: ExchangeLimits = LIMITS) -> None:
+    """See Provider; what `api` is throttled for is asked by `fallback` at once, if there is one."""
+
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        limits: ExchangeLimits = LIMITS,
+        *,
+        fallback: Api | None = None,
+    ) -> None:
         self.name, self.model = api.name, api.connection.model
-        self._api = api
+        self._api, self._fallback = api, fallback
         self._clock = clock
         self._preflight_timeout_s = limits.preflight_timeout_s
         self._http = HttpClient(api.base_url, api.headers, api.connection.max_in_flight, limits)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        found = await self._exchange(self._api.request(prompt), timeout_s)
-        if isinstance(found, HttpResponse):
-            limit = prompt.max_output_tokens
-            return self._api.parse_response(found.status, found.headers, found.body, limit)
-        return found
+        began_s = asyncio.get_running_loop().time()
+        reply = await self._ask(self._api, prompt, timeout_s)
+        left_s = timeout_s - (asyncio.get_running_loop().time() - began_s)
+        if self._fallback is None or not isinstance(reply, Throttled) or left_s <= 0:
+            return reply
+        return await self._ask(self._fallback, prompt, left_s)
 
     async def preflight(self) -> Readiness:
         questions = self._api.preflight()
@@ -39,6 +51,13 @@ class HttpProvider:
 
     async def close(self) -> None:
         await self._http.close()
+
+    async def _ask(self, api: Api, prompt: Prompt, timeout_s: float) -> Reply:
+        found = await self._exchange(api.request(prompt), timeout_s)
+        if isinstance(found, HttpResponse):
+            limit = prompt.max_output_tokens
+            return api.parse_response(found.status, found.headers, found.body, limit)
+        return found
 
     async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""

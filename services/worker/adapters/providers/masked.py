@@ -86,6 +86,7 @@ def _facts(facts: CallFacts, mask: Mask) -> CallFacts:
         request_id=_masked(facts.request_id, mask),
         stop_reason=_masked(facts.stop_reason, mask),
         usage=facts.usage,
+        service_tier=_masked(facts.service_tier, mask),
     )
 
 

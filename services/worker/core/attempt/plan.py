@@ -3,37 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from answerbus.budget import Usage
 from answerbus.limits import EQUAL_ANSWERS_DEFAULT
 from answerbus.request import Prior, Request
 from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.fallback import Fallback, Hop
 from services.worker.core.attempt.prompt import Prompt, build
+from services.worker.core.attempt.tariff import Tariff
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
-
-
-@dataclass(frozen=True, slots=True)
-class Tariff:
-    """What one token costs, in millionths of a US dollar."""
-
-    input_micro_usd: float
-    output_micro_usd: float
-
-    def worst(self, prompt: Prompt) -> int:
-        """The most that a call can cost, rounded up."""
-        return self.price(prompt.input_max, prompt.max_output_tokens)
-
-    def priced(self, usage: Usage) -> Usage:
-        """Usage with its cost, where the provider reported tokens."""
-        if usage.input_tokens is None or usage.output_tokens is None:
-            return usage
-        cost = self.price(usage.input_tokens, usage.output_tokens)
-        return usage.model_copy(update={"micro_usd": cost})
-
-    def price(self, read: int, written: int) -> int:
-        """Of so many tokens, rounded up."""
-        exact = read * self.input_micro_usd + written * self.output_micro_usd
-        return -int(-exact // 1)
 
 
 @dataclass(frozen=True, slots=True)

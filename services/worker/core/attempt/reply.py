@@ -18,6 +18,7 @@ class CallFacts:
     request_id: str | None = None
     stop_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
+    service_tier: str | None = None  # `standard`, where the provider calls it its default
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,19 @@ class Call:
             asked=None if asked == named else asked,
             instead_of=hop.instead_of if hop else None,
             because=str(hop.because) if hop else None,
+            service_tier=facts_of(self.reply).service_tier,
         )
 
-    @cached_property
+    @property
     def usage(self) -> Usage:
         """The reported usage, with its price where there is one."""
-        usage, tariff = facts_of(self.reply).usage, self.plan.profile.tariff
-        return tariff.priced(usage) if tariff else usage
+        return self._priced[0]
+
+    @cached_property
+    def _priced(self) -> tuple[Usage, tuple[str, ...]]:
+        """The usage, and what is assumed in its price."""
+        facts, tariff = facts_of(self.reply), self.plan.profile.tariff
+        return tariff.priced(facts.usage, facts.service_tier) if tariff else (facts.usage, ())
 
     @property
     def answer_digest(self) -> str | None:
@@ -80,7 +86,7 @@ class Call:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for readers of its outcome, about the request and its cost."""
-        notes = self.lane_request.all_notes
+        notes = (*self.lane_request.all_notes, *self._priced[1])
         if self.request.budget.micro_usd is None or self.plan.profile.tariff:
             return notes
         unpriced = f"profile {self.plan.profile.name} has no price: money was not counted"

@@ -18,7 +18,7 @@ from services.operators.dead_letters.worst_case import ProfileCost
 from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
-from services.worker.core.attempt.plan import Tariff
+from tests.tariffs import flat
 from tests.unit.console.context import OPERATOR, VIEWER, Site, site
 from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.dead_letters.test_prepare_replay import prepared
@@ -208,7 +208,7 @@ async def test_what_died_again_is_listed_by_the_run() -> None:
 
 
 async def test_a_dry_run_says_what_its_replays_cost_at_most_and_why_it_cannot_for_some() -> None:
-    cost = ProfileCost(1_000, Tariff(2.0, 10.0))
+    cost = ProfileCost(1_000, flat(2, 10))
     forecast = Forecast(KnownNames({"default"}, Registry(), {"default": cost}.get))
     for n, profile in enumerate(("default", "default", "vision")):
         dead_letter = dead_letter_event(

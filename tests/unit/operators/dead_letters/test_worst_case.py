@@ -18,15 +18,17 @@ from services.operators.dead_letters.worst_case import (
     worst_case,
 )
 from services.operators.records.dead_letter_key import DeadLetterKey
-from services.worker.core.attempt.plan import Plan, ProfileFacts, Tariff
+from services.worker.core.attempt.plan import Plan, ProfileFacts
+from services.worker.core.attempt.tariff import Tariff
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for
+from tests.tariffs import flat
 from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.dead_letters.test_prepare_replay import prepared
 from tests.unit.worker.builders import body
 
-TARIFF = Tariff(2.0, 10.0)
+TARIFF = flat(2, 10)
 OUTPUT_MAX = 500
 DIALECTS: tuple[DialectName, ...] = ("openai", "anthropic", "gemini", "llama_cpp", "prompted")
 INLINE: dict[str, Any] = {

@@ -9,7 +9,6 @@ import pytest
 
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
 from services.worker.core.attempt.fallback import Condition, Fallback
-from services.worker.core.attempt.plan import Tariff
 from services.worker.core.attempt.reply import (
     Refused,
     Reply,
@@ -20,6 +19,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.run.agents import Agents
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.planner import BackendChange
+from tests.tariffs import flat
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.virtual import run
@@ -58,7 +58,7 @@ class TwoProfiles:
         backends = self.stage.context.planner.backends
         assert isinstance(backends, dict)
         known = backends["default"]
-        tariff = Tariff(price_of_large, price_of_large) if price_of_large else None
+        tariff = flat(price_of_large, price_of_large) if price_of_large else None
         fallbacks = (Fallback("large", on),)
         facts = replace(known.facts, fallbacks=fallbacks)
         backends["default"] = replace(known, facts=facts, limiter=ProfileLimiter(slots))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import quote
 
 from answerbus.budget import Usage
@@ -20,6 +20,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     name_in,
     parse_status,
     retry_after_s,
+    tier_in,
     tokens_in,
     tokens_sum,
 )
@@ -36,16 +37,15 @@ from services.worker.core.attempt.reply import (
 from services.worker.ports.provider import NotReady, Ready
 
 if TYPE_CHECKING:  # the SDK's types say what a body may hold; the SDK itself is not loaded
-    from anthropic.types import CacheControlEphemeralParam, MessageParam
+    from anthropic.types import CacheControlEphemeralParam, MessageParam, OutputConfigParam
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2026-10-21"  # of the API, as its SDK names it
 MODELS_LISTED_MAX = 1000  # the largest page there is
-# By default for five minutes. A token that is written to the cache costs a quarter more than one
-# that is not; one that is read from it, a tenth.
+# For five minutes where no other time is given.
 CACHE: "CacheControlEphemeralParam" = {"type": "ephemeral"}
-CACHE_WRITE_FACTOR = 1.25
+CACHE_FOR_HOUR: "CacheControlEphemeralParam" = {"type": "ephemeral", "ttl": "1h"}
 LISTING = HttpRequest("GET", f"/v1/models?limit={MODELS_LISTED_MAX}")
 _CUT = {"max_tokens", "model_context_window_exceeded"}
 _FINISHED = {"end_turn", "stop_sequence"}
@@ -87,6 +87,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         request_id=_request_id(headers) or name_in(message.get("id")),
         stop_reason=name_in(stop),
         usage=_usage(message.get("usage")),
+        service_tier=_tier(message.get("usage")),
     )
     if stop == "refusal":
         return _refused(message.get("stop_details"), facts)
@@ -151,17 +152,46 @@ def _usage(value: Any) -> Usage:
     match value:
         case {**usage}:
             # What a cache served or took is counted beside the rest here.
-            cached = (
+            served, taken = (
                 usage.get("cache_read_input_tokens"),
                 usage.get("cache_creation_input_tokens"),
             )
+            written = tokens_in(taken) or None
             return Usage(
-                input_tokens=tokens_sum(usage.get("input_tokens"), *cached),
+                input_tokens=tokens_sum(usage.get("input_tokens"), served, taken),
                 output_tokens=tokens_in(usage.get("output_tokens")),
-                cached_tokens=tokens_in(usage.get("cache_read_input_tokens")) or None,
+                cached_tokens=tokens_in(served) or None,
+                cache_write_tokens=written,
+                cache_write_1h_tokens=_kept_for_hour(usage) if written else None,
+                reasoning_tokens=_thoughts(usage.get("output_tokens_details")),
             )
         case _:
             return Usage()
+
+
+def _tier(value: Any) -> str | None:
+    match value:
+        case {"service_tier": named}:
+            return tier_in(named)
+        case _:
+            return None
+
+
+def _kept_for_hour(usage: Mapping[Any, Any]) -> int | None:
+    """Of what a cache took; None where the parts are not told."""
+    match usage.get("cache_creation"):
+        case {**parts}:
+            return tokens_in(parts.get("ephemeral_1h_input_tokens"))
+        case _:
+            return None
+
+
+def _thoughts(details: Any) -> int | None:
+    match details:
+        case {**parts}:
+            return tokens_in(parts.get("thinking_tokens")) or None
+        case _:
+            return None
 
 
 def _request_id(headers: Mapping[str, str]) -> str | None:
@@ -170,10 +200,16 @@ def _request_id(headers: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class AnthropicApi:
-    """See Api; with `prompt_cache` the provider keeps each prompt for those that begin with it."""
+    """See Api; with `prompt_cache` the provider keeps each prompt for those that begin with it.
+
+    `thinking_budget` bounds, in tokens, what is thought before the answer; 0 is no thought.
+    """
 
     connection: Connection
-    prompt_cache: bool = False
+    prompt_cache: "CacheControlEphemeralParam | None" = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    reasoning_effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    thinking_budget: int | None = None
     name: ClassVar[str] = "anthropic"
     parse_response = staticmethod(parse_response)
     parse_error = staticmethod(parse_error)
@@ -194,13 +230,21 @@ class AnthropicApi:
             "messages": [_message(turn) for turn in prompt.turns],
             "max_tokens": prompt.max_output_tokens,
         }
-        if (schema := prompt.wire.schema) is not None:  # first, as what prompts have in common
-            body = {
-                "output_config": {"format": {"type": "json_schema", "schema": {**schema}}},
-                **body,
-            }
+        output: OutputConfigParam = {}
+        if (schema := prompt.wire.schema) is not None:
+            output["format"] = {"type": "json_schema", "schema": {**schema}}
+        if self.reasoning_effort is not None:
+            output["effort"] = self.reasoning_effort
+        if output:  # first, as what prompts have in common
+            body = {"output_config": output, **body}
         if self.prompt_cache:
-            body["cache_control"] = CACHE
+            body["cache_control"] = self.prompt_cache
+        if self.service_tier is not None:
+            body["service_tier"] = self.service_tier
+        if self.thinking_budget == 0:
+            body["thinking"] = {"type": "disabled"}
+        elif self.thinking_budget is not None:
+            body["thinking"] = {"type": "enabled", "budget_tokens": self.thinking_budget}
         sampling = {"temperature": self.connection.temperature}  # which the SDK's type lacks
         given = {name: value for name, value in sampling.items() if value is not None}
         return HttpRequest("POST", "/v1/messages", {**body, **given})

@@ -20,6 +20,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     name_in,
     parse_status,
     retry_after_s,
+    tier_in,
     tokens_in,
     tokens_sum,
 )
@@ -75,9 +76,9 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     match document.get("candidates"):
         case [{**candidate}, *_]:
             finish = name_in(candidate.get("finishReason"))
-            return _finished(finish, candidate, _facts(document, finish), status, limit)
+            return _finished(finish, candidate, _facts(document, finish, headers), status, limit)
         case _:
-            return _blocked(document, status)
+            return _blocked(document, headers, status)
 
 
 def parse_error(
@@ -123,10 +124,10 @@ def _finished(
     return Answered("".join(texts), facts)
 
 
-def _blocked(document: Members, status: int) -> Reply:
+def _blocked(document: Members, headers: Mapping[str, str], status: int) -> Reply:
     match document.get("promptFeedback"):
         case {"blockReason": str(reason)}:
-            facts = _facts(document, None)
+            facts = _facts(document, None, headers)
             return Refused("the provider's filter stopped the request", facts, code_in(reason))
         case _:
             return Unavailable(status, ran=True)
@@ -140,12 +141,15 @@ def _parts(content: Any) -> list[Members]:
             return []
 
 
-def _facts(document: Members, finish: str | None) -> CallFacts:
+def _facts(document: Members, finish: str | None, headers: Mapping[str, str]) -> CallFacts:
+    usage = document.get("usageMetadata")
+    tier = usage.get("serviceTier") if isinstance(usage, dict) else None
     return CallFacts(
         model=name_in(document.get("modelVersion")),
         request_id=name_in(document.get("responseId")),
         stop_reason=finish,
-        usage=_usage(document.get("usageMetadata")),
+        usage=_usage(usage),
+        service_tier=tier_in(tier or headers.get("x-gemini-service-tier")),
     )
 
 
@@ -159,6 +163,7 @@ def _usage(value: Any) -> Usage:
                 input_tokens=tokens_in(usage.get("promptTokenCount")),
                 output_tokens=tokens_sum(*written),
                 cached_tokens=tokens_in(usage.get("cachedContentTokenCount")) or None,
+                reasoning_tokens=tokens_in(usage.get("thoughtsTokenCount")) or None,
             )
         case _:
             return Usage()
@@ -211,6 +216,8 @@ class GeminiApi:
 
     connection: Connection
     thinking_budget: int | None = None
+    reasoning_effort: str | None = None
+    service_tier: str | None = None
     name: ClassVar[str] = "gemini"
     parse_response = staticmethod(parse_response)
     parse_error = staticmethod(parse_error)
@@ -232,12 +239,16 @@ class GeminiApi:
             config["responseJsonSchema"] = prompt.wire.schema
         if self.thinking_budget is not None:
             config["thinkingConfig"] = {"thinking_budget": self.thinking_budget}
+        if self.reasoning_effort is not None:
+            config["thinkingConfig"] = {"thinking_level": self.reasoning_effort.upper()}
         contents = [_content(_ROLES[turn.role], turn.text) for turn in prompt.turns]
-        body = {
+        body: dict[str, Any] = {
             "generationConfig": {**config, "maxOutputTokens": prompt.max_output_tokens},
             "systemInstruction": _content("user", prompt.system),
             "contents": contents,
         }
+        if self.service_tier is not None:
+            body["serviceTier"] = self.service_tier
         return HttpRequest("POST", f"{self._model_path}:generateContent", body)
 
     def preflight(self) -> Preflight:

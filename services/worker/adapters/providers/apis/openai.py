@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # the SDK's types say what a body may hold; the SDK itself is
     from openai.types.chat import ChatCompletionMessageParam
     from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
     from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+    from openai.types.responses.response_text_config_param import ResponseTextConfigParam
+    from openai.types.shared.reasoning_effort import ReasoningEffort
     from openai.types.shared_params.response_format_json_schema import JSONSchema
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
@@ -33,6 +35,7 @@ LISTING = HttpRequest("GET", "/models")
 WITHOUT_SCHEMAS = re.compile(
     r"(?:gpt-3\.5|gpt-4(?:-|$)|gpt-4o-2024-05-13|chatgpt-4o|o1-mini|o1-preview)"
 )
+ServiceTier: TypeAlias = Literal["auto", "default", "flex", "priority"]
 OutputLimitField: TypeAlias = Literal["max_completion_tokens", "max_tokens"]
 
 
@@ -48,6 +51,10 @@ class OpenAIApi:
     connection: Connection
     output_limit_field: OutputLimitField | None = None
     api: Literal["chat", "responses"] = "chat"
+    service_tier: ServiceTier | None = None
+    reasoning_effort: "ReasoningEffort" = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    prompt_cache_key: str | None = None
     name: ClassVar[str] = "openai"
     home: ClassVar[str] = OPENAI_BASE_URL
 
@@ -104,6 +111,14 @@ class OpenAIApi:
         body[self.output_limit_field or usual] = prompt.max_output_tokens
         if self.connection.temperature is not None:
             body["temperature"] = self.connection.temperature
+        if self.reasoning_effort is not None:
+            body["reasoning_effort"] = self.reasoning_effort
+        if self.verbosity is not None:
+            body["verbosity"] = self.verbosity
+        if self.service_tier is not None:
+            body["service_tier"] = self.service_tier
+        if self.prompt_cache_key is not None:
+            body["prompt_cache_key"] = self.prompt_cache_key
         return body
 
     def _responses_body(self, prompt: Prompt) -> "ResponseCreateParamsNonStreaming":
@@ -111,20 +126,29 @@ class OpenAIApi:
             "model": self.connection.model,
             "store": False,  # else OpenAI keeps prompt and answer for later calls
         }
+        text: ResponseTextConfigParam = {}
         if (schema := prompt.wire.schema) is not None:
-            body["text"] = {
-                "format": {
-                    "type": "json_schema",
-                    "name": _name(prompt.wire),
-                    "schema": {**schema},
-                    "strict": True,
-                }
+            text["format"] = {
+                "type": "json_schema",
+                "name": _name(prompt.wire),
+                "schema": {**schema},
+                "strict": True,
             }
+        if self.verbosity is not None:
+            text["verbosity"] = self.verbosity
+        if text:
+            body["text"] = text
         body["instructions"] = prompt.system
         body["input"] = [{"role": turn.role, "content": turn.text} for turn in prompt.turns]
         body["max_output_tokens"] = prompt.max_output_tokens
         if self.connection.temperature is not None:
             body["temperature"] = self.connection.temperature
+        if self.reasoning_effort is not None:
+            body["reasoning"] = {"effort": self.reasoning_effort}
+        if self.service_tier is not None:
+            body["service_tier"] = self.service_tier
+        if self.prompt_cache_key is not None:
+            body["prompt_cache_key"] = self.prompt_cache_key
         return body
 
     @property

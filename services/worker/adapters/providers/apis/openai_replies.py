@@ -10,13 +10,13 @@ from answerbus.wire import clip
 from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     NO_STRUCTURED_OUTPUT,
-    cached_in,
     code_in,
     json_in,
     name_in,
+    openai_usage,
     parse_status,
     retry_after_s,
-    tokens_in,
+    tier_in,
 )
 from services.worker.core.attempt.reply import (
     Answered,
@@ -74,6 +74,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         request_id=_request_id(headers) or name_in(document.get("id")),
         stop_reason=name_in(finish),
         usage=_usage(document.get("usage")),
+        service_tier=tier_in(document.get("service_tier")),
     )
     match choice.get("message"):
         case {"refusal": str(refusal)} if refusal.strip():
@@ -179,10 +180,11 @@ def _words(document: Any) -> str:
 def _usage(value: Any) -> Usage:
     match value:
         case {**usage}:
-            return Usage(
-                input_tokens=tokens_in(usage.get("prompt_tokens")),
-                output_tokens=tokens_in(usage.get("completion_tokens")),
-                cached_tokens=cached_in(usage.get("prompt_tokens_details")),
+            return openai_usage(
+                usage.get("prompt_tokens"),
+                usage.get("prompt_tokens_details"),
+                usage.get("completion_tokens"),
+                usage.get("completion_tokens_details"),
             )
         case _:
             return Usage()

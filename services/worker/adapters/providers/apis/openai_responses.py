@@ -8,11 +8,11 @@ from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
 from services.worker.adapters.providers.apis.openai_replies import PROFILE_CODES, error_inside
 from services.worker.adapters.providers.apis.response_fields import (
-    cached_in,
     code_in,
     json_in,
     name_in,
-    tokens_in,
+    openai_usage,
+    tier_in,
 )
 from services.worker.core.attempt.reply import (
     Answered,
@@ -50,6 +50,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         request_id=name_in(headers.get("x-request-id")) or name_in(response.get("id")),
         stop_reason=name_in(reason) or name_in(state),
         usage=_usage(response.get("usage")),
+        service_tier=tier_in(response.get("service_tier")),
     )
     match state, reason:
         case "failed", _:
@@ -102,8 +103,9 @@ def _member(value: Any, name: str) -> Any:
 
 
 def _usage(value: Any) -> Usage:
-    return Usage(
-        input_tokens=tokens_in(_member(value, "input_tokens")),
-        output_tokens=tokens_in(_member(value, "output_tokens")),
-        cached_tokens=cached_in(_member(value, "input_tokens_details")),
+    return openai_usage(
+        _member(value, "input_tokens"),
+        _member(value, "input_tokens_details"),
+        _member(value, "output_tokens"),
+        _member(value, "output_tokens_details"),
     )

@@ -9,8 +9,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from answerbus.budget import Usage
 from answerbus.json_values import has_more_values
 from services.worker.core.attempt.reply import Rejected, Reply, Throttled, Unavailable
+from services.worker.core.attempt.tariff import STANDARD
 
 RETRY_AFTER_S_MAX = 86_400.0  # no request lasts longer than a day
 REPLY_VALUES_MAX = 10_000  # JSON values of a response; the longest answer is one of them
@@ -56,14 +58,33 @@ def tokens_in(value: Any) -> int | None:
 
 
 def tokens_sum(first: Any, *others: Any) -> int | None:
-    """`first` and what is counted beside it, as far as that is said; None without `first`."""
-    counts = [tokens_in(value) for value in (first, *others)]
-    return None if counts[0] is None else sum(count or 0 for count in counts)
+    """`first` and what is counted beside it, as far as that is said; None if one cannot be true."""
+    counts = [tokens_in(value) for value in (first, *others) if value is not None]
+    if first is None or None in counts:
+        return None
+    return sum(count or 0 for count in counts)
 
 
-def cached_in(details: Any) -> int | None:
-    """Of OpenAI's details of the input: what its cache served; None for nothing."""
-    return tokens_in(details.get("cached_tokens")) or None if isinstance(details, dict) else None
+def openai_usage(read: Any, read_details: Any, written: Any, written_details: Any) -> Usage:
+    """Usage as both of OpenAI's APIs tell it: parts are within input and output."""
+    inside = read_details if isinstance(read_details, dict) else {}
+    thought = written_details if isinstance(written_details, dict) else {}
+    reasoning, output = tokens_in(thought.get("reasoning_tokens")) or None, tokens_in(written)
+    if reasoning and output is not None and reasoning > output:  # some servers count it beside
+        output += reasoning
+    return Usage(
+        input_tokens=tokens_in(read),
+        output_tokens=output,
+        cached_tokens=tokens_in(inside.get("cached_tokens")) or None,
+        cache_write_tokens=tokens_in(inside.get("cache_write_tokens")) or None,
+        reasoning_tokens=reasoning,
+    )
+
+
+def tier_in(value: Any) -> str | None:
+    """The service tier that served a call, if it is named; makers have two words for the usual."""
+    name = code_in(value)
+    return STANDARD if name == "default" else name and name.lower()
 
 
 def parse_status(

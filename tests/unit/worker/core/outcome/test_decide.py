@@ -11,7 +11,6 @@ from answerbus.contract import Declined
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from services.worker.core.attempt.check import Checked, TooLarge
-from services.worker.core.attempt.plan import Tariff
 from services.worker.core.attempt.reply import (
     CallFacts,
     Refused,
@@ -30,6 +29,7 @@ from services.worker.core.outcome.decide import (
 )
 from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.schema.resolved import Accepted
+from tests.tariffs import flat
 from tests.unit.worker.builders import (
     BACKOFF,
     NOW,
@@ -272,7 +272,7 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
     limit = Budget(attempts=9, **budget)
     state = AccountState(id="w-0", limit=limit, spent=Spent(attempts=1, tokens=15, micro_usd=15))
     now = DecisionInputs(state, BACKOFF, 0.5)
-    way = plan(OBJECT, tariff=Tariff(1.0, 1.0))
+    way = plan(OBJECT, tariff=flat(1, 1))
 
     def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:
         return committed(ended(case(request(policy=policy), plan_=way), reply, checked), now)

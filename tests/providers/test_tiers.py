@@ -1,0 +1,114 @@
+"""Service tiers over HTTP: what names the tier, and a flex tier that has no room."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from services.settings.profiles import OpenAIProfile, Profile
+from services.worker.adapters import backends
+from services.worker.adapters.building import connection_of, openai_api
+from services.worker.core.attempt.reply import Answered, Reply, Throttled, is_counted
+from services.worker.ports.provider import Provider
+from tests.providers.apis import ANTHROPIC, GEMINI, OPENAI, RESPONSES
+from tests.providers.calls import LIMIT_S, PROMPT, Api, StoppedClock
+from tests.providers.misbehaving import answer, misbehaving
+
+NO_ROOM = answer({"error": {"code": "resource_unavailable"}}, status=429)
+FLEX: dict[str, Any] = {"service_tier": "flex", "flex_fallback": True}
+
+
+@asynccontextmanager
+async def provider_of(api: Api, url: str, **settings: Any) -> AsyncIterator[Provider]:
+    """As the worker builds it of a profile."""
+    named = {"provider": api.dialect, "model": "m", "base_url": api.base(url), **settings}
+    given = api.options | named
+    profile: Profile = TypeAdapter(Profile).validate_python(given)
+    backend = backends.build({"p": profile}, StoppedClock())["p"]
+    try:
+        yield backend.provider
+    finally:
+        await backend.provider.close()
+
+
+def served_by(reply: Reply) -> str | None:
+    assert isinstance(reply, Answered)
+    return reply.facts.service_tier
+
+
+@pytest.mark.parametrize(
+    ("api", "changes", "headers", "expected"),
+    [
+        (OPENAI, {"service_tier": "flex"}, {}, "flex"),
+        (OPENAI, {"service_tier": "default"}, {}, "standard"),
+        (OPENAI, {"service_tier": ["flex"]}, {}, None),
+        (OPENAI, {}, {}, None),
+        (RESPONSES, {"service_tier": "priority"}, {}, "priority"),
+        (ANTHROPIC, {"usage": {"service_tier": "batch"}}, {}, "batch"),
+        (GEMINI, {"usageMetadata": {"serviceTier": "FLEX"}}, {}, "flex"),
+        (GEMINI, {}, {"x-gemini-service-tier": "standard"}, "standard"),
+    ],
+)
+async def test_the_tier_is_the_one_that_the_reply_names(
+    api: Api, changes: dict[str, Any], headers: dict[str, str | bytes], expected: str | None
+) -> None:
+    reply, _ = await api.ask(answer({**api.good, **changes}, headers=headers))
+
+    assert served_by(reply) == expected
+
+
+@pytest.mark.parametrize(
+    ("api", "usual"), [(OPENAI, "default"), (RESPONSES, "default"), (GEMINI, "standard")]
+)
+async def test_a_call_for_which_flex_has_no_room_goes_to_the_standard_tier_if_that_is_set(
+    api: Api, usual: str
+) -> None:
+    member = "serviceTier" if api is GEMINI else "service_tier"
+    async with (
+        misbehaving(NO_ROOM, api.whole) as server,
+        provider_of(api, server.base_url, **FLEX) as provider,
+    ):
+        reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
+
+    first, second = (json.loads(seen.body) for seen in server.seen)
+    assert reply == api.good_reply
+    assert (first[member], second[member]) == ("flex", usual)
+    assert {**first, member: None} == {**second, member: None}
+
+
+async def test_without_that_it_is_throttled_and_not_counted() -> None:
+    settings = {**FLEX, "flex_fallback": False}
+    async with (
+        misbehaving(NO_ROOM, OPENAI.whole) as server,
+        provider_of(OPENAI, server.base_url, **settings) as provider,
+    ):
+        reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
+
+    assert reply == Throttled(None)
+    assert not is_counted(reply)
+    assert len(server.seen) == 1
+
+
+async def test_a_standard_tier_without_room_throttles_too() -> None:
+    async with (
+        misbehaving(NO_ROOM, NO_ROOM) as server,
+        provider_of(OPENAI, server.base_url, **FLEX) as provider,
+    ):
+        assert await provider.ask(PROMPT, timeout_s=LIMIT_S) == Throttled(None)
+
+    assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("base_url", "expected"), [(None, "default"), ("http://localhost:1/v1", None)]
+)
+def test_at_openai_itself_the_standard_tier_is_asked_for_by_name(
+    base_url: str | None, expected: str | None
+) -> None:
+    """Else the project's settings would say what a call costs."""
+    found = OpenAIProfile(provider="openai", model="m", base_url=base_url)
+
+    assert openai_api(found, connection_of(found, "k")).service_tier == expected
