@@ -33,6 +33,7 @@ from tests.benchmarks.measurements import (
     backlog,
     console,
     contexts,
+    cost,
     efficiency,
     growth,
     kills,
@@ -66,6 +67,7 @@ MODULES = (
     schemas,
     agent,
     trees,
+    cost,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")

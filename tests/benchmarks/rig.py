@@ -23,6 +23,7 @@ from infra.ports import LOOPBACK, free_ports
 from infra.server_process import ServerProcess
 from tests.benchmarks import usage
 from tests.benchmarks.agents.acting import Plan
+from tests.benchmarks.billing import Prices
 from tests.benchmarks.journal import Call, read
 from tests.benchmarks.latency import Latency
 from tests.benchmarks.stub import beginning
@@ -127,13 +128,14 @@ class Field:
         forked: bool = False,
         each: bool = False,
         agents: str = "",
+        profile: str = "",
         launcher: tuple[str, ...] = ("-m", "services.cli"),
         **worker: Any,
     ) -> Contestant:
         """Start workers; `forked`: one command with that many processes, if it can do that.
 
         `each`: so many calls for each worker, and not for the whole group. `agents` are tables of
-        the settings.
+        the settings, `profile` lines of the profile's.
         """
         options: list[str] = []
         if forked and workers > 1:
@@ -141,7 +143,8 @@ class Field:
                 options, workers = ["--processes", str(workers)], 1
             else:
                 in_flight //= workers
-        config = self.config(in_flight, worker, agents, scope="worker" if each else "group")
+        tables, scope = profile + agents, "worker" if each else "group"
+        config = self.config(in_flight, worker, tables, scope)
         command = [sys.executable, *launcher, "worker", "--config", str(config), *options]
         processes = [self.start("worker", command, "health at") for _ in range(workers)]
         return Contestant("product", processes)
@@ -230,10 +233,12 @@ class Rig:
             asyncio.run(_create(bus, f"{prefix}.baseline"))
         return Field(self, bus, Upstream(bus.bootstrap, bus.topic(REQUESTS), partitions))
 
-    def begin(self, latency: Latency, plan: Plan | None = None) -> Path:
+    def begin(
+        self, latency: Latency, plan: Plan | None = None, prices: Prices | None = None
+    ) -> Path:
         """A new journal of the stub, which answers like this from now on."""
         self._journal = self.folder / f"calls-{self.trials}-{time.monotonic_ns()}.tsv"
-        self.stub.tell(**beginning(self._journal, latency, self.seed, plan))
+        self.stub.tell(**beginning(self._journal, latency, self.seed, plan, prices))
         return self._journal
 
     def calls(self) -> list[Call]:

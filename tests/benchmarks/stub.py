@@ -4,7 +4,7 @@
 
 Calls are answered on one port, and with `--tls-port` and `--certificate` on another one over TLS;
 on the control port each line is a command in JSON, answered by a line:
-`begin` (journal, latency, seed, plan), `stats`, `flush`, `throttle` and `away` (for_s,
+`begin` (journal, latency, seed, plan, prices), `stats`, `flush`, `throttle` and `away` (for_s,
 retry_after_s).
 """
 
@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 from infra.ports import LOOPBACK
 from tests.benchmarks.agents.acting import Acted, Plan, acting
+from tests.benchmarks.billing import Bill, Prices
 from tests.benchmarks.journal import MARK, MARK_END
 from tests.benchmarks.latency import Latency, drawing
 
@@ -76,6 +77,7 @@ class Stub:
         self.refusal: bytes | None = None  # said to everybody at the moment
         self.status = 200
         self.act: Callable[[bytes, bytes], Acted] | None = None  # for agents
+        self.bill: Bill | None = None
         self.arrived = self.answered = self.refused = self.in_flight = self.ended = 0
 
     async def listen(self) -> None:
@@ -119,6 +121,9 @@ class Stub:
             "refused": self.refused,
             "in_flight": self.in_flight,
             "ended": self.ended,
+            "read_tokens": self.bill.read if self.bill else 0,
+            "cached_tokens": self.bill.cached if self.bill else 0,
+            "billed_micro_usd": self.bill.micro_usd if self.bill else 0,
         }
 
     def _begin(
@@ -127,18 +132,22 @@ class Stub:
         latency: dict[str, Any],
         seed: int,
         plan: dict[str, Any] | None = None,
+        prices: dict[str, Any] | None = None,
     ) -> None:
         if self._journal:
             self._journal.close()
         self._journal = Path(journal).open("w", buffering=1 << 20)  # noqa: SIM115 - kept open
         self.latency_of = drawing(Latency(**latency), seed)
         self.act = None
+        self.bill = Bill(Prices(**prices), json.dumps(ANSWER)) if prices else None
         if plan:
             self.act = acting(Plan(**{**plan, "tools": tuple(plan["tools"])}))
         self.arrived = self.answered = self.refused = self.in_flight = self.ended = 0
 
     def response_to(self, body: bytes, call: bytes) -> bytes:
         """What a call is answered with."""
+        if self.bill:
+            return _framed("200 OK", self.bill.completion(body.partition(b"\r\n\r\n")[2], call))
         if self.act is None:
             return _ANSWERED
         acted = self.act(body, call)
@@ -247,11 +256,19 @@ async def serve(port: int, control: int, tls: tuple[int, SSLContext] | None) -> 
 
 
 def beginning(
-    journal: Path, latency: Latency, seed: int, plan: Plan | None = None
+    journal: Path,
+    latency: Latency,
+    seed: int,
+    plan: Plan | None = None,
+    prices: Prices | None = None,
 ) -> dict[str, Any]:
-    """The command that starts a new journal; with a plan, what is asked are steps of agents."""
+    """The command that starts a new journal.
+
+    With a plan, what is asked are steps of agents; with prices, the stub bills what it reads.
+    """
     fields = {"do": "begin", "journal": str(journal), "latency": asdict(latency), "seed": seed}
-    return fields if plan is None else {**fields, "plan": asdict(plan)}
+    more = {"plan": plan and asdict(plan), "prices": prices and asdict(prices)}
+    return {**fields, **{name: value for name, value in more.items() if value is not None}}
 
 
 def main() -> None:
