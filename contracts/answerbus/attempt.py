@@ -36,8 +36,9 @@ class Attempt(Wire):
     """One committed spend; `hash` covers all other fields, `previous` links the account's chain.
 
     `usage` is what its provider reported, `charged` what its account was charged: the worst case
-    of what was not reported, nothing where the attempt is not counted. `labels` are those of its
-    request; an attempt that was written off after a crash has none.
+    of what was not reported, nothing where the attempt is not counted. `tools_micro_usd` is what
+    the account was charged for tools since the attempt before. `labels` are those of its request;
+    an attempt that was written off after a crash has none.
     """
 
     kind: Literal["attempt"] = "attempt"
@@ -58,6 +59,7 @@ class Attempt(Wire):
     stop_reason: str | None = None
     usage: Usage = Usage()
     charged: Annotated[Spent | None, _WHERE_WRITTEN] = None
+    tools_micro_usd: Annotated[Count, _WHERE_WRITTEN] = 0
     labels: Annotated[Labels, _WHERE_WRITTEN] = {}
     rationale: Annotated[str, at_most_bytes(limits.RATIONALE_BYTES_MAX)] | None = None
     started_at: Timestamp

@@ -66,7 +66,7 @@ class Step(Wire):
 
 
 class ToolEnded(Wire):
-    """The one end of a tool call."""
+    """The one end of a tool call; `micro_usd` is what the account was charged for it."""
 
     kind: Literal["tool_ended"] = "tool_ended"
     event_id: str
@@ -76,6 +76,7 @@ class ToolEnded(Wire):
     tool: str
     outcome: CallOutcome
     took_ms: Count | None
+    micro_usd: Annotated[Count | None, _IF_SAID] = None
     at: Timestamp
     previous: Digest | None
     hash: Digest

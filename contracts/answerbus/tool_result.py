@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from answerbus import limits
 from answerbus.failure import Problems
 from answerbus.tool_call import CallId, Token
 from answerbus.wire import Count, Name, Note, Notes, Reason, Wire, WorkflowId
@@ -41,7 +42,8 @@ ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
 class ToolResult(Wire):
     """The result of a call, written where the call says, with its token.
 
-    Any tool server may write it: call, workflow, token and outcome must be there.
+    Any tool server may write it: call, workflow, token and outcome must be there. `micro_usd` is
+    what the call has cost elsewhere; the account of the run is charged for it.
     """
 
     kind: Literal["tool_result"] = "tool_result"
@@ -52,6 +54,10 @@ class ToolResult(Wire):
     duration_ms: Count | None = None
     server: Note = ""
     notes: Notes = ()
+    micro_usd: Annotated[
+        int | None,
+        Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX, exclude_if=lambda cost: cost is None),
+    ] = None
 
 
 class ToolProgress(Wire):

@@ -59,7 +59,9 @@ def _limits(profile: Profile) -> list[str]:
     lines = [f"{name} {value}" for name, value in _plain(profile).items()]
     if profile.price:
         price = profile.price
-        lines.append(f"a million tokens: ${price.input_usd:g} in, ${price.output_usd:g} out")
+        cached = "" if price.cached_usd is None else f", ${price.cached_usd:g} from a cache"
+        text = f"${price.input_usd:g} in{cached}, ${price.output_usd:g} out"
+        lines.append(f"a million tokens: {text}")
     fallbacks = (f"then {one.profile}: {', '.join(one.on)}" for one in profile.then)
     return [*lines, *fallbacks]
 

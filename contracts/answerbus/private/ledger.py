@@ -76,7 +76,8 @@ class AccountRecord(Wire):
 
     `settled_by` is the request that named its limit. Where none did, each new request adds its own
     attempts, and `added_to` says which was the last. An account of a version before has neither,
-    and its limit stays.
+    and its limit stays. `tools_micro_usd` is the part of `spent` that tools cost since the last
+    attempt: the next one says it.
     """
 
     kind: Literal["account"] = "account"
@@ -87,6 +88,7 @@ class AccountRecord(Wire):
     settled_by: Annotated[str, Field(exclude_if=_says_nothing)] = ""
     added_to: Annotated[AddedTo | None, Field(exclude_if=_says_nothing)] = None
     spent: Spent
+    tools_micro_usd: Annotated[Count, Field(exclude_if=_is_zero)] = 0
     in_flight: tuple[InFlight, ...] = ()
     open: tuple[OpenRequest, ...] = ()
     last_attempt_hash: Digest | None = None

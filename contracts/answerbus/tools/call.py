@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX
+from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, TOOL_COST_MICRO_USD_MAX
 from answerbus.tool_call import CallApproval, ParentRef, ToolCallRecord
 from answerbus.wire import clip
 
@@ -42,6 +42,7 @@ class ToolCall:
         self._timeout_s = timeout_s
         self._report, self._loop = report, loop
         self._notes: list[str] = []
+        self._micro_usd: int | None = None
 
     def note(self, text: str) -> None:
         """Tell the reader of the run's answer something: it comes with its notes, 32 at most."""
@@ -52,6 +53,21 @@ class ToolCall:
     def notes(self) -> tuple[str, ...]:
         """The texts so far: 32 at most, each cut to 1 KiB."""
         return tuple(self._notes)
+
+    def cost(self, micro_usd: int) -> None:
+        """Charge the budget of the run for what this call costs elsewhere; several add up.
+
+        At most a thousand dollars a call. What the budget no longer has is not charged: a note of
+        the run says so, and no model is asked after it.
+        """
+        if micro_usd < 0:
+            raise ValueError(f"a call costs at least nothing, not {micro_usd}")
+        self._micro_usd = min((self._micro_usd or 0) + micro_usd, TOOL_COST_MICRO_USD_MAX)
+
+    @property
+    def micro_usd(self) -> int | None:
+        """The cost so far; None where the tool has named none."""
+        return self._micro_usd
 
     def progress(self, text: str = "") -> None:
         """Say that the call goes on: its time-out starts again. From any thread."""

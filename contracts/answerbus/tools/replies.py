@@ -34,6 +34,7 @@ class Replies:
         received: Received,
         notes: tuple[str, ...] = (),
         took_s: float = 0.0,
+        micro_usd: int | None = None,
     ) -> None:
         """Returns once the broker has it, however long that takes. Raises Unanswerable."""
         result = ToolResult(
@@ -44,6 +45,7 @@ class Replies:
             duration_ms=max(int(took_s * 1000), 0),
             server=self._server,
             notes=notes,
+            micro_usd=micro_usd,
         )
         encoded = encode(result, source=TOOLS_SOURCE, trace=_trace(received))
         self.answered.keep(record, result, len(encoded.value))

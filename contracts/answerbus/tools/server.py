@@ -259,7 +259,8 @@ class ToolServer:
             await progress.close()
         finally:
             self._release(finished)
-        await self._reply(taken, finished.outcome, call.notes, loop.time() - since)
+        took_s = loop.time() - since
+        await self._reply(taken, finished.outcome, call.notes, took_s, call.micro_usd)
 
     async def _claim(self, taken: _Taken) -> None:
         """All records of the call; again, if the partition went and came back meanwhile."""
@@ -290,9 +291,14 @@ class ToolServer:
         self._slots.release()
 
     async def _reply(
-        self, taken: _Taken, outcome: Outcome, notes: tuple[str, ...] = (), took_s: float = 0.0
+        self,
+        taken: _Taken,
+        outcome: Outcome,
+        notes: tuple[str, ...] = (),
+        took_s: float = 0.0,
+        micro_usd: int | None = None,
     ) -> None:
-        await self._replies.result(taken.record, outcome, taken.received, notes, took_s)
+        await self._replies.result(taken.record, outcome, taken.received, notes, took_s, micro_usd)
         self.counts[outcome.kind if outcome.kind == "ok" else outcome.code] += 1
         for place in self._places(taken):
             self.claims.finish(*place)

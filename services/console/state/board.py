@@ -258,7 +258,7 @@ class Board:
     def _attempt(self, event: AttemptSummary, minute: Minute, at_ms: int) -> None:
         unknown = LOST if event.outcome == "unknown" else NONE
         pair = (event.schema_digest or unknown, event.model.name if event.model else unknown)
-        used_micro_usd, is_repair = event.usage.micro_usd or 0, self._steps.is_repair(event)
+        used_micro_usd, is_repair = event.used_micro_usd, self._steps.is_repair(event)
         amounts = Amounts(1, event.usage.tokens, used_micro_usd, event.charged_micro_usd)
         spent = _of(minute.spend, pair, SpendCounts)
         spent.calls += 1

@@ -65,6 +65,7 @@ class AttemptChain:
             return fault
         self.head, self._at_ms = attempt.hash, at_ms
         self._prints += _print(attempt.hash)
+        self.micro_usd.used += attempt.tools_micro_usd
         if attempt.counted:
             self.attempts += 1
             self._charge(attempt)

@@ -39,6 +39,7 @@ class Balance:
     place: RecordPosition
     head: str | None
     spent: Spent
+    tools_micro_usd: int  # of it: the next attempt is to say it
     attempts_max: int
     in_flight: frozenset[tuple[str, int]]
     open: tuple[tuple[str, int], ...]
@@ -187,6 +188,7 @@ def _balance(record: AccountRecord, place: RecordPosition) -> Balance:
         place,
         record.last_attempt_hash,
         record.spent,
+        record.tools_micro_usd,
         record.limit.attempts,
         frozenset((spend.request_id, spend.attempt) for spend in record.in_flight),
         tuple((entry.request_id, entry.attempts) for entry in record.open),

@@ -225,8 +225,8 @@ def _balance_fault(attempt: Attempt, chain: AttemptChain, balance: Balance) -> F
         return "in_flight", f"the ledger to have settled {attempt.event_id}"
     if balance.head != attempt.hash:
         return None
-    spent = balance.spent
-    claim = chain.spent_otherwise(spent.attempts, spent.tokens, spent.micro_usd)
+    spent, micro_usd = balance.spent, balance.spent.micro_usd - balance.tools_micro_usd
+    claim = chain.spent_otherwise(spent.attempts, spent.tokens, micro_usd)
     if claim:
         return "spent", f"the ledger to say {claim}"
     for request_id, used in balance.open:

@@ -39,6 +39,7 @@ from services.operators.records.event_parts import (
     UsageSummary,
 )
 from services.operators.records.run_summary import AnyRunSummary
+from services.operators.records.within_limits import amount
 
 
 class RequestSummary(EventPart, frozen=True, gc=False, tag="request"):
@@ -60,6 +61,7 @@ class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
     model: ModelSummary | None = None
     usage: UsageSummary = UsageSummary()
     charged: SpentSummary | None = None
+    tools_micro_usd: Count = 0
     labels: Any = None  # any, since a forged attempt may hold anything there
     duration_ms: Count | None = None
     schema_digest: Text | None = None
@@ -74,8 +76,17 @@ class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
 
     @property
     def charged_micro_usd(self) -> int:
-        """What its account was charged; attempts of earlier versions say only what was used."""
-        return (self.usage.micro_usd or 0) if self.charged is None else self.charged.micro_usd
+        """What its account was charged, also for the tools before it.
+
+        Attempts of earlier versions say only what was used.
+        """
+        charged = self.charged.micro_usd if self.charged else self.usage.micro_usd or 0
+        return charged + amount(self.tools_micro_usd)
+
+    @property
+    def used_micro_usd(self) -> int:
+        """What provider and tools have cost, as far as they said it."""
+        return (self.usage.micro_usd or 0) + amount(self.tools_micro_usd)
 
     @property
     def label_pairs(self) -> list[tuple[str, str]]:

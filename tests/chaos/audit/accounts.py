@@ -50,7 +50,10 @@ def _sums(account_id: str, account: Json, chain: list[Event]) -> Iterator[Violat
         yield Violation("G3", account_id, text)
     if chain and account["last_attempt_hash"] != chain[-1].body["hash"]:
         yield Violation("G11", account_id, "the ledger's head of the chain is not the last Attempt")
-    used = {"tokens": _tokens(counted), "micro_usd": _reported(counted, "micro_usd")}
+    money, is_whole = _reported(counted, "micro_usd")
+    tools = [account, *(event.body for event in chain)]  # the last ones no Attempt has said yet
+    money += sum(body.get("tools_micro_usd", 0) for body in tools)
+    used = {"tokens": _tokens(counted), "micro_usd": (money, is_whole)}
     for unit, (total, is_exact) in used.items():
         if spent[unit] < total or (is_exact and spent[unit] != total):
             text = f"the ledger says {spent[unit]} {unit}, its Attempts used {total}"

@@ -304,6 +304,8 @@ async def test_signs_of_life_renew_the_time_and_precede_the_result() -> None:
             while len([a for a in broker.answers if a["kind"] == "tool_progress"]) < 6:
                 await asyncio.sleep(0.001)
         call.note("the bank was slow")
+        call.cost(300)
+        call.cost(400)
         return call.id
 
     broker.put(call_body("c-1"))
@@ -316,6 +318,7 @@ async def test_signs_of_life_renew_the_time_and_precede_the_result() -> None:
     assert {one["note"] for one in progress} == {"c-1 goes on"}
     assert result["outcome"] == {"kind": "ok", "value": "c-1"}
     assert result["notes"] == ["the bank was slow"]
+    assert result["micro_usd"] == 700
 
 
 async def test_a_server_whose_threads_all_hang_ends_itself() -> None:

@@ -62,6 +62,7 @@ class Account:
     # The request that named its limit, or the last that added to it (see ledger.py).
     shared_by: str | AppendPosition = ""
     reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
+    tools_micro_usd: int = 0  # of what was charged: no attempt has said it yet (see audit.py)
 
     def __post_init__(self) -> None:
         self.limit = _shared(self.limit)
@@ -89,6 +90,12 @@ class Account:
             tokens + sum(spend.tokens for spend in pending),
             micro_usd + sum(spend.micro_usd for spend in pending),
         )
+
+    @property
+    def micro_usd_left(self) -> int | None:
+        """What is neither charged nor reserved; None without a limit."""
+        limit = self.limit.micro_usd
+        return None if limit is None else max(limit - self.reserved[2], 0)
 
     @property
     def state(self) -> AccountState:
@@ -151,6 +158,7 @@ class Account:
             self.packed_hash,
             self.shared_by,
             self.reserving,
+            self.tools_micro_usd,
         )
 
     def json(self) -> bytes:
@@ -174,6 +182,7 @@ class Account:
                 "limit": self.limit,
                 **shared,
                 "spent": {"attempts": attempts, "tokens": tokens, "micro_usd": micro_usd},
+                **({"tools_micro_usd": self.tools_micro_usd} if self.tools_micro_usd else {}),
                 "in_flight": [
                     {
                         "request_id": spend.request_id,
@@ -221,6 +230,7 @@ def restored(record: AccountRecord) -> Account:
         if record.added_to
         else record.settled_by,
         reserving=frozenset(one.request_id for one in record.open if one.keeps_floor) or NO_RUNS,
+        tools_micro_usd=record.tools_micro_usd,
     )
 
 

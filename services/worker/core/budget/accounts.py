@@ -21,7 +21,7 @@ ROWS_PER_BUCKET = 16  # on average; a lookup goes through half of them
 _SIZE_BYTES, _MS_BYTES = 3, 7  # before the fields: the size of the row, and when it changed
 _HEAD_BYTES = _SIZE_BYTES + _MS_BYTES
 _INT_MAX = 2**63 - 1  # of a number in MessagePack; a greater one is a text
-_ARRAY = b"\x9b"  # with which eleven fields begin in MessagePack; the id is the first
+_ARRAY = b"\x9c"  # with which twelve fields begin in MessagePack; the id is the first
 _EPOCH = datetime.min.replace(tzinfo=UTC)  # no time is before it
 _MS = timedelta(milliseconds=1)
 
@@ -38,6 +38,7 @@ class _Row(NamedTuple):
     last_hash: bytes | None
     microseconds: int  # of `updated_at`, below a millisecond
     shared_by: str | tuple[int, int] | None  # None: as the id
+    tools_micro_usd: int | str
 
 
 _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Row)
@@ -140,6 +141,7 @@ def _packed(account: Account) -> bytes:
             account.packed_hash,
             since.microseconds % 1_000,
             None if account.shared_by == account.id else account.shared_by,
+            _number(account.tools_micro_usd),
         )
     )
     size = (_HEAD_BYTES + len(fields)).to_bytes(_SIZE_BYTES)
@@ -165,6 +167,7 @@ def _unpacked(bucket: bytes, at: int, size: int) -> Account:
         charged=(int(row.attempts), int(row.tokens), int(row.micro_usd)),
         packed_hash=row.last_hash,
         shared_by=row.id if row.shared_by is None else row.shared_by,
+        tools_micro_usd=int(row.tools_micro_usd),
     )
 
 

@@ -44,7 +44,12 @@ def chain(
     *,
     counted: bool,
 ) -> Attempt:
-    """Make the Attempt of a settled spend, and let the account point at it."""
+    """Make the Attempt of a settled spend, and let the account point at it.
+
+    It says what tools cost since the one before, unless it was released: that may be no call.
+    """
+    tools_micro_usd = 0 if outcome == "released" else account.tools_micro_usd
+    account.tools_micro_usd -= tools_micro_usd
     draft = Attempt(
         event_id=f"{spend.request_id}.attempt.{spend.attempt}",
         request_id=spend.request_id,
@@ -63,6 +68,7 @@ def chain(
         stop_reason=_short(trace.facts.stop_reason),
         usage=trace.usage,
         charged=spent_of(charge_of(spend, trace.usage, counted=counted)),
+        tools_micro_usd=tools_micro_usd,
         labels=dict(trace.labels),
         rationale=trace.rationale,
         started_at=spend.at,

@@ -218,6 +218,14 @@ class Ledger:
         self.accounts.rest(account, now)
         return account
 
+    def charge_tool(self, account_id: str, micro_usd: int, now: datetime) -> Account:
+        """Charge what a tool has cost, which is at most what the account has left."""
+        account = self.accounts[account_id]
+        account.charged = _plus(account.charged, (0, 0, micro_usd))
+        account.tools_micro_usd += micro_usd
+        account.updated_at = now
+        return account
+
     def state_after(self, spend: Spend, usage: Usage, *, counted: bool) -> AccountState:
         """The account of a spend as events show it once `settle` has been done."""
         account = self.accounts[spend.account_id]

@@ -37,7 +37,7 @@ class RunInputs:
     workflow in the keys of the run's private records. Of a step: the `model` that was asked, in a
     prompt with this `frame` (see Prompt). For children: the `origin` of the run's record,
     `attempts_left` to them, `problems_of` one that keep it from being asked, and the ids that
-    are taken.
+    are taken. Of a tool's result: `micro_usd_left` in the account (None: without limit).
     """
 
     request: Request
@@ -53,6 +53,7 @@ class RunInputs:
     frame: str | None = None
     origin: Origin | None = None
     attempts_left: int = 0
+    micro_usd_left: int | None = None
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)
@@ -109,9 +110,9 @@ def _name_of(record: RunStepRecord, composed: Composed | None) -> str:
 
 
 def call_ended(
-    run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs
+    run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs, micro_usd: int | None = None
 ) -> tuple[ToolEnded, Link]:
-    """The one end of a call."""
+    """The one end of a call, and what the account is charged for it."""
     request, call_record = inputs.request, call.asked
     called_at = call.record.called_at if call.record else None
     took = inputs.now - called_at if called_at else None
@@ -123,6 +124,7 @@ def call_ended(
         tool=call_record.tool,
         outcome=outcome,
         took_ms=None if took is None else max(int(took / timedelta(milliseconds=1)), 0),
+        micro_usd=micro_usd,
         at=inputs.now,
         previous=None,
         hash=UNHASHED,

@@ -1,6 +1,7 @@
 """A tool server's result as the end of a call; handles results that are too large."""
 
 import json
+from dataclasses import dataclass
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -12,9 +13,26 @@ from answerbus.limits import (
     TOOL_RESULT_BYTES_MAX,
     TOOL_RESULT_VALUES_MAX,
 )
-from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome
+from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome, ToolResult
 from answerbus.wire import clip
 from services.text.digest import text_digest
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCost:
+    """The amount that the account is charged for a call; None where its tool has named no cost."""
+
+    micro_usd: int | None
+    notes: tuple[str, ...] = ()
+
+
+def cost_of(result: ToolResult, left_micro_usd: int | None) -> ToolCost:
+    """At most what the account has left, so that no budget is exceeded; a note says the rest."""
+    named = result.micro_usd
+    if named is None or left_micro_usd is None or named <= left_micro_usd:
+        return ToolCost(named)
+    note = f"a tool cost {named:,} µ$: {left_micro_usd:,} µ$ were left in the budget, and charged"
+    return ToolCost(left_micro_usd, (note,))
 
 
 def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:

@@ -10,7 +10,7 @@ from answerbus.failure import Problem
 from answerbus.limits import NOTES_MAX
 
 OPTIONAL = {
-    "tool_result": ("/duration_ms", "/server", "/notes"),
+    "tool_result": ("/duration_ms", "/server", "/notes", "/micro_usd"),
     "tool_progress": ("/note", "/n"),
 }
 OPTIONAL_OF_FAILURE = ("/outcome/message", "/outcome/retryable", "/outcome/problems")

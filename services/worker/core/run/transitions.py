@@ -18,7 +18,7 @@ from answerbus.call_outcome import (
 )
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
-from answerbus.limits import TOOL_DELIVERIES_MAX
+from answerbus.limits import NOTES_MAX, TOOL_DELIVERIES_MAX
 from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepRecord
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
@@ -37,7 +37,7 @@ from services.worker.core.run.postponed_calls import (
 )
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.step_record import step_record
-from services.worker.core.run.tool_outcome import outcome_of_tool
+from services.worker.core.run.tool_outcome import cost_of, outcome_of_tool
 from services.worker.core.schema.resolved import AcceptedStep
 
 Written = (
@@ -122,7 +122,12 @@ def on_result(run: Run, result: ToolResult, inputs: RunInputs) -> Change | None:
     call = run.open_call(result.call_id)
     if call is None or not _fits(call, result.token):
         return None
-    change = _end(run, call, outcome_of_tool(result.outcome), inputs, notes=result.notes)
+    outcome, cost = outcome_of_tool(result.outcome), cost_of(result, inputs.micro_usd_left)
+    kept: dict[str, object] = {"notes": (*cost.notes, *result.notes)[:NOTES_MAX]}
+    if cost.micro_usd:
+        before = events.changed(call, inputs).usage or Usage()
+        kept["usage"] = before.plus(Usage(micro_usd=cost.micro_usd))
+    change = _end(run, call, outcome, inputs, cost.micro_usd, **kept)
     return change.then(fill_window(change.run, inputs))
 
 
@@ -258,9 +263,15 @@ def _call(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
 
 
 def _end(
-    run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs, **more: object
+    run: Run,
+    call: ToolCall,
+    outcome: CallOutcome,
+    inputs: RunInputs,
+    micro_usd: int | None = None,
+    /,
+    **more: object,
 ) -> Change:
-    event, link = events.call_ended(run, call, outcome, inputs)
+    event, link = events.call_ended(run, call, outcome, inputs, micro_usd)
     ended = {"outcome": outcome, "link": link, "due_at": None}
     record = events.changed(call, inputs, **ended, **more)
     change = _with(run, call, record)

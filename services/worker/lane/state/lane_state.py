@@ -1,6 +1,6 @@
 """The state of a lane: changes to ledger, queue and watermark return the records to write."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -329,7 +329,7 @@ class LaneState:
 
     def _joined(
         self, lane_request: LaneRequest, outcome: Ended, last: Usage, now: datetime
-    ) -> list[OutRecord]:
+    ) -> Sequence[Outgoing]:
         children, parent = self.queue.children, lane_request.request.parent
         above = children.parent_of(lane_request)
         if above is None or parent is None:

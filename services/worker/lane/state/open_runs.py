@@ -1,6 +1,6 @@
 """The open runs of a lane: what happens to them, and the records of that."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -18,6 +18,7 @@ from answerbus.private.runs import (
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
+from answerbus.tool_result import ToolResult
 from services.worker.core.budget.allowance import minimum_after
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
@@ -34,7 +35,7 @@ from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.timed_requests import TimedRequests
-from services.worker.ports.kafka import OutRecord
+from services.worker.ports.kafka import Outgoing, OutRecord
 from services.worker.ports.observer import Observer
 
 UNKNOWN_TOOL = "unknown"
@@ -108,10 +109,26 @@ class OpenRuns:
 
     def apply_signal(
         self, lane_request: LaneRequest, signal: RunSignal, now: datetime
-    ) -> list[OutRecord]:
+    ) -> Sequence[Outgoing]:
         """Gives nothing where the signal changes nothing."""
         run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
-        return self._apply(lane_request, transitions.on_signal(run, signal, inputs))
+        if not isinstance(signal, ToolResult) or signal.micro_usd is None:
+            return self._apply(lane_request, transitions.on_signal(run, signal, inputs))
+        left = self.ledger.account(lane_request.request, now).micro_usd_left
+        change = transitions.on_signal(run, signal, replace(inputs, micro_usd_left=left))
+        charged = self._charge(lane_request, change, now)
+        return [*self._apply(lane_request, change), *charged]
+
+    def _charge(
+        self, lane_request: LaneRequest, change: Change | None, now: datetime
+    ) -> list[Outgoing]:
+        """Charge the account for what a tool has cost."""
+        written = change.written if change else ()
+        cost = sum(one.micro_usd or 0 for one in written if isinstance(one, ToolEnded))
+        if not cost:
+            return []
+        account = self.ledger.charge_tool(lane_request.request.account_id, cost, now)
+        return [records.account_record(account, self.partition)]
 
     def on_timeout(
         self, until: datetime, now: datetime

@@ -16,7 +16,7 @@ from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.records import LaneWrite
-from services.worker.ports.kafka import OutRecord
+from services.worker.ports.kafka import Outgoing, OutRecord
 
 OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024
@@ -39,7 +39,7 @@ def apply_signals(
     lane_state: LaneState, signals: Sequence[SignalRecord], now: datetime
 ) -> LaneWrite:
     """Apply records in their order: what they change and the position behind them are one write."""
-    written: list[OutRecord] = []
+    written: list[Outgoing] = []
     for signal in signals:
         found = _apply(lane_state, signal, now)
         lane_state.counters.ignored_signals += not found
@@ -61,7 +61,7 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
     return lane_state.writing(*written) if written else None
 
 
-def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> list[OutRecord]:
+def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence[Outgoing]:
     match read.signal:
         case ToolResult() | ToolProgress() as signal:
             return _apply_to_call(lane_state, signal, now) if read.topic is TOOL_RESULTS else []
@@ -77,7 +77,7 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> list[Out
 
 def _apply_to_call(
     lane_state: LaneState, signal: ToolResult | ToolProgress, now: datetime
-) -> list[OutRecord]:
+) -> Sequence[Outgoing]:
     lane_request = _request_with_call(lane_state, CallKey.of(signal))
     if lane_request is None:
         return []
@@ -89,7 +89,7 @@ def _apply_to_call(
 
 def _apply_control(
     lane_state: LaneState, read: SignalRecord, control: Control, now: datetime
-) -> list[OutRecord]:
+) -> Sequence[Outgoing]:
     is_misplaced = read.topic is not TOPIC_OF_KIND[control.kind]
     lane_state.counters.ignored_signals += is_misplaced
     effect, changed, written = (
@@ -107,7 +107,7 @@ def _apply_control(
     return [*written, records.run_event_record(applied, lane_state.partition)]
 
 
-_Applied = tuple[ControlEffect, list[str], list[OutRecord]]
+_Applied = tuple[ControlEffect, list[str], Sequence[Outgoing]]
 _NO_EFFECT: _Applied = ("nothing", [], [])
 
 

@@ -45,6 +45,7 @@ _ACCOUNTS = st.builds(
     updated_at=_TIMES,
     charged=st.tuples(_AMOUNTS, _AMOUNTS, _AMOUNTS),
     packed_hash=st.none() | st.binary(min_size=32, max_size=32),
+    tools_micro_usd=_AMOUNTS,
 )
 
 
