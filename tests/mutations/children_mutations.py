@@ -1,5 +1,6 @@
 """What keeps the promises of children, broken on purpose: patches of the running test alone."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from tests.mutations.mutations import Mutation
 
 def _joined_later() -> AbstractContextManager[object]:
     """The end of a call goes with the next terminal, and not with that of its own child."""
-    joined, kept = LaneState._joined, dict[int, list[Any]]()
+    joined, kept = LaneState._joined, dict[int, Sequence[Any]]()
 
     def mutated(self: LaneState, lane_request: LaneRequest, *ended: Any) -> Any:
         before = kept.pop(id(self), [])

@@ -144,7 +144,7 @@ def _provider(
 
     def make(key: str | None) -> Provider:
         keyed = replace(connection, api_key=key)
-        return HttpProvider(_api(profile, keyed), clock, fallback=_fallback(profile, keyed))
+        return HttpProvider(_api(profile, keyed), clock, fallback=_standard_api(profile, keyed))
 
     return KeyedProvider(key_file, make) if key_file else make(key), server
 
@@ -186,7 +186,7 @@ def openai_api(profile: OpenAIProfile, connection: Connection) -> OpenAIApi:
     )
 
 
-def _fallback(profile: RealProfile, connection: Connection) -> Api | None:
+def _standard_api(profile: RealProfile, connection: Connection) -> Api | None:
     """How a call is made again, in the standard tier, that the flex tier has no room for."""
     match profile:
         case OpenAIProfile(flex_fallback=True):

@@ -51,7 +51,7 @@ class TwoProfiles:
         large: FakeProvider,
         on: tuple[Condition, ...] = ALL,
         slots: int = 100,
-        price_of_large: float = 0.0,
+        price_of_large: int = 0,
     ) -> None:
         self.small, self.large = small, large
         self.stage = Stage(small)
@@ -214,7 +214,7 @@ def test_a_hop_that_does_not_fit_is_left_out_and_a_refusal_stays_one(
 ) -> None:
     async def main() -> None:
         small = always(Refused("no", GOOD.facts))
-        both = TwoProfiles(small, always(GOOD), price_of_large=1_000.0)
+        both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
         both.stage.publish("r-1", budget=budget)
         await both.stage.worker.open()
         await both.end()
@@ -231,7 +231,7 @@ def test_who_cannot_afford_another_waits_for_its_own() -> None:
     async def main() -> None:
         back_at = 0.0
         small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
-        both = TwoProfiles(small, always(GOOD), price_of_large=1_000.0)
+        both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
         await both.stage.worker.open()
         back_at = now() + 30
         both.stage.publish("r-1", budget={"attempts": 3, "micro_usd": 50_000})
@@ -245,7 +245,7 @@ def test_who_cannot_afford_another_waits_for_its_own() -> None:
 def test_each_hop_is_a_spend_at_its_own_price() -> None:
     async def main() -> None:
         small = FakeProvider(lambda _, n: (0.1, WRONG))
-        both = TwoProfiles(small, always(GOOD), price_of_large=2.0)
+        both = TwoProfiles(small, always(GOOD), price_of_large=2)
         both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
         await both.stage.worker.open()
         await both.end()
