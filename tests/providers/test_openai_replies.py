@@ -123,6 +123,23 @@ USAGES: list[tuple[Any, Usage]] = [
         },
         Usage(input_tokens=9, output_tokens=2, cached_tokens=8),
     ),
+    (
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 5,
+            "prompt_tokens_details": {"cache_write_tokens": 8},
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        },
+        Usage(input_tokens=9, output_tokens=5, cache_write_tokens=8, reasoning_tokens=3),
+    ),
+    (  # some servers count what is thought beside the answer
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 2,
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        },
+        Usage(input_tokens=9, output_tokens=5, reasoning_tokens=3),
+    ),
     ({"prompt_tokens_details": {"cached_tokens": -1}}, Usage()),
     ({"prompt_tokens_details": 8}, Usage()),
     ({"prompt_tokens": -1, "completion_tokens": 2}, Usage(output_tokens=2)),
