@@ -152,13 +152,13 @@ def test_where_no_cost_is_known_no_sum_is_made_up() -> None:
 
 def test_each_call_may_be_one_of_a_fallback() -> None:
     def most(large: ProfileCost | None) -> WorstCase:
-        small = ProfileCost(OUTPUT_MAX, Tariff(1.0, 1.0), ("large", "gone"))
+        small = ProfileCost(OUTPUT_MAX, flat(1, 1), ("large", "gone"))
         known = {"default": small, **({"large": large} if large else {})}
         return worst_case(asked(), known.get, Registry())
 
     alone = most(None)
-    dear = most(ProfileCost(OUTPUT_MAX, Tariff(5.0, 0.5), ("default",)))
-    longer = most(ProfileCost(2 * OUTPUT_MAX, Tariff(1.0, 1.0)))
+    dear = most(ProfileCost(OUTPUT_MAX, flat(5, 0), ("default",)))
+    longer = most(ProfileCost(2 * OUTPUT_MAX, flat(1, 1)))
 
     assert alone.amounts.micro_usd == alone.amounts.tokens
     assert dear.amounts.tokens == alone.amounts.tokens
