@@ -37,7 +37,7 @@ context_tokens = {context_tokens}                 # of one slot: runs shorten ol
 show_schema = {show_schema}
 
 [agents.helper]
-instructions = "You help people. Call a tool where it knows more than you."
+instructions = "Answer people yourself. Call the echo tool only where they ask for an echo."
 tools = ["echo.echo"]                 # the toolset `echo` is served beside the workers
 steps_max = {steps_max}
 """
