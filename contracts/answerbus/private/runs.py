@@ -195,6 +195,11 @@ class AskedCall(Wire):
     same_as: Annotated[CallId | None, Field(exclude_if=_is_none)] = None
     policy: Annotated[PolicyVerdict | None, _IF_SAID] = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended with the step itself: it is not made."""
+        return self.outcome is not None or self.same_as is not None
+
 
 class RunStepRecord(Wire):
     """One step of an open run; `thoughts` only where a later prompt may show them.

@@ -101,7 +101,7 @@ def wanted_children(request: Request, run: Run, step: AcceptedStep) -> Iterator[
 
 
 def _asks_child(call: AskedCall) -> bool:
-    return call.tool == DELEGATE and call.outcome is None and call.same_as is None
+    return call.tool == DELEGATE and not call.has_ended
 
 
 def _equal_parts(attempts: int, children: int) -> Iterator[int]:
@@ -128,7 +128,7 @@ def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:
 
 def _judged(run: Run, call: AskedCall, inputs: RunInputs, spent: Spent) -> AskedCall:
     """By the policy that the run began with, or a stricter one of now where the settings say so."""
-    if call.outcome is not None or call.tool in CHILD_TOOLS:
+    if call.has_ended or call.tool in CHILD_TOOLS:
         return call
     policies = run.tools[call.tool].policy, inputs.tools.current_policy(run.agent, call.tool)
     if not any(policies):
@@ -181,7 +181,7 @@ def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tupl
     """The state of each call once the step is taken."""
     room, states = run.definition.parallel_max, list[CallState]()
     for call in calls:
-        if call.outcome is not None or call.same_as is not None:
+        if call.has_ended:
             states.append("ended")
         elif call.needs_approval:
             states.append("awaits_approval")

@@ -96,6 +96,21 @@ def test_a_call_is_allowed_asked_for_or_denied_before_anything_is_published() ->
     assert wanted.args == {"amount": 51}
 
 
+def test_nobody_is_asked_for_a_call_that_is_answered_from_the_result_of_the_step_before() -> None:
+    """It is not made, and so there is nothing to allow."""
+    steps: Json = {"properties": {"steps": {"maximum": 0}}}
+    run = run_with(ToolPolicy(allow={"properties": {"run": steps}, "required": ["run"]}))
+    first = step_of(run, {"amount": 50})
+    ended = transitions.on_result(first.run, result(sent(first)[0]), inputs())
+    assert ended is not None
+
+    second = step_of(ended.run, {"amount": 50}, {"amount": 51})
+
+    assert states(second) == ["ended", "awaits_approval"]
+    (wanted,) = (event for event in second.written if isinstance(event, ApprovalRequested))
+    assert wanted.args == {"amount": 51}
+
+
 def test_the_verdict_stands_in_the_private_record_and_in_the_hash_of_the_step() -> None:
     change = step_of(run_with(POLICY), {"amount": 50})
     (record,) = (event for event in change.written if isinstance(event, RunStepRecord))
