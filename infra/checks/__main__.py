@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.checks.reports import counts
-from infra.checks.second_try import again, second_report, tried_again
-from infra.checks.steps import LONG, REPORTS, STEPS, report_of
+from infra.checks.steps import LONG, REPORTS, STEPS, again, report_of, second_report, tried_again
 
 
 def main(names: Sequence[str]) -> int:

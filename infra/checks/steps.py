@@ -1,9 +1,11 @@
 """The checks by name, cheapest first, and the command of each."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+
+from infra.checks.reports import failed
 
 REPORTS = Path(".run/checks")
 _PYTEST = (sys.executable, "-m", "pytest")
@@ -64,3 +66,29 @@ LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
 def report_of(step: str) -> Path:
     """Where pytest reports the counts of a step; only steps of tests have such a file."""
     return REPORTS / f"{step}.xml"
+
+
+# Tests of real processes depend on a machine that others may load: a fault of the code fails twice,
+# and each test that needed a second try is named (docs/decisions/0070).
+STEPS_TRIED_AGAIN = ("integration", "browser", "e2e")
+TESTS_TRIED_AGAIN_MAX = 2  # more than that is not an accident
+
+
+def second_report(report: Path) -> Path:
+    """Where the second try of a step is reported."""
+    return report.with_name(f"{report.stem}-second-try.xml")
+
+
+def tried_again(name: str, report: Path) -> Sequence[str]:
+    """The tests that get a second try; none, if this step or so many failures do not."""
+    tests = failed(report)
+    if name not in STEPS_TRIED_AGAIN or len(tests) > TESTS_TRIED_AGAIN_MAX:
+        return ()
+    return tests
+
+
+def again(command: Sequence[str], report: Path) -> tuple[str, ...]:
+    """A step's command for what failed in it, one test after the other."""
+    options = [each for each in command if not each.startswith(("--numprocesses", "--dist"))]
+    chosen = ("--last-failed", "--last-failed-no-failures=none")
+    return (*options, f"--junit-xml={second_report(report)}", *chosen)

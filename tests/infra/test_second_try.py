@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.checks.reports import counts, failed
-from infra.checks.second_try import again, second_report, tried_again
+from infra.checks.steps import again, second_report, tried_again
 
 FAILS_ONCE = """
 from pathlib import Path

@@ -9,7 +9,7 @@ from answerbus.toolset_card import ToolCard, ToolsetCard
 from services import cli
 from services.command_line import PlainConsole
 from services.settings.settings import SetUpError
-from services.tools.showing import tools_table
+from services.tools.command import tools_table
 
 LONG = "the_weather_in_a_city_by_its_name_now"
 
