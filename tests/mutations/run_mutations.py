@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from answerbus.private.ledger import AccountRecord
 from answerbus.private.runs import AskedCall
 from answerbus.registry import Registry
 from answerbus.topics import RUNS, toolset_of
 from services.worker.adapters.kafka.shard import KafkaShard
+from services.worker.core.budget import ledger
+from services.worker.core.budget.account import Account, restored
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run import asked_calls, repeats, transitions
 from services.worker.core.run.run import Run, ToolCall
@@ -123,6 +126,15 @@ def _policy_after_publishing() -> AbstractContextManager[object]:
     return mock.patch.object(asked_calls, "_judged", mutated)
 
 
+def _costs_of_tools_are_forgotten() -> AbstractContextManager[object]:
+    """A successor does not know what no attempt has said yet."""
+
+    def mutated(record: AccountRecord) -> Account:
+        return restored(record.model_copy(update={"tools_micro_usd": 0}))
+
+    return mock.patch.object(ledger, "restored", mutated)
+
+
 RUN_MUTATIONS = (
     Mutation("a tool call goes out before its step is settled", _calls_before_the_step),
     Mutation("the position of results is written outside of their transaction", _position_alone),
@@ -137,5 +149,6 @@ RUN_MUTATIONS = (
     Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept),
     Mutation("a rejected answer is shown again with its thoughts", _thoughts_are_remembered),
     Mutation("a run goes on before all its calls have ended", _wakes_early),
+    Mutation("what tools cost is forgotten with the worker", _costs_of_tools_are_forgotten),
     Mutation("the policy judges calls that are published already", _policy_after_publishing),
 )

@@ -34,6 +34,7 @@ from tests.simulation.agents.setting import (
     TOOLS,
     Json,
 )
+from tests.simulation.agents.tool_servers import cost_of
 
 CALLS = "tools.orders"
 AUDITED = {topic.name: topic for topic in (*TOPICS, STEPS)}
@@ -273,6 +274,16 @@ def _nothing_left(reply: RunReport) -> Iterator[str]:
             yield f"A8 {(key or b'').decode()} is kept, and is never ended"
 
 
+def _charged(reply: RunReport) -> Iterator[str]:
+    """G13: a call that its tool server ended is charged what it costs, and no other call is."""
+    for name, ends in reply.ended.items():
+        outcome, charged = ends[0].body["outcome"], ends[0].body.get("micro_usd", 0)
+        is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
+        is_own = outcome["kind"] == "ok" and not is_childs and "same_as" not in outcome
+        if charged != cost_of(name) and (charged or is_own):
+            yield f"G13 {name} was charged {charged}, and its tool costs {cost_of(name)}"
+
+
 CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _audited,
     _nothing_again,
@@ -280,6 +291,7 @@ CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _within_policies,
     _approved,
     _results,
+    _charged,
     _bounded,
     _hidden,
     _nothing_left,

@@ -1,6 +1,7 @@
 """Tool servers: in no process of ours, and they note what they ran. They read what is committed."""
 
 import random
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,11 @@ ASKS = 0.15  # the share of calls whose tool asks one
 OK: Json = {"kind": "ok", "value": "done"}
 FAILED: Json = {"kind": "error", "code": "not_found", "message": "no"}
 DelayedReply = tuple[float, Json]  # after so many seconds
+
+
+def cost_of(call_id: str) -> int:
+    """What a call costs, in micro-dollars; a third of them nothing."""
+    return zlib.crc32(call_id.encode()) % 3 * 350
 
 
 @dataclass(slots=True)
@@ -94,5 +100,7 @@ class ToolServers(Outsider):
         reply = call["reply"]
         fields = {name: call[name] for name in ("call_id", "workflow_id")}
         body = {**fields, "token": reply["token"], **event}
+        if body["kind"] == "tool_result" and (cost := cost_of(call["call_id"])):
+            body["micro_usd"] = cost
         what = f"SAYS {body['kind']} of {call['call_id']}"
         self.say(after_s, "tools", what, RESULTS, reply["partition"], body)
