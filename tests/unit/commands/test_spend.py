@@ -10,6 +10,7 @@ from rich.console import Console
 from services.commands.spend import tables
 from services.console.figures.spend_report import spend_report
 from services.console.state.board import Board
+from services.console.views.units import by_caches
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.console.context import VIEWER, site
@@ -56,6 +57,35 @@ def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None
     text = console.export_text()
     for word in ("workflow", "order-0", "tenant", "acme", "(without this label)", "$0.78", "$1.58"):
         assert word in text
+
+
+def test_what_caches_saved_stands_beside_the_total() -> None:
+    board = Board()
+    for n, saved in enumerate((30_000, -10_000)):
+        usage = {"input_tokens": 100, "output_tokens": 20, "micro_usd": 5, "cached_tokens": 90}
+        usage["cache_saved_micro_usd"] = saved
+        board.take(
+            summarize(stored("attempt/result", NOON_MS, n, usage=usage, request_id=f"r-{n}"))
+        )
+    found = spend_report(board, board.window(NOON_MS, 1, 1), 3)
+    console = Console(width=80, record=True, file=StringIO())
+    for table in tables(found):
+        console.print(table)
+
+    assert found.cache_saved_micro_usd == 20_000
+    assert "caches saved $0.02" in console.export_text()
+    assert by_caches(-1_000) == "caches cost $0.0010 more than they saved"
+    assert by_caches(0) == ""
+
+
+def test_what_tools_cost_is_used_and_charged() -> None:
+    board = Board()
+    usage, charged = {"micro_usd": 5}, {"attempts": 1, "tokens": 0, "micro_usd": 5}
+    more: dict[str, Any] = {"usage": usage, "charged": charged, "tools_micro_usd": 700}
+    board.take(summarize(stored("attempt/result", NOON_MS, 0, **more)))
+    total = spend_report(board, board.window(NOON_MS, 1, 1), 3).total
+
+    assert (total.used_micro_usd, total.charged_micro_usd) == (705, 705)
 
 
 @pytest.mark.parametrize("path", ["/money", "/money/workflows", "/money?range=24h"])
