@@ -83,7 +83,7 @@ def fault_of(profiles: Mapping[str, _WithFallbacks]) -> str | None:
             return f"`then` of the profile `{name}` names a profile twice: give it all its `on`"
         for other in others:
             if other not in profiles:
-                return f"`then` of the profile `{name}` names `{other}`, which there is not"
+                return f"`then` of the profile `{name}` names an unknown profile, `{other}`"
     return _fault_of_ways(next_of)
 
 

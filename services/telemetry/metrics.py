@@ -152,6 +152,12 @@ ATTEMPTS = Metric(
     ("outcome", "failure", "counted", "profile"),
     "Spends by outcome; `failure` is `none` where the call gave a result.",
 )
+FALLBACK_CALLS = Metric(
+    "answerbus_fallback_calls_total",
+    "counter",
+    ("instead_of", "profile", "because"),
+    "Calls of a fallback, by the profile whose place it took, and why.",
+)
 TOKENS = Metric(
     "answerbus_tokens_total",
     "counter",
@@ -339,7 +345,7 @@ READY = Metric("answerbus_ready", "gauge", (), "1 while `/ready` answers 200.")
 
 METRICS = (
     *(RECEIVED, DUPLICATES, FORWARDED, UNREADABLE, LOST_TO_RETENTION, TERMINALS, DEAD_LETTERS),
-    *(REQUEST_DURATION, ATTEMPTS, TOKENS, CACHED_TOKENS, SPENT, LABEL_SPENT),
+    *(REQUEST_DURATION, ATTEMPTS, FALLBACK_CALLS, TOKENS, CACHED_TOKENS, SPENT, LABEL_SPENT),
     *(LABEL_OUTCOMES, CALL_DURATION),
     *(COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),

@@ -51,7 +51,7 @@ MANY = f"[{', '.join(to('b', 'refused')[1:-1] for _ in range(1_000))}]"
 CHAIN = {f"p-{n}": to(f"p-{n + 1}", "refused") for n in range(9)}
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"a": to("a", "refused")}, "`then` of the profile `a` names the profile itself"),
-    ({"a": to("b", "refused")}, "`then` of the profile `a` names `b`, which there is not"),
+    ({"a": to("b", "refused")}, "`then` of the profile `a` names an unknown profile, `b`"),
     (
         {"a": to("b", "refused"), "b": to("c", "refused"), "c": to("a", "refused")},
         "`then` leads back to where it began: ",

@@ -54,6 +54,9 @@ class MetricsObserver:
         failure = call.failure.kind if call.failure else "none"
         counted = "yes" if call.is_counted else "no"
         counts.add(metrics.ATTEMPTS, attempt_outcome(decision), failure, counted, profile)
+        if call.plan.hops:
+            hop = call.plan.hops[-1]
+            counts.add(metrics.FALLBACK_CALLS, hop.instead_of, hop.profile, hop.because.kind)
         counts.observe(
             metrics.CALL_DURATION, kind_of(call.reply), profile, value=call.duration_ms / 1000
         )

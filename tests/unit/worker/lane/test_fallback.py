@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
+from services.telemetry.metrics import FALLBACK_CALLS as FALLBACKS
+from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.fallback import Condition, Fallback
 from services.worker.core.attempt.reply import (
     Refused,
@@ -111,6 +114,21 @@ def test_the_outcome_names_who_answered_and_why(
         assert outcome["model"].get("instead_of") == (because and "default")
         note = f"profile large was asked in place of default: {because}"
         assert (note in outcome["notes"]) is (because is not None)
+
+    run(main())
+
+
+def test_calls_of_a_fallback_are_counted_by_whose_place_it_took_and_why() -> None:
+    async def main() -> None:
+        both = TwoProfiles(always(NO_CONNECTION), always(GOOD))
+        measures = MetricsObserver({"default", "large"}, Registry())
+        both.stage.worker.context = replace(both.stage.context, observer=measures)
+        both.stage.publish("r-1")
+        await both.stage.worker.open()
+        await both.end()
+
+        counted = {labels: n for (m, labels), n in measures.counts.totals.items() if m is FALLBACKS}
+        assert counted == {("default", "large", "unhealthy"): 1}
 
     run(main())
 
