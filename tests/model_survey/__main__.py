@@ -50,7 +50,7 @@ def main(
     """Ask what was not asked yet, and write the page."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    questions, tried = _questions(), [*trials()]
+    questions, tried = ([] if only == AGENTS else _questions()), [*trials()]
     everything = [question for question in questions if only in ("", question.part)]
     agents_out = out.with_name("agents.jsonl")
     wanted = tried if only in ("", AGENTS) else []
@@ -62,7 +62,7 @@ def main(
     except (SetupError, BusUnavailable) as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(3) from None
-    found, found_of_agents = rows.read(out), agents.read(agents_out)
+    found, found_of_agents = rows.read(out) if questions else [], agents.read(agents_out)
     page.write(found, len(questions), found_of_agents)
     if found:
         console.print(page.summary(found), markup=False)
