@@ -45,11 +45,11 @@ async def prepare(lane: Lane, lane_request: LaneRequest) -> Prepared:
 
 def isolation_lease(lane: Lane, lane_request: LaneRequest) -> IsolationLease:
     """Which calls may run beside its own: for a suspect no other lane's, and at last none."""
-    if lane_request not in lane.trial:
+    if lane_request not in lane.isolated:
         return IsolationLease(lane.context.isolation, SHARED)
     suspects, name = lane.lane_state.suspects, lane_request.key
-    alone = len(lane.trial) == 1 and suspects.needs_all(name)
-    level = IsolationLevel(trial=lane.partition, alone=alone, rank=suspects.rank(name))
+    alone = len(lane.isolated) == 1 and suspects.needs_all(name)
+    level = IsolationLevel(lane=lane.partition, alone=alone, rank=suspects.rank(name))
     return IsolationLease(lane.context.isolation, level)
 
 

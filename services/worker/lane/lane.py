@@ -80,8 +80,8 @@ class Wakeup:
 class Lane:
     """The objects that live while a worker owns a partition.
 
-    `handle` does the work of one request; `on_loss` starts it over. `trial` are the suspects
-    that are tried just now, `errors` what bugs were found at since the lane was last opened.
+    `handle` does the work of one request; `on_loss` starts it over. `isolated` are the suspects
+    retried in isolation, `errors` where bugs occurred since the lane was last opened.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Lane:
         self.was_opened = False
         self.recovered: RecoveredState | None = None  # of an opening that did not get to its end
         self.progress: ReadProgress | None = None  # of the one under way
-        self.trial: set[LaneRequest] = set()
+        self.isolated: set[LaneRequest] = set()
         self.errors: list[WorkInProgress] = []
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
@@ -272,13 +272,13 @@ class Lane:
     def _ended(self, lane_request: LaneRequest, task: "asyncio.Task[None]") -> None:
         if self.tasks.get(lane_request) is task:  # a retry that was due at once may run already
             del self.tasks[lane_request]
-            self.trial.discard(lane_request)
+            self.isolated.discard(lane_request)
         self._wakeup.soon()
 
     def _try_suspects(self, open_lane: OpenLane, now: datetime) -> None:
         """Once the others have had some time, let some of those run that are held back."""
-        for lane_request in [] if self.trial else open_lane.take_suspects(now):
-            self.trial.add(lane_request)
+        for lane_request in [] if self.isolated else open_lane.take_suspects(now):
+            self.isolated.add(lane_request)
             self._start(lane_request)
 
     def _on_alarm(self) -> None:

@@ -12,9 +12,9 @@ OTHERS_S_MIN = 1.0  # of their turn, which else is as long as the lone call was
 
 @dataclass(frozen=True, slots=True)
 class IsolationLevel:
-    """`trial` is the lane whose suspect calls; `alone` excludes others; lower ranks go first."""
+    """`lane` is the one whose suspect calls; `alone` excludes others; lower ranks go first."""
 
-    trial: int | None = None
+    lane: int | None = None
     alone: bool = False
     rank: int = 0
 
@@ -33,8 +33,8 @@ class Isolation:
 
     def __init__(self) -> None:
         self._others = 0
-        self._trials = 0
-        self._tried: int | None = None
+        self._suspect_calls = 0
+        self._suspect_lane: int | None = None
         self._is_alone = False
         self._began_alone = 0.0
         self._next_alone_from = 0.0  # loop time
@@ -79,16 +79,16 @@ class Isolation:
         if self._is_alone:
             return False
         if level.alone:
-            is_free = self._others == 0 and self._trials == 0
+            is_free = self._others == 0 and self._suspect_calls == 0
             return is_free and not self._is_others_turn() and self._is_next(level)
         if self._next_is_alone():
             return False
-        return level.trial is None or self._trials == 0 or self._tried == level.trial
+        return level.lane is None or self._suspect_calls == 0 or self._suspect_lane == level.lane
 
     def _next_is_alone(self) -> bool:
         """Whether one that must be alone has its turn once the calls that run have ended."""
         ranked = self._suspects()
-        is_next = bool(ranked) and ranked[0].alone and self._trials == 0
+        is_next = bool(ranked) and ranked[0].alone and self._suspect_calls == 0
         return is_next and not self._is_others_turn()
 
     def _is_others_turn(self) -> bool:
@@ -100,15 +100,15 @@ class Isolation:
 
     def _suspects(self) -> list[IsolationLevel]:
         waiting = (w.level for w in self._waiting if not w.given.done())
-        suspect = (company for company in waiting if company.alone or company.trial is not None)
-        return sorted(suspect, key=lambda company: company.rank)
+        suspect = (level for level in waiting if level.alone or level.lane is not None)
+        return sorted(suspect, key=lambda level: level.rank)
 
     def _count(self, level: IsolationLevel, by: int) -> None:
         if level.alone:
             self._change_alone(is_alone=by > 0)
-        elif level.trial is not None:
-            self._trials += by
-            self._tried = level.trial
+        elif level.lane is not None:
+            self._suspect_calls += by
+            self._suspect_lane = level.lane
         else:
             self._others += by
 

@@ -30,17 +30,17 @@ class Calls:
             stay.leave()
 
     def check(self) -> None:
-        tried = {company.trial for company in self.inside if company.trial is not None}
+        tried = {company.lane for company in self.inside if company.lane is not None}
         assert len(tried) <= 1, "one lane at a time is tried"
         assert len(self.inside) == 1 or not any(company.alone for company in self.inside)
 
 
 def alone(lane: int, rank: int = 4) -> IsolationLevel:
-    return IsolationLevel(trial=lane, alone=True, rank=rank)
+    return IsolationLevel(lane=lane, alone=True, rank=rank)
 
 
 def trial(lane: int, rank: int = 2) -> IsolationLevel:
-    return IsolationLevel(trial=lane, rank=rank)
+    return IsolationLevel(lane=lane, rank=rank)
 
 
 def test_calls_go_on_side_by_side_with_the_trial_of_one_lane() -> None:
@@ -156,7 +156,7 @@ def test_whatever_happens_each_makes_its_call_in_the_end(seed: int) -> None:
                 chance.choice(tasks).cancel()
         await asyncio.wait(tasks, timeout=600)
         assert all(task.done() for task in tasks)
-        assert (calls.isolation._others, calls.isolation._trials) == (0, 0)
+        assert (calls.isolation._others, calls.isolation._suspect_calls) == (0, 0)
         assert not calls.isolation._waiting
 
     run(main())
