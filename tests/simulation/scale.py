@@ -224,8 +224,21 @@ def measured(cluster: BigCluster, course: Course) -> dict[str, object]:
         "normal_after_s": round(max(last_slow - course.ended, 0.0), 1),
         "longest_wait_s": round(max(waited.values()), 1),
         "calls_repeated": sum(count - 1 for count in ran.values()),
+        "bytes_written": written_bytes(cluster) // len(cluster.published),
         "calls_in_vain": sum(call.ran is False for call in cluster.provider.noted),
     }
+
+
+def written_bytes(cluster: BigCluster) -> int:
+    """Keys, values and headers of all records, but for the requests themselves."""
+    logs = (log for (topic, _), log in cluster.cluster.logs.items() if topic != TOPIC)
+    return sum(
+        len(entry.key or b"")
+        + len(entry.value or b"")
+        + sum(len(name) + len(value or b"") for name, value in entry.headers)
+        for log in logs
+        for entry in log.whole
+    )
 
 
 def percentile(found: list[float]) -> float:
