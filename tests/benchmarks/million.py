@@ -49,7 +49,11 @@ def main(
     disk_gb = bytes_written * REPLICAS * ANSWERS / 1e9
     rows = [
         ("CPU of workers", f"{worker_h:.2f} core hours", worker_h * core_hour),
-        ("CPU of brokers", f"{broker_h:.2f} core hours, a replica", broker_h * REPLICAS * core_hour),
+        (
+            "CPU of brokers",
+            f"{broker_h:.2f} core hours, a replica",
+            broker_h * REPLICAS * core_hour,
+        ),
         (
             "disk of brokers",
             f"{disk_gb:.0f} GB for {KEPT_DAYS} days",

@@ -85,7 +85,9 @@ class BigCluster:
         self.group = Group(self.cluster, lanes, boundary, chance)
         self.group._reshuffled = 0.0  # as Kafka's own assignor: what stays may stay
         self.provider = SteadyProvider(seed, Silent(), 0.0)
-        self._world = World(self.cluster, self.group, self.provider, lanes, limits)
+        self._world = World(
+            self.cluster, self.group, self.provider, self.provider, (), lanes, limits
+        )
         self.workers: list[Worker] = []
         self.processes: list[Process] = []
         self.published: dict[str, float] = {}
@@ -118,16 +120,16 @@ class BigCluster:
     async def publish(self, seconds: float) -> None:
         for _ in range(int(seconds * self.per_s)):
             number = len(self.published)
-            name = f"r-{number}"
+            name, workflow = f"r-{number}", f"w-{number}"
             body = {
                 "kind": "request",
                 "request_id": name,
-                "workflow_id": f"w-{number}",
+                "workflow_id": workflow,
                 "answer_schema": THING,
                 "context": {"instructions": "Say something."},
                 "ttl_s": 86_400,
             }
-            place = owner(body["workflow_id"], self.lanes)
+            place = owner(workflow, self.lanes)
             self.published[name] = self.cluster.clock.now().timestamp()
             self.cluster.produce(None, 0, [(TOPIC, place, None, json.dumps(body).encode(), ())])
             await asyncio.sleep(1 / self.per_s)
@@ -204,7 +206,7 @@ async def _play(cluster: BigCluster, trouble: Trouble, course: Course) -> None:
     await cluster.end()
 
 
-def measured(cluster: BigCluster, course: Course) -> dict[str, object]:
+def measured(cluster: BigCluster, course: Course) -> dict[str, float]:
     """`normal_after_s`: from the end of the trouble to the end of the last window that is slow."""
     answered = cluster.answered()
     waited = {
@@ -246,7 +248,7 @@ def percentile(found: list[float]) -> float:
     return sorted(found)[int(len(found) * 0.95)]
 
 
-def play(lanes: int, workers: int, per_s: float, trouble: Trouble, seed: int) -> dict[str, object]:
+def play(lanes: int, workers: int, per_s: float, trouble: Trouble, seed: int) -> dict[str, float]:
     """One cluster from its start to the last answer."""
     cluster, course = BigCluster(lanes, per_s, seed), Course()
 
