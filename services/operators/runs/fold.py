@@ -172,8 +172,10 @@ class RunFold:
         found = self._requests[request_id]
         spent = spent_by_attempt(found.attempts, found.steps.values(), found.terminal)
         steps = tuple(self._steps(found, spent, children))
-        own = total(spent.values())
-        below = (child.whole for step in steps for call in step.calls for child in call.children)
+        calls = [call for step in steps for call in step.calls]
+        tools = (Spent(micro_usd=amount(call.micro_usd or 0)) for call in calls)
+        own = total((*spent.values(), *tools))
+        below = (child.whole for call in calls for child in call.children)
         state, since = _state(found, steps)
         cancel = found.cancel.control if found.cancel else None
         return RunNode(
@@ -231,6 +233,7 @@ class RunFold:
             status=status,
             outcome=ended.outcome if ended else None,
             took_ms=ended.took_ms if ended else None,
+            micro_usd=ended.micro_usd if ended else None,
             ended_at=ended.at if ended else None,
             approval=self._approvals.get(call.call_id),
             decision=decision,

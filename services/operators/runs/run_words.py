@@ -121,6 +121,7 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     parts = [f"{call.tool}{_proposer(call)}{args}", f"{how}{value}"]
     if call.took_ms is not None:
         parts.append(_took(call.took_ms))
+    parts += _cost(Spent(micro_usd=call.micro_usd or 0))
     if call.decision is not None:
         control = call.decision.control
         said_by = control.said_by if isinstance(control, Approval) else None

@@ -20,7 +20,10 @@ CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A tool call: its state, who or what ruled on it, and what was asked on its behalf."""
+    """A tool call: its state, who or what ruled on it, and what was asked on its behalf.
+
+    `micro_usd` is what the account was charged for the tool.
+    """
 
     call_id: str
     tool: str
@@ -28,6 +31,7 @@ class CallNode:
     status: CallStatus
     outcome: CallOutcome | None = None
     took_ms: int | None = None
+    micro_usd: int | None = None
     ended_at: datetime | None = None
     approval: ApprovalRequested | None = None
     decision: ControlApplied | None = None

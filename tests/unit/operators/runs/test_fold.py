@@ -48,6 +48,15 @@ def shown(run: RunNode, *, show_content: bool = False) -> str:
     return capture.get()
 
 
+def test_a_tool_that_cost_something_is_part_of_what_its_run_spent() -> None:
+    made = [asked("r-1", agent={"name": "support"}), step("r-1", 1, call("r-1", 1))]
+    (before,) = folded([*made, ended("r-1.call.1.0")])
+    (run,) = folded([*made, ended("r-1.call.1.0", micro_usd=2_500)])
+
+    assert run.own.micro_usd == run.whole.micro_usd == before.own.micro_usd + 2_500
+    assert "$0.0025" in shown(run)
+
+
 def a_run() -> list[Event]:
     """Two steps: one call ended, one child was asked, and one call awaits approval."""
     return [
