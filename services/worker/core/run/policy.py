@@ -1,4 +1,4 @@
-"""Verdicts of policies on tool calls: deny before ask, ask before allow; pure."""
+"""Verdicts of policies on tool calls (decision 0116): deny before ask, ask before allow; pure."""
 
 import json
 from collections.abc import Iterator, Mapping
