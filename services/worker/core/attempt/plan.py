@@ -83,4 +83,5 @@ class Plan:
 
     def worst_cost(self, prompt: Prompt) -> int:
         """The most that a call can cost, in millionths of a US dollar; 0 without a price."""
-        return self.profile.tariff.worst(prompt) if self.profile.tariff else 0
+        tariff = self.profile.tariff
+        return tariff.most(prompt.input_max, prompt.max_output_tokens) if tariff else 0

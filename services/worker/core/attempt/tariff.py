@@ -10,7 +10,6 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Literal
 
 from answerbus.budget import Usage
-from services.worker.core.attempt.prompt import Prompt
 
 STANDARD = "standard"  # the tier that every tariff has
 ANY_TIER = "auto"  # asked for where the maker's own settings decide
@@ -84,12 +83,8 @@ class Tariff:
     asked: str = STANDARD
     kept: Kept = "minutes"
 
-    def worst(self, prompt: Prompt) -> int:
-        """The most that a call can cost, in micro-dollars, rounded up."""
-        return self.most(prompt.input_max, prompt.max_output_tokens)
-
     def most(self, read: int, written: int) -> int:
-        """The most that a call of at most so many tokens can cost."""
+        """The most that a call of at most so many tokens can cost, in micro-dollars, rounded up."""
         of_input, of_output = self.dearest(read)
         return micro_dollars(read * of_input + written * of_output)
 

@@ -100,8 +100,7 @@ def _of_answer(call: Call, inputs: DecisionInputs) -> Verdict:
             if policy.on_invalid == "retry":
                 again = _again(call, checked, inputs, kept)
             else:
-                cause = dead_letter.InvalidAnswer(failure=checked)
-                again = End(call.prior_after(checked, kept), cause)
+                again = _end(call, checked, dead_letter.InvalidAnswer(failure=checked), kept)
             return again if isinstance(again, Retry) else _last_answer(call, checked) or again
         case TooLarge():
             return End(call.lane_request.progress.prior, dead_letter.AnswerTooLarge())
@@ -158,13 +157,19 @@ def _again(
     return Retry(prior, failed, delay_s, counted=True)
 
 
+def _end(
+    call: Call, failed: failure.Failure, cause: dead_letter.Cause, answer: JsonValue = None
+) -> End:
+    """The end after a last attempt, which is among those that the dead letter shows."""
+    return End(call.prior_after(failed, answer), cause)
+
+
 def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdict:
     """Uncounted: bounded by the deadline, and by a maximum, instead of the budget."""
     known = call.lane_request.progress
     waits = known.waits + 1
     if waits > WAITS_MAX:
-        cause = dead_letter.WaitedTooOften(waits=known.waits, failure=failed)
-        return End(call.prior_after(failed), cause)
+        return _end(call, failed, dead_letter.WaitedTooOften(waits=known.waits, failure=failed))
     if inputs.next_plan:
         return Wait(failed, 0.0)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
