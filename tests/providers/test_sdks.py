@@ -54,7 +54,7 @@ def headers_of(seen: Seen) -> dict[str, str]:
 async def test_a_call_is_the_one_that_the_sdk_would_make(api: Api) -> None:
     async with misbehaving(api.whole) as server:
         reported = await asyncio.to_thread(CALLS[api.sdk], api.base(server.base_url))
-        options = SET.get(api.name, {})
+        options = SET.get(api.sdk, {})
         async with api.at(server.base_url, temperature=0.5, **options) as provider:
             reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
 

@@ -172,10 +172,13 @@ def _api(profile: RealProfile, connection: Connection) -> Api:
             assert_never(profile)
 
 
-def openai_api(profile: OpenAIProfile, connection: Connection) -> OpenAIApi:
+def openai_api(
+    profile: OpenAILikeProfile, connection: Connection, api: type[OpenAIApi] = OpenAIApi
+) -> OpenAIApi:
     """At OpenAI itself a tier is always named: else its project says, and so what calls cost."""
-    usual: ServiceTier | None = "default" if profile.base_url is None else None
-    return OpenAIApi(
+    is_home = api is OpenAIApi and profile.base_url is None
+    usual: ServiceTier | None = "default" if is_home else None
+    return api(
         connection,
         profile.output_limit_field,
         profile.api,
