@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.local_model.models import MODELS
-from tests.model_survey.agent_trials import CASES
+from tests.model_survey.agent_trials import CASES, TRIALS
 from tests.model_survey.agents import AgentRow
 from tests.model_survey.counts import (
     Counts,
@@ -59,7 +59,8 @@ def page(rows: Sequence[Row], questions: int, today: str) -> str:
 
 def agents_part(rows: Sequence[AgentRow], today: str) -> str:
     """The part about agents."""
-    pieces = {"tried": f"{today}, {MODELS['small'].title}", "agents": _agents(rows)}
+    trials = f"{len(rows)} of {TRIALS * len(CASES)} trials"
+    pieces = {"tried": f"{today}, {MODELS['small'].title}, {trials}", "agents": _agents(rows)}
     _, heading, text = METHOD.read_text(encoding="utf-8").partition(AGENTS_HEADING)
     return heading + _PLACE.sub(lambda place: pieces[place[1]], text)
 
