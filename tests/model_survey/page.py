@@ -39,7 +39,8 @@ def write(rows: Sequence[Row], questions: int, agents: Sequence[AgentRow]) -> No
     today = datetime.fromtimestamp(time.time(), UTC).date().isoformat()
     asked, heading, tried = DOC.read_text(encoding="utf-8").partition(AGENTS_HEADING)
     asked = page(rows, questions, today) if rows else asked
-    DOC.write_text(asked + (agents_part(agents, today) if agents else heading + tried), "utf-8")
+    part = agents_part(agents, today) if agents else heading + tried
+    DOC.write_text(f"{asked.rstrip()}\n\n{part}".rstrip() + "\n", "utf-8")
 
 
 def page(rows: Sequence[Row], questions: int, today: str) -> str:
