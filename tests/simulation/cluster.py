@@ -100,6 +100,7 @@ class Cluster:
         self._broken: defaultdict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
         self._waiting: list[tuple[Process | None, Callable[[], Any], asyncio.Future[Any]]] = []
         self._listening: asyncio.Future[Process | None] | None = None
+        self._is_late = False  # what arrives now
         self._chance = chance
         self._connect_s_max = chance.choice((0.1, 0.1, 2.0, 8.0))
 
@@ -204,9 +205,10 @@ class Cluster:
     def _arrive(self, act: Callable[[], object]) -> None:
         """Once more, or late: nobody hears the answer."""
         faults, self.end_faults = self.end_faults, deque()
+        self._is_late = True
         with suppress(KafkaError):
             act()
-        self.end_faults = faults
+        self.end_faults, self._is_late = faults, False
 
     def _let_held_arrive(self, id_: str) -> None:
         """Perhaps; a broker refuses what is of a former epoch."""
@@ -224,7 +226,8 @@ class Cluster:
         process = producer.process if producer else None
         self.owners[id_] = process, epoch
         self._renewed.pop(id_, None)
-        if producer and process and not producer.has_fenced:
+        # One that is late was sent by an opening before, and says nothing of the one of now.
+        if producer and process and not producer.has_fenced and not self._is_late:
             producer.has_fenced = True
             partition = int(id_.rpartition(".")[2])
             self.boundary.fenced(process, partition, self.offsets.get(partition, 0))
