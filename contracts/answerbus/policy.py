@@ -34,7 +34,7 @@ class ToolPolicy(Wire):
 
 
 class PolicyVerdict(Wire):
-    """What the policy of that digest says of a call, and by which of its rules.
+    """The verdict on one call, the rule that gave it, and the digest of the policy.
 
     `not_judged`: the check would have been too costly, or the rule cannot be used; a person is
     asked. In the mode `log_only` the call was treated as if there were no policy.

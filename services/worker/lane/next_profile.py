@@ -1,7 +1,7 @@
-"""How a request is asked next: by the first profile of its way down that can be, and fits.
+"""The next plan of a request: for the first of its profiles that can be asked within the budget.
 
-Which profiles come into question is said by a rule (core/attempt/fallback.py). One whose
-dialect refuses the schema, or whose worst case is more than what is left, is left out with a note.
+The order is that of the rule in core/attempt/fallback.py. A profile whose dialect refuses the
+schema, or whose worst case is more than the rest of the budget, is left out with a note.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def is_asked_otherwise(lane: Lane, lane_request: LaneRequest, plan: Plan) -> boo
 async def _planned(
     lane: Lane, lane_request: LaneRequest, failed: Failed, exhausted_by: WhatIsTooLittle
 ) -> Prepared:
-    """Profiles may be away, or back, once a plan is made: who then waits for one waits in vain."""
+    """The plan is made again where profiles went away, or came back, while it was made."""
     planner = lane.context.planner
     first, left_out = asked_profile(lane_request.request, lane_request.run), set[Hop]()
     while True:

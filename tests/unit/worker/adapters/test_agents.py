@@ -1,5 +1,9 @@
 """Agents of settings and of distributions: pins, one card of each toolset, and unknown names."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from answerbus.agent import AgentId
@@ -8,6 +12,8 @@ from services.settings.agents import AgentSettings
 from services.settings.settings import Settings, SetUpError
 from services.worker.adapters import agents
 from services.worker.adapters.agents import advice_on, known_agents, pins_of
+from services.worker.core.json_schema.keywords import JsonObject
+from services.worker.core.run.policy import compiled
 
 ONE, OTHER = ("sha256:" + digit * 64 for digit in "12")
 
@@ -118,3 +124,20 @@ def test_a_policy_guards_the_card_of_its_tool_and_holds_for_open_runs_if_said_so
     assert now.current_policy(ref, "orders.refund") == ToolPolicy(otherwise="deny")
     assert now.current_policy(ref, "orders.get") is None
     assert kept.digests != now.digests
+
+
+@pytest.mark.parametrize(
+    ("cents", "untrusted_read", "verdict"),
+    [(5_000, False, "allow"), (5_001, False, "ask"), (5_000, True, "deny"), (5_001, True, "deny")],
+)
+def test_the_rules_on_the_page_of_agents_say_what_it_says(
+    cents: int, untrusted_read: bool, verdict: str
+) -> None:
+    page = (Path(__file__).parents[4] / "docs/agents.md").read_text(encoding="utf-8")
+    snippet = re.search(r"## Rules on arguments\n.*?```toml\n(.*?)```", page, re.DOTALL)
+    assert snippet is not None
+    agent = AgentSettings.model_validate(tomllib.loads(snippet[1])["agents"]["support"])
+    run: JsonObject = {"steps": 0, "spent": {}, "untrusted_read": untrusted_read}
+    value: JsonObject = {"args": {"cents": cents}, "labels": {}, "run": run}
+
+    assert compiled(agent.policy["orders.refund"]).verdict(value).verdict == verdict
