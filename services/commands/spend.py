@@ -1,9 +1,11 @@
 """`answerbus spend`: what was used and charged, by contract, model, label and workflow."""
 
 import asyncio
+import os
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,29 +16,64 @@ from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.console.figures.spend_groups_report import as_data, csv_lines
 from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendReport, spend_report
 from services.console.state.board import Board
+from services.console.state.spend_groups import (
+    KEYS,
+    LABEL,
+    GroupRow,
+    KeysFault,
+    SpendGroups,
+    Steps,
+    keys_of,
+)
+from services.console.tasks.spend_reading import read_spend
 from services.console.views.filters import FilterFault
 from services.console.views.time_range import RANGES, time_range_of
 from services.console.views.units import by_caches, short, usd
 from services.operators.adapters.reader import reading
+from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
 from services.operators.records.summary import summarize
 from services.settings.settings import from_environment
 from services.text.escaping import json_lines, plain_line
 
 SHOWN = 10
+DAY = "24h"
+CUT = "Kafka may have deleted attempts since then (retention): these sums may lack them."
 TOPICS_READ = (ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS)  # outcomes name the contracts
 
-Range = Annotated[str, typer.Option("--range", metavar="TIME", help=f"One of {', '.join(RANGES)}.")]
+Range = Annotated[
+    str | None,
+    typer.Option("--range", metavar="TIME", help=f"One of {', '.join(RANGES)}.", show_default=DAY),
+]
 Top = Annotated[
     int,
-    typer.Option("--top", min=1, max=LINES_MAX, help="Workflows, and values of a label, to list."),
+    typer.Option("--top", min=1, max=LINES_MAX, help="Workflows, values or groups to list."),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", metavar="KEYS", help=f"Group by these: {', '.join(KEYS)}, {LABEL}NAME."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help=f"With --by: {EXAMPLES}."),
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="With --by: up to then.")
+]
+CsvFile = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="With --by: write all groups there.")
 ]
 
 
 def spend(
     *,
-    time_range: Range = "24h",
+    time_range: Range = None,
+    by: By = None,
+    since: Since = None,
+    until: Until = None,
+    csv_file: CsvFile = None,
     top: Top = SHOWN,
     as_json: AsJson = False,
     config: Config = None,
@@ -44,8 +81,16 @@ def spend(
     """Show what calls used and what accounts were charged; the dearest come first.
 
     Used is what providers reported; charged is that, and the worst case of what they did not.
+    With --by, groups over all the time that Kafka keeps attempts, such as contract,label.tenant.
     """
-    chosen = time_range_of({"range": time_range}, int(time.time() * 1000))
+    if by is not None:
+        if time_range is not None:
+            raise typer.BadParameter("--range is for the overview: with --by, give --since")
+        _grouped(by, (since, until), csv_file, top, as_json=as_json, config=config)
+        return
+    if since or until or csv_file:
+        raise typer.BadParameter("--since, --until and --csv are for groups: give --by, too")
+    chosen = time_range_of({"range": time_range or DAY}, int(time.time() * 1000))
     if isinstance(chosen, FilterFault):
         raise typer.BadParameter(chosen.reason)
     settings = from_environment(config)
@@ -58,6 +103,56 @@ def spend(
         return
     for table in tables(found):
         stdout().print(table)
+
+
+def _grouped(
+    by: str,
+    times: tuple[str | None, str | None],
+    csv_file: Path | None,
+    top: int,
+    *,
+    as_json: bool,
+    config: Path | None,
+) -> None:
+    keys, now_ms = keys_of(by), int(time.time() * 1000)
+    if isinstance(keys, KeysFault):
+        raise typer.BadParameter(keys.reason, param_hint="--by")
+    first_ms, end_ms = (
+        moment_of(text, default, now_ms) for text, default in zip(times, (DAY, "0s"), strict=True)
+    )
+    if first_ms >= end_ms:
+        raise typer.BadParameter("the time --since must be before --until")
+    groups = SpendGroups(keys, Steps(first_ms, end_ms, end_ms - first_ms))
+    settings = from_environment(config)
+    with stderr().status("reading"):
+        is_cut = asyncio.run(read_spend(bus_of(settings.kafka), groups))
+    if is_cut:
+        stderr().print(CUT, style="yellow")
+    if csv_file is not None:
+        _write(csv_file, csv_lines(groups, groups.rows()))
+    rows = groups.rows(top)
+    if as_json:
+        typer.echo(json_lines(as_data(groups, rows, is_cut=is_cut)))
+    else:
+        stdout().print(groups_table(groups, rows))
+
+
+def moment_of(text: str | None, default: str, now_ms: int) -> int:
+    found = moment_ms(text or default, now_ms)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no time, such as {EXAMPLES}")
+    return found
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Whole, or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+        os.replace(partial, path)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None
 
 
 async def _board(bus: Bus) -> Board:
@@ -95,5 +190,28 @@ def _table(name: str, lines: Sequence[SpendLine]) -> Table:
             f"{least}{usd(line.charged_micro_usd)}",
             f"{least}{line.calls:,}",
             short(line.tokens),
+        )
+    return table
+
+
+def groups_table(groups: SpendGroups, rows: Sequence[GroupRow]) -> Table:
+    """The groups, and their total."""
+    times = f"{as_text(groups.steps.first_ms)[:16]}Z to {as_text(groups.steps.end_ms)[:16]}Z"
+    table = Table(box=None, pad_edge=False, header_style="dim", title=times, title_justify="left")
+    for key in groups.keys:
+        table.add_column(Text(plain_line(key)), style="bold", overflow="fold")
+    for head in ("used", "charged", "calls", "aborted", "unknown", "tokens"):
+        table.add_column(head, justify="right", no_wrap=True)
+    others = [""] * (len(groups.keys) - 1)
+    for row in (*rows, replace(groups.total, names=("total", *others))):
+        least, amounts = "" if row.is_exact else "≥ ", row.amounts
+        table.add_row(
+            *(Text(plain_line(name)) for name in row.names),
+            f"{least}{usd(amounts.used_micro_usd)}",
+            f"{least}{usd(amounts.charged_micro_usd)}",
+            f"{least}{amounts.calls:,}",
+            f"{amounts.aborted:,}",
+            f"{amounts.unknown:,}",
+            short(amounts.tokens),
         )
     return table

@@ -20,6 +20,7 @@ from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
 from services.console.tasks.prompt_searching import PromptSearcher
+from services.console.tasks.spend_reading import SpendReader
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker
@@ -55,6 +56,7 @@ class ConsoleContext:
     audits: Audits
     picker: Picker
     prompt_searcher: PromptSearcher
+    spend_reader: SpendReader
     jobs: Jobs
     controls: ControlWriter
     templates: Environment

@@ -29,6 +29,7 @@ from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
 from services.console.tasks.prompt_searching import PromptSearcher
+from services.console.tasks.spend_reading import SpendReader
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.http.certificate import ServerCertificate, UnusableCertificate
@@ -101,6 +102,7 @@ def _context(
         audits=Audits(bus, time.time, timedelta(seconds=settings.accounts.remember_s)),
         picker=picker,
         prompt_searcher=PromptSearcher(bus),
+        spend_reader=SpendReader(bus),
         jobs=Jobs(bus, feed, known, time.time),
         controls=ControlWriter(bus),
         templates=environment(),

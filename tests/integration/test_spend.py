@@ -1,9 +1,13 @@
 """`answerbus spend` on a real broker: its sums are those of the outcomes, to the micro-dollar."""
 
+import csv
 import json
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from answerbus.topics import ATTEMPTS
 from tests.integration.bus import ANSWERED, Bus, request
 from tests.integration.command_line import answerbus
 
@@ -16,7 +20,8 @@ LIMIT_S = 60.0
 
 
 async def test_the_sums_are_those_of_the_outcomes_and_the_dearest_comes_first(bus: Bus) -> None:
-    rules = [{"reply": {**ANSWERED, "usage": USAGE}}]
+    cut = {"when": {"request_id": "r-3", "attempt": 1}, "reply": {"kind": "timed_out"}}
+    rules: list[dict[str, Any]] = [cut, {"reply": {**ANSWERED, "usage": USAGE}}]
     config = bus.config(rules, bus.scripted("priced") + PRICE)
     bus.start_worker(config)
     await bus.publish(
@@ -25,7 +30,7 @@ async def test_the_sums_are_those_of_the_outcomes_and_the_dearest_comes_first(bu
                 f"r-{n}",
                 "order-1" if n > 1 else "order-0",
                 profile="priced",
-                budget={"attempts": REQUESTS},
+                budget={"attempts": 2 * REQUESTS},
                 labels={"tenant": "acme" if n % 2 else "beta"},
             )
             for n in range(REQUESTS)
@@ -33,13 +38,34 @@ async def test_the_sums_are_those_of_the_outcomes_and_the_dearest_comes_first(bu
     )
     outcomes = await bus.terminals(REQUESTS, LIMIT_S)
     used = sum(body["usage"]["micro_usd"] for body in outcomes)
+    attempts = [json.loads(record.value) for record in await bus.records(ATTEMPTS)]
+    charged = sum(attempt["charged"]["micro_usd"] for attempt in attempts)
     ended = await answerbus(bus.bootstrap, bus.prefix, "spend", "--json", "--config", str(config))
     found = json.loads(ended.out)
 
-    assert used == REQUESTS * (100 + 20 * 10)
-    assert (found["total"]["used_micro_usd"], found["total"]["charged_micro_usd"]) == (used, used)
-    assert found["total"]["calls"] == REQUESTS
+    assert used == REQUESTS * (100 + 20 * 10) < charged
+    assert (found["total"]["used_micro_usd"], found["total"]["charged_micro_usd"]) == (
+        used,
+        charged,
+    )
+    assert found["total"]["calls"] == REQUESTS + 1
     assert [line["name"] for line in found["workflows"]] == ["order-1", "order-0"]
     assert [line["name"] for line in found["contracts"]] == ["plan_proposal.v1"]
     tenants = {line["name"]: line["used_micro_usd"] for line in found["labels"]["tenant"]}
     assert tenants == {"acme": used // 2, "beta": used // 2}
+
+    table = bus.folder / "spend.csv"
+    grouped = await answerbus(
+        *(bus.bootstrap, bus.prefix, "spend", "--by", "contract,profile,label.tenant"),
+        *("--since", "1h", "--csv", str(table), "--json", "--config", str(config)),
+    )
+    found = json.loads(grouped.out)
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+
+    assert found["total"]["charged_micro_usd"] == charged
+    assert [(one["label.tenant"], one["calls"], one["aborted"]) for one in found["groups"]] == [
+        ("acme", 5, 1), ("beta", 4, 0),
+    ]  # fmt: skip
+    assert {(row["contract"], row["profile"]) for row in rows} == {("plan_proposal.v1", "priced")}
+    assert sum(Decimal(row["charged_usd"]) for row in rows) * 1_000_000 == charged
+    assert sum(Decimal(row["used_usd"]) for row in rows) * 1_000_000 == used

@@ -9,12 +9,12 @@ from services.console.figures.contract_rows import spend_by_contract
 from services.console.state.board import OTHERS, Board, Window
 from services.console.state.minute import Minute, SpendCounts
 from services.console.state.schema_labels import SchemaLabels
+from services.console.state.spend_groups import UNLABELLED
 from services.console.state.spend_table import Amounts, SpentBy, sum_of
 from services.console.views.shares import Share, shares
 from services.console.views.units import usd
 
 LABEL_NAMES_SHOWN = 6
-UNLABELLED = "(without this label)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ def _name_rows(
     ]
     top = max((row.amounts.charged_micro_usd for row in shown), default=0)
     return [
-        NameRow(row.name, row.amounts, _name_bar(row.amounts, top), row.is_whole) for row in rows
+        NameRow(row.name, row.amounts, name_bar(row.amounts, top), row.is_whole) for row in rows
     ]
 
 
-def _name_bar(amounts: Amounts, top: int) -> tuple[Share, ...]:
+def name_bar(amounts: Amounts, top: int) -> tuple[Share, ...]:
     """Usage, and charges beyond it."""
     unused = max(0, amounts.charged_micro_usd - amounts.micro_usd)
     return _of_top([("spend", "used", amounts.micro_usd), ("repairs", "charged only", unused)], top)

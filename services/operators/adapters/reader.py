@@ -75,6 +75,13 @@ class Reader:
             starts = await self._consumer.beginning_offsets(self._places(None, partition))
         return frozenset(self._topics[at.topic] for at, start in starts.items() if start > 0)
 
+    async def is_cut(self, *topics: Topic) -> bool:
+        """Whether retention has deleted records of these topics just before what is read next."""
+        places = self._places(topics, None)
+        with self._bus.explained():
+            starts = await self._consumer.beginning_offsets(places)
+            return any([0 < starts[at] == await self._consumer.position(at) for at in places])
+
     def _places(
         self, topics: Collection[Topic] | None, partition: int | None
     ) -> list[TopicPartition]:

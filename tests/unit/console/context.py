@@ -1,6 +1,6 @@
 """The console's pages on a state made by hand: over real HTTP, without Kafka."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -19,6 +19,7 @@ from services.console.context import ConsoleContext
 from services.console.guard import COOKIE, Guard
 from services.console.oidc.signing_in import issuer_of
 from services.console.pages.render import environment
+from services.console.state.spend_groups import SpendGroups, Steps
 from services.console.static_files import read_static_files
 from services.console.tasks.audits import Audits
 from services.console.tasks.control_writer import ControlWriter
@@ -26,6 +27,7 @@ from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
 from services.console.tasks.polling import Poller
 from services.console.tasks.prompt_searching import PromptSearcher
+from services.console.tasks.spend_reading import SpendReader
 from services.console.tasks.topic_counting import TopicCounter
 from services.console.tasks.topic_polling import TopicPoller
 from services.operators.adapters.picker import Picker, newest_within
@@ -33,6 +35,7 @@ from services.operators.adapters.prompt_search import PromptSearch
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.records.prompt_text import PROMPT_TOPICS, PromptText
 from services.operators.records.stored import RecordPosition, Stored
+from services.operators.records.summary import summarize
 from services.settings.settings import Settings
 from tests.unit.operators.stored_examples import NOON_MS
 
@@ -66,6 +69,20 @@ class ShelfSearcher(PromptSearcher):
         asked = [one for one in self._records if one.topic in PROMPT_TOPICS]
         found = [match for one in asked if (match := PromptText(text).match(one))]
         return PromptSearch(found, len(asked))
+
+
+class ShelfSpending(SpendReader):
+    """Adds up records in memory."""
+
+    def __init__(self, records: Iterable[Stored]) -> None:
+        super().__init__(NOWHERE)
+        self._records = list(records)
+
+    async def read(self, keys: Sequence[str], steps: Steps) -> tuple[SpendGroups, bool]:
+        groups = SpendGroups(keys, steps)
+        for record in self._records:
+            groups.take(summarize(record))
+        return groups, False
 
 
 class NotedControls(ControlWriter):
@@ -147,6 +164,7 @@ async def site(
         audits=Audits(NOWHERE, lambda: NOON_MS / 1000, timedelta(days=7)),
         picker=Shelf(records),
         prompt_searcher=ShelfSearcher(records),
+        spend_reader=ShelfSpending(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
         controls=NotedControls(),
         templates=environment(),

@@ -10,7 +10,6 @@ from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.figures.outcome_charts import deaths_figure, outcomes_figure, spend_figure
 from services.console.figures.profile_strips import profile_rows, profile_strips
 from services.console.figures.spend_rows import (
-    UNLABELLED,
     by_contract,
     by_label,
     by_model,
@@ -22,6 +21,7 @@ from services.console.state.board import OTHERS, Board, OpenRetry
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary, ReportedLane
 from services.console.state.request_times import RequestTimes
+from services.console.state.spend_groups import UNLABELLED
 from services.console.views.lane_grid import halts, longest_waiting
 from services.console.views.status import ProfileStatus, unhealthy_profiles
 from services.operators.records.stored import Stored
