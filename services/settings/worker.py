@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from answerbus.topics import LEDGER
+from answerbus.wire import Label
 from services.settings.section import (
     COUNT_MAX,
     DAY_S,
@@ -37,6 +38,7 @@ class WorkerSettings(Section):
     stuck_after_s: Annotated[Number, Field(ge=1, le=DAY_S)] = 45.0
     prompt_secret_env: str | None = None
     shared_cards: Flag = False
+    tenant_label: Annotated[Label, Field(min_length=1)] = "tenant"
 
 
 def card_advice(worker: WorkerSettings) -> list[str]:

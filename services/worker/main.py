@@ -278,6 +278,7 @@ def _context(
             account_memory=AccountMemory(timedelta(seconds=settings.accounts.remember_s)),
         ),
         slots=Slots(worker.max_in_flight),
+        tenant_label=worker.tenant_label,
         observer=observer,
         group=settings.kafka.worker_group,
         runs=RunSetup(

@@ -2,7 +2,8 @@
 
 from collections.abc import Container
 
-from services.worker.lane.context import Limits
+from services.worker.lane.context import LaneContext, Limits
+from services.worker.lane.state.counted_requests import CountedShares
 from services.worker.lane.state.queue import Queue
 from services.worker.ports.kafka import Intake
 from services.worker.ports.observer import WorkerCounters
@@ -12,10 +13,16 @@ EXCESS_BYTES = 2_048  # of memory, beside its value, for a request that counts i
 ROUNDS_AHEAD = 2  # a worker takes in for so many rounds of calls; then each lane has its share
 
 
-def workflow_share_max(limits: Limits) -> int:
-    """Of how many requests of one workflow a lane counts the number, and not only the bytes."""
-    most = min(limits.lane_requests_max, ROUNDS_AHEAD * limits.max_in_flight)
-    return max(most // CROWD_FACTOR, 1)
+def counted_shares(context: LaneContext) -> CountedShares:
+    """Of how many requests of a workflow or tenant a lane counts the number, not only the bytes.
+
+    A tenant's are in all lanes, which together take in for so many rounds of calls.
+    """
+    limits = context.limits
+    ahead = ROUNDS_AHEAD * limits.max_in_flight
+    workflow = min(limits.lane_requests_max, ahead) // CROWD_FACTOR
+    tenant = min(limits.lane_requests_max, ahead // context.partitions) // CROWD_FACTOR
+    return CountedShares(context.tenant_label, max(tenant, 1), max(workflow, 1))
 
 
 class Backpressure:
@@ -48,16 +55,17 @@ class Backpressure:
     def update(self, queue: Queue, backlog_bytes: int, unavailable: Container[str] = ()) -> None:
         """Adjust to what the lane holds and has yet to write, and to what all lanes hold.
 
-        Neither a workflow with thousands of requests nor thousands of retries that wait for hours
-        keep others from being read: the first count for less, and beyond `workflow_share_max` only
+        Neither a tenant or workflow with thousands of requests nor thousands of retries that wait
+        for hours keep others from being read: the first count for less, and beyond their share only
         by their bytes, the second have a limit of their own. Requests for an `unavailable` profile
         count for less, too.
         """
-        pressing = queue.pressing(unavailable)
-        crowded_out = max(len(queue) - pressing - queue.held - queue.excess, 0)
-        requests = pressing + crowded_out // CROWD_FACTOR
+        counted, pressing = queue.counted.total, queue.pressing(unavailable)
+        excess = len(queue) - counted
+        crowded_out = max(counted - pressing - queue.held, 0)
+        requests = min(pressing + crowded_out // CROWD_FACTOR, counted)
         self._count(queue.held, requests, lanes=1)
-        held_bytes = queue.bytes + queue.excess * EXCESS_BYTES
+        held_bytes = queue.bytes + excess * EXCESS_BYTES
         load = self._load(requests, held_bytes + backlog_bytes)
         if not self.is_paused and load >= 1:
             self._intake.pause()

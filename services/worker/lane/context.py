@@ -11,6 +11,7 @@ from services.worker.core.budget.accounts import AccountMemory
 from services.worker.core.budget.closed import IdMemory
 from services.worker.core.outcome.decide import Backoff
 from services.worker.core.request.admit import Admitted
+from services.worker.core.request.tenant import TENANT_LABEL
 from services.worker.core.run.tool_access import ToolAccess
 from services.worker.lane.siblings import Siblings
 from services.worker.limits.isolation import Isolation
@@ -109,3 +110,4 @@ class LaneContext:
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READ_AT_ONCE))
     siblings: Siblings = field(default_factory=Siblings)
     costly_work: CostlyWork = field(default_factory=InPlace)
+    tenant_label: str = TENANT_LABEL

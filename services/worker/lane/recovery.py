@@ -17,7 +17,7 @@ from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.new_run import new_run
 from services.worker.lane import opening
-from services.worker.lane.backpressure import workflow_share_max
+from services.worker.lane.backpressure import counted_shares
 from services.worker.lane.context import LaneContext
 from services.worker.lane.lane import Lane
 from services.worker.lane.open_lane import OpenLane
@@ -225,7 +225,7 @@ def _is_ours(lane: Lane, ledger: Ledger) -> bool:
 
 def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
     context = lane.context
-    queue = Queue(workflow_share_max(context.limits), suspects.is_held)
+    queue = Queue(counted_shares(context), suspects.is_held)
     return LaneState(
         partition=lane.partition,
         partitions=context.partitions,

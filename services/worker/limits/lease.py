@@ -1,6 +1,7 @@
 """The lease of one request on the limits of its profile and of the worker."""
 
 from services.worker.core.attempt.reply import Reply
+from services.worker.core.limits.fair_queue import FairKey
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Reservation, Slots
 
@@ -16,14 +17,14 @@ class CallLease:
         self._slots_since: float | None = None
         self._is_calling = False
 
-    def enters_at_once(self, key: str, tokens: int, lane: int) -> bool:
+    def enters_at_once(self, key: FairKey, tokens: int, lane: int) -> bool:
         """Whether there is a right to spend without a wait; else `enter` takes what is missing."""
         self._limiter_reservation = self._limiter.slots.enter_at_once(key, tokens, lane)
         if self._limiter_reservation is not None:
             self._slots_reservation = self._slots.enter_at_once(key, tokens, lane)
         return self._slots_reservation is not None
 
-    async def enter(self, key: str, tokens: int, lane: int) -> None:
+    async def enter(self, key: FairKey, tokens: int, lane: int) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
         if self._limiter_reservation is None:
             self._limiter_reservation = await self._limiter.slots.enter(key, tokens, lane)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from services.worker.core.limits.fair_queue import FairQueue, has_share
+from services.worker.core.limits.fair_queue import FairKey, FairQueue, count_down, has_share
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
 SMOOTHING = 1 / 50  # weight of one call in the averages
 LOOK_S_MIN = 0.001  # a wait below the resolution of the clock would never end
 T = TypeVar("T")
 
+NOBODY = FairKey("", "")
 KEYS_LOOKED_AT_MAX = 32  # for one of the same lane
 PASSED_OVER_MAX = 16  # times in a row for one of the same lane
 
@@ -21,7 +22,7 @@ PASSED_OVER_MAX = 16  # times in a row for one of the same lane
 class Waiter(Generic[T]):
     """A task that waits, what it asks for, and what it will be given; `lane` is its partition."""
 
-    key: str
+    key: FairKey
     tokens: int
     given: "asyncio.Future[T]"
     lane: int | None = None
@@ -37,16 +38,16 @@ class WaiterQueue(Generic[T]):
 
     def __init__(
         self,
-        may: Callable[[str], bool] = lambda _: True,
-        held: Callable[[str], int] = lambda _: 0,
+        may: Callable[[FairKey], bool] = lambda _: True,
+        held: Callable[[FairKey], tuple[int, int]] = lambda _: (0, 0),
     ) -> None:
-        """`held` says how much of what is waited for a key has."""
+        """`held` says how much of what is waited for a key's tenant has, and its workflow."""
         self._may, self._held = may, held
         self._waiting: FairQueue[Waiter[T]] = FairQueue(lambda waiter: waiter.given.done())
         self._in_turn: Waiter[T] | None = None
         self._passed_over = 0
 
-    def join(self, key: str, tokens: int, lane: int | None = None) -> Waiter[T]:
+    def join(self, key: FairKey, tokens: int, lane: int | None = None) -> Waiter[T]:
         """Wait behind the others of the key."""
         waiter = Waiter(key, tokens, asyncio.get_running_loop().create_future(), lane)
         self._waiting.put(key, waiter)
@@ -78,7 +79,7 @@ class WaiterQueue(Generic[T]):
         self._waiting.serve(waiter.key)
         waiter.given.set_result(value)
 
-    def _of_lane(self, lane: int, held_max: int) -> Waiter[T] | None:
+    def _of_lane(self, lane: int, held_max: tuple[int, int]) -> Waiter[T] | None:
         for key, waiter in self._waiting.ahead(KEYS_LOOKED_AT_MAX):
             if waiter.lane == lane and self._held(key) <= held_max and self._may(key):
                 return waiter
@@ -95,7 +96,7 @@ class Reservation:
 
     is_probe: bool = False
     tokens: int = 0
-    key: str = ""
+    key: FairKey = NOBODY
     lane: int | None = None
     is_used: bool = False
 
@@ -126,7 +127,8 @@ class Slots:
         self.calling = 0
         self.reserved = 0
         self._queue: WaiterQueue[Reservation] = WaiterQueue(self._has_share, self._held)
-        self._reserved_of: Counter[str] = Counter()
+        self._reserved_of: Counter[FairKey] = Counter()
+        self._reserved_of_tenant: Counter[str] = Counter()
         self._next: deque[asyncio.Future[None]] = deque()
         self._spend_s = 0.0
         self._call_s: float | None = None
@@ -139,7 +141,7 @@ class Slots:
         self._let_in()
 
     def enter_at_once(
-        self, key: str, tokens: int = 0, lane: int | None = None
+        self, key: FairKey, tokens: int = 0, lane: int | None = None
     ) -> Reservation | None:
         """A place that is free and that nobody waits for; without a future, a timer and a turn."""
         if self._queue or not self.has_room or not self._has_share(key):
@@ -147,7 +149,7 @@ class Slots:
         admitted = self._gate.admit(tokens) if self._gate else Reservation()
         return self._take(admitted, key, lane) if isinstance(admitted, Reservation) else None
 
-    async def enter(self, key: str, tokens: int = 0, lane: int | None = None) -> Reservation:
+    async def enter(self, key: FairKey, tokens: int = 0, lane: int | None = None) -> Reservation:
         """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
         waiter = self._queue.join(key, tokens, lane)
         self._let_in()
@@ -162,9 +164,8 @@ class Slots:
         if self._gate:
             self._gate.left(reservation)
         self.reserved -= 1
-        self._reserved_of[reservation.key] -= 1
-        if not self._reserved_of[reservation.key]:
-            del self._reserved_of[reservation.key]  # requests may name any
+        count_down(self._reserved_of, reservation.key)
+        count_down(self._reserved_of_tenant, reservation.key.tenant)
         self._let_in(reservation.lane)
 
     def begin_at_once(self, spend_s: float) -> float | None:
@@ -218,12 +219,12 @@ class Slots:
             return 0
         return min(int(AHEAD_FACTOR * self.limit * self._spend_s / self._call_s + 0.5), self.limit)
 
-    def _has_share(self, key: str) -> bool:
+    def _has_share(self, key: FairKey) -> bool:
         most = self.limit + self.ahead
         return has_share(self._reserved_of[key], most - self.reserved, most)
 
-    def _held(self, key: str) -> int:
-        return self._reserved_of.get(key, 0)
+    def _held(self, key: FairKey) -> tuple[int, int]:
+        return self._reserved_of_tenant.get(key.tenant, 0), self._reserved_of.get(key, 0)
 
     def _let_in(self, lane: int | None = None) -> None:
         # Room first: while there is none, no key has a share, and each would be looked at.
@@ -234,10 +235,11 @@ class Slots:
                 return
             self._queue.serve(first, self._take(admitted, first.key, first.lane))
 
-    def _take(self, place: Reservation, key: str, lane: int | None) -> Reservation:
+    def _take(self, place: Reservation, key: FairKey, lane: int | None) -> Reservation:
         place.key, place.lane = key, lane
         self.reserved += 1
         self._reserved_of[key] += 1
+        self._reserved_of_tenant[key.tenant] += 1
         return place
 
     def _look_again_in(self, delay_s: float) -> None:

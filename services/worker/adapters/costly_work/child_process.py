@@ -12,7 +12,7 @@ from typing import Any
 
 from services.worker.adapters.costly_work.child import EXIT_MEMORY, LENGTH_BYTES
 from services.worker.adapters.costly_work.pickled import dumps, loads
-from services.worker.core.limits.fair_queue import FairQueue
+from services.worker.core.limits.fair_queue import FairKey, FairQueue
 from services.worker.ports.costly_work import EndedAtLimit, P, T, WorkLimits
 
 START_S_MAX = 30.0
@@ -70,7 +70,7 @@ class ChildProcess:
 
     async def _turn(self, owner: str) -> None:
         turn = _Turn()
-        self._waiting.put(owner, turn)
+        self._waiting.put(FairKey("", owner), turn)
         self._give_turn()
         self._turns += 1
         try:
@@ -86,8 +86,8 @@ class ChildProcess:
     def _give_turn(self) -> None:
         if self._is_busy or (found := self._waiting.next()) is None:
             return
-        owner, turn = found
-        self._waiting.serve(owner)
+        key, turn = found
+        self._waiting.serve(key)
         self._is_busy = True
         turn.given.set_result(None)
 

@@ -1,62 +1,95 @@
-"""Fairness by key: a queue that serves keys in turn, and how much of a limit one may hold; pure."""
+"""A queue that serves tenants and their workflows in turn, and shares of a limit; pure."""
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+K = TypeVar("K")
+
+
+class FairKey(NamedTuple):
+    """Whose turn it is: the tenant's, and within it the workflow's. Requests without have ""."""
+
+    tenant: str
+    workflow: str
 
 
 class FairQueue(Generic[T]):
-    """Items of one key keep their order; what `is_gone` is skipped when its turn comes."""
+    """Items of one workflow keep their order; what `is_gone` is skipped when its turn comes."""
 
     def __init__(self, is_gone: Callable[[T], bool]) -> None:
         self._is_gone = is_gone
-        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
+        self._waiting: OrderedDict[str, OrderedDict[str, deque[T]]] = OrderedDict()
+        self._workflows = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        """How many workflows wait."""
+        return self._workflows
 
-    def put(self, key: str, item: T, *, first: bool = False) -> None:
-        """Add an item behind, or before, the others of its key."""
-        waiting = self._waiting.setdefault(key, deque())
+    def put(self, key: FairKey, item: T, *, first: bool = False) -> None:
+        """Add an item behind, or before, the others of its workflow."""
+        workflows = self._waiting.setdefault(key.tenant, OrderedDict())
+        if (waiting := workflows.get(key.workflow)) is None:
+            waiting = workflows[key.workflow] = deque()
+            self._workflows += 1
         (waiting.appendleft if first else waiting.append)(item)
 
-    def next(self, may: Callable[[str], bool] = lambda _: True) -> tuple[str, T] | None:
+    def next(
+        self,
+        may: Callable[[FairKey], bool] = lambda _: True,
+        may_tenant: Callable[[str], bool] = lambda _: True,
+    ) -> tuple[FairKey, T] | None:
         """The first item of the first key that may be served, which stays; keys keep their turn."""
-        gone: str | None = None
-        while True:
-            for key, waiting in self._waiting.items():
-                if self._is_gone(waiting[0]):
-                    gone = key
-                    break
-                if may(key):
-                    return key, waiting[0]
-            else:
-                return None
-            self._drop_first(gone)
+        while found := self._first(may, may_tenant):
+            if not self._is_gone(found[1]):
+                return found
+            self._drop_first(found[0])
+        return None
 
-    def ahead(self, most: int) -> Iterator[tuple[str, T]]:
+    def _first(
+        self, may: Callable[[FairKey], bool], may_tenant: Callable[[str], bool]
+    ) -> tuple[FairKey, T] | None:
+        for key, item in self._firsts(may_tenant):
+            if self._is_gone(item) or may(key):
+                return key, item
+        return None
+
+    def _firsts(
+        self, may_tenant: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[tuple[FairKey, T]]:
+        for tenant, workflows in self._waiting.items():
+            if may_tenant(tenant):
+                for workflow, waiting in workflows.items():
+                    yield FairKey(tenant, workflow), waiting[0]
+
+    def ahead(self, most: int) -> Iterator[tuple[FairKey, T]]:
         """The first items of the first keys, in their turn; what is gone is left out."""
-        for key, waiting in islice(self._waiting.items(), most):
-            if not self._is_gone(waiting[0]):
-                yield key, waiting[0]
+        for key, item in islice(self._firsts(), most):
+            if not self._is_gone(item):
+                yield key, item
 
-    def serve(self, key: str) -> None:
+    def serve(self, key: FairKey) -> None:
         """Take the first item of a key out; its others wait behind all other keys."""
         self._drop_first(key)
-        if key in self._waiting:
-            self._waiting.move_to_end(key)
+        if workflows := self._waiting.get(key.tenant):
+            self._waiting.move_to_end(key.tenant)
+            if key.workflow in workflows:
+                workflows.move_to_end(key.workflow)
 
-    def _drop_first(self, key: str) -> None:
-        waiting = self._waiting[key]
+    def _drop_first(self, key: FairKey) -> None:
+        workflows = self._waiting[key.tenant]
+        waiting = workflows[key.workflow]
         waiting.popleft()
         if not waiting:
-            del self._waiting[key]
+            del workflows[key.workflow]
+            self._workflows -= 1
+        if not workflows:
+            del self._waiting[key.tenant]
 
 
-SHARE_FACTOR: Final = 7  # times what is free: one workflow alone holds at most seven eighths
+SHARE_FACTOR: Final = 7  # times what is free: one key alone holds at most seven eighths
 LIMIT_MIN: Final = 4  # of fewer places none can be kept free
 
 
@@ -67,3 +100,10 @@ def has_share(held: int, free: int, limit: int) -> bool:
     filled theirs before, and nothing stays unused while many want a little each.
     """
     return free > 0 and (limit < LIMIT_MIN or held < min(SHARE_FACTOR, limit - 1) * free)
+
+
+def count_down(counter: Counter[K], key: K) -> None:
+    """One less; keys of nothing are forgotten, since requests may name any."""
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

@@ -12,7 +12,7 @@ class RequestState(Enum):
     """Where a request is in its lane; the value says it in words."""
 
     WAITING = "behind another request of its workflow"
-    READY = "takes its turn: round robin over profiles, then over workflows"
+    READY = "takes its turn: round robin over profiles, then tenants, then workflows"
     RUNNING = "prepared, called, settled"
     DELAYED = "until the moment of its retry"
     AWAITING_BUDGET = "until a call of its account is settled: nothing else is free there"

@@ -1,31 +1,38 @@
-"""Selects the next request: fair between profiles, and within one between workflows."""
+"""Selects the next request: fair between profiles, then tenants, then workflows."""
 
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from services.worker.core.limits.fair_queue import FairQueue, has_share
+from services.worker.core.limits.fair_queue import (
+    SHARE_FACTOR,
+    FairKey,
+    FairQueue,
+    count_down,
+    has_share,
+)
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.request.life import RequestState
-
-_Key = TypeVar("_Key")
+from services.worker.core.request.tenant import TENANT_LABEL, fair_key
 
 
 @dataclass(slots=True)
 class FairScheduler:
-    """Ready requests, taken round robin over profiles, then over workflows.
+    """Ready requests, taken round robin over profiles, then over tenants, then over workflows.
 
     Running requests may wait hours for an unavailable profile, and must not block those of other
-    profiles. Nor must one workflow block others of its profile: each has a share.
+    profiles. Nor must one tenant or workflow block others of its profile: each has a share.
     """
+
+    tenant_label: str = TENANT_LABEL
 
     running_in: Counter[str] = field(default_factory=Counter)  # by workflow
     _running: set[LaneRequest] = field(default_factory=set)
     _running_of: Counter[str] = field(default_factory=Counter)
-    _shares: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _of_tenant: Counter[tuple[str, str]] = field(default_factory=Counter)  # by profile
+    _shares: Counter[tuple[str, FairKey]] = field(default_factory=Counter)
     _ready: OrderedDict[str, FairQueue[LaneRequest]] = field(default_factory=OrderedDict)
 
     def __contains__(self, lane_request: object) -> bool:
@@ -49,39 +56,54 @@ class FairScheduler:
     def line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
         """Its turn will come; `first` of its workflow, or last."""
         request = lane_request.request
-        workflows = self._ready.setdefault(request.profile, FairQueue(_is_gone))
-        workflows.put(request.workflow_id, lane_request, first=first)
+        ready = self._ready.setdefault(request.profile, FairQueue(_is_gone))
+        ready.put(fair_key(request, self.tenant_label), lane_request, first=first)
 
     def take(self, most: int = sys.maxsize) -> LaneRequest | None:
-        """The next request, running, of a profile with fewer than `most` running ones."""
+        """The next request, running, of a profile and tenant with fewer than `most` running ones.
+
+        Of one profile a few more run, so that a tenant which fills them keeps no other waiting.
+        """
         for profile in list(self._ready):
-            if self._running_of[profile] < most and (lane_request := self._next_of(profile, most)):
+            if lane_request := self._next_of(profile, most):
                 return self.run(lane_request)
         return None
 
     def run(self, lane_request: LaneRequest) -> LaneRequest:
         """Let it run, out of turn."""
-        request = lane_request.request
+        request, key = lane_request.request, fair_key(lane_request.request, self.tenant_label)
         self._running.add(lane_request)
         self.running_in[request.workflow_id] += 1
         self._running_of[request.profile] += 1
-        self._shares[request.profile, request.workflow_id] += 1
+        self._of_tenant[request.profile, key.tenant] += 1
+        self._shares[request.profile, key] += 1
         return lane_request
 
     def stop(self, lane_request: LaneRequest) -> None:
-        request = lane_request.request
+        request, key = lane_request.request, fair_key(lane_request.request, self.tenant_label)
         self._running.remove(lane_request)
-        _count_down(self.running_in, request.workflow_id)
-        _count_down(self._running_of, request.profile)
-        _count_down(self._shares, (request.profile, request.workflow_id))
+        count_down(self.running_in, request.workflow_id)
+        count_down(self._running_of, request.profile)
+        count_down(self._of_tenant, (request.profile, key.tenant))
+        count_down(self._shares, (request.profile, key))
 
     def _next_of(self, profile: str, most: int) -> LaneRequest | None:
-        """Passes over workflows that have their share, and requests that no longer wait here."""
-        workflows, free = self._ready[profile], most - self._running_of[profile]
-        found = workflows.next(lambda name: has_share(self._shares[profile, name], free, most))
+        """Passes over who has a share already, and requests that no longer wait here."""
+        ready, of_tenant, shares = self._ready[profile], self._of_tenant, self._shares
+        whole = most + max(most // SHARE_FACTOR, 1)
+        free = whole - self._running_of[profile]
+
+        def tenant_has_share(tenant: str) -> bool:
+            held = of_tenant[profile, tenant]
+            return held < most and has_share(held, free, whole)
+
+        def workflow_has_share(key: FairKey) -> bool:
+            return has_share(shares[profile, key], most - of_tenant[profile, key.tenant], most)
+
+        found = ready.next(workflow_has_share, tenant_has_share) if free > 0 else None
         if found:
-            workflows.serve(found[0])
-        if not workflows:
+            ready.serve(found[0])
+        if not ready:
             del self._ready[profile]
         elif found:
             self._ready.move_to_end(profile)
@@ -90,9 +112,3 @@ class FairScheduler:
 
 def _is_gone(lane_request: LaneRequest) -> bool:
     return lane_request.state is not RequestState.READY
-
-
-def _count_down(counter: Counter[_Key], key: _Key) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]  # requests may name any

@@ -1,4 +1,4 @@
-"""The queue: order within a workflow, fairness between workflows, retries and deadlines."""
+"""The queue: order within a workflow, fairness between tenants, retries and deadlines."""
 
 import sys
 from collections import Counter, deque
@@ -11,8 +11,10 @@ from operator import itemgetter
 from answerbus.cause import Cancelled
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
+from services.worker.core.limits.fair_queue import count_down
 from services.worker.core.request.lane_request import LaneRequest, RequestProgress
 from services.worker.core.request.life import RequestEvent, RequestState
+from services.worker.lane.state.counted_requests import CountedRequests, CountedShares
 from services.worker.lane.state.fair_scheduler import FairScheduler
 from services.worker.lane.state.open_children import OpenChildren
 from services.worker.lane.state.timed_requests import TimedRequests
@@ -23,22 +25,22 @@ class Queue:
     """The requests in a lane's hands, from admission to the terminal: all events of their life.
 
     A workflow's ordered requests form a chain; only its head may run, also while that waits for a
-    retry. Ready requests take turns, so that neither a workflow with thousands of requests nor a
-    profile that is slow or away starves the others. A request waits while calls in flight
-    hold its account's remaining budget, and so do the account's other requests, except runs with a
-    reserved minimum.
-    `excess` are the requests beyond `workflow_share_max` of their workflow. Children are outside
+    retry. Ready requests take turns, so that neither a tenant or a workflow with thousands of
+    requests nor a profile that is slow or away starves the others. A request waits while calls in
+    flight hold its account's remaining budget, and so do the account's other requests, except runs
+    with a reserved minimum.
+    Of the number that is `counted`, a workflow and a tenant have a share each. Children are outside
     of the chain, in the turn of their run, which does not run while it has some.
     """
 
-    workflow_share_max: int = sys.maxsize
+    shares: CountedShares = CountedShares()  # noqa: RUF009 - immutable
     is_held: Callable[[RequestKey], bool] = lambda _: (
         False
     )  # of a request: it runs only when it is tried
     requests: dict[RequestKey, LaneRequest] = field(default_factory=dict)
     digests: dict[RequestKey, str] = field(default_factory=dict)
     bytes: int = 0
-    excess: int = 0
+    counted: CountedRequests = field(init=False)
     children: OpenChildren = field(init=False)
     _of_workflow: Counter[str] = field(default_factory=Counter)
     _awaiting_budget: dict[str, deque[LaneRequest]] = field(default_factory=dict)  # by account
@@ -49,13 +51,15 @@ class Queue:
         default_factory=set
     )  # whose account is to be asked again
     _chains: dict[str, deque[LaneRequest]] = field(default_factory=dict)
-    _scheduler: FairScheduler = field(default_factory=FairScheduler)
+    _scheduler: FairScheduler = field(init=False)
     _delayed: TimedRequests = field(default_factory=TimedRequests)
     _ending: deque[LaneRequest] = field(default_factory=deque)  # that have not run since
     _deadlines: TimedRequests = field(default_factory=TimedRequests)
 
     def __post_init__(self) -> None:
         self.children = OpenChildren(self.requests)
+        self.counted = CountedRequests(self.shares)
+        self._scheduler = FairScheduler(self.shares.tenant_label)
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -78,7 +82,7 @@ class Queue:
         self.digests[lane_request.key] = lane_request.body_digest
         self.bytes += lane_request.size_bytes
         self._of_workflow[request.workflow_id] += 1
-        self.excess += self._of_workflow[request.workflow_id] > self.workflow_share_max
+        self.counted.add(request)
         self._deadlines.add(lane_request, lane_request.deadline)
         if not _is_ordered(request):
             self.children.put(lane_request)
@@ -233,10 +237,8 @@ class Queue:
         self.bytes -= lane_request.size_bytes
         self._with_budget_back.discard(lane_request)
         self._apart.pop(lane_request.key, None)
-        self.excess -= self._of_workflow[request.workflow_id] > self.workflow_share_max
-        self._of_workflow[request.workflow_id] -= 1
-        if not self._of_workflow[request.workflow_id]:
-            del self._of_workflow[request.workflow_id]
+        self.counted.remove(request)
+        count_down(self._of_workflow, request.workflow_id)
         self._deadlines.release(lane_request)
         chain = self._chains.get(request.workflow_id)
         if not _is_ordered(request) or chain is None:

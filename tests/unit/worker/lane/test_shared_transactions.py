@@ -11,6 +11,7 @@ from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.ports.kafka import OutRecord
 from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.limits.holding import key_of
 
 LANES, IN_FLIGHT, WAITING, REQUESTS = 12, 100, 200, 1_200
 COMMIT_S, CALL_S = 0.008, 1.4
@@ -41,7 +42,7 @@ def transactions_per_request(*, knows_lanes: bool) -> float:
 
         async def ask(number: int) -> None:
             lane, lease = chance.randrange(LANES), CallLease(limiter, slots)
-            await lease.enter(f"w-{number}", 0, lane if knows_lanes else number)
+            await lease.enter(key_of(f"w-{number}"), 0, lane if knows_lanes else number)
             began = asyncio.get_running_loop().time()
             await outboxes[lane].put([], None)
             await lease.begin_call(asyncio.get_running_loop().time() - began)

@@ -3,12 +3,17 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from services.worker.core.limits.fair_queue import FairKey
 from services.worker.limits.slots import Reservation, Slots
+
+
+def key_of(workflow: str, tenant: str = "") -> FairKey:
+    return FairKey(tenant, workflow)
 
 
 @asynccontextmanager
 async def placed(slots: Slots, key: str = "w", tokens: int = 0) -> AsyncIterator[Reservation]:
-    place = await slots.enter(key, tokens)
+    place = await slots.enter(key_of(key), tokens)
     try:
         yield place
     finally:

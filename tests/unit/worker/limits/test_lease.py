@@ -9,6 +9,7 @@ from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.limits.holding import key_of
 
 CALL_S = 10.0
 SPEND_S = 2.0  # long, so that many have a place beside those who call
@@ -24,7 +25,7 @@ class Meter:
     async def call(self, number: int) -> None:
         lease = CallLease(self._limiter, self._slots)
         try:
-            await lease.enter(f"w-{number}", 0, 0)
+            await lease.enter(key_of(f"w-{number}"), 0, 0)
             await asyncio.sleep(SPEND_S)
             await lease.begin_call(SPEND_S)
             lease.call_begins()
@@ -63,11 +64,11 @@ def test_a_provider_that_was_not_called_is_not_silent() -> None:
     async def main() -> None:
         slow, other, slots = ProfileLimiter(1), ProfileLimiter(1), Slots(1)
         first, second = CallLease(slow, slots), CallLease(other, slots)
-        await first.enter("w-1", 0, 0)
+        await first.enter(key_of("w-1"), 0, 0)
         await first.begin_call(SPEND_S)
         first.call_begins()
         slots.limit += 1  # room for a second place, and then for none to call
-        await second.enter("w-2", 0, 0)
+        await second.enter(key_of("w-2"), 0, 0)
         slots.limit -= 1
         waiting = asyncio.create_task(second.begin_call(SPEND_S))
         await asyncio.sleep(100)
@@ -88,7 +89,7 @@ def test_a_lease_that_never_called_leaves_no_call() -> None:
     async def main() -> None:
         limiter, slots = ProfileLimiter(1), Slots(1)
         lease = CallLease(limiter, slots)
-        await lease.enter("w-1", 0, 0)
+        await lease.enter(key_of("w-1"), 0, 0)
         await lease.begin_call(SPEND_S)
         lease.leave()
         lease.leave()
@@ -102,12 +103,12 @@ def test_what_is_there_is_taken_at_once_and_the_rest_is_waited_for() -> None:
     async def main() -> None:
         limiter, slots = ProfileLimiter(2), Slots(1)
         first, second = CallLease(limiter, slots), CallLease(limiter, slots)
-        assert first.enters_at_once("a", 0, 0)
+        assert first.enters_at_once(key_of("a"), 0, 0)
         assert first.begins_at_once(0.0)
         first.call_begins()
 
-        assert not second.enters_at_once("b", 0, 0), "the worker has one place"
-        waiting = asyncio.create_task(second.enter("b", 0, 0))
+        assert not second.enters_at_once(key_of("b"), 0, 0), "the worker has one place"
+        waiting = asyncio.create_task(second.enter(key_of("b"), 0, 0))
         await asyncio.sleep(CALL_S)
         assert not waiting.done()
         assert limiter.slots.reserved == 2, "it has its place at the profile, and that once"

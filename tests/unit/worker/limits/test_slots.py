@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from services.worker.core.limits.fair_queue import FairKey
 from services.worker.limits.slots import Reservation, Slots
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.limits.holding import calling, placed
+from tests.unit.worker.limits.holding import calling, key_of, placed
 
 SPEND_S = 0.05
 
@@ -160,7 +161,7 @@ class Watched(Slots):
 
     looks = 0
 
-    def _has_share(self, key: str) -> bool:
+    def _has_share(self, key: FairKey) -> bool:
         self.looks += 1
         return super()._has_share(key)
 
@@ -171,8 +172,8 @@ def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
 
     async def main() -> tuple[int, int]:
         slots = Watched(limit)
-        held = [await slots.enter(f"held-{n}") for n in range(limit)]
-        tasks = [asyncio.create_task(slots.enter(f"w-{n}")) for n in range(waiting)]
+        held = [await slots.enter(key_of(f"held-{n}")) for n in range(limit)]
+        tasks = [asyncio.create_task(slots.enter(key_of(f"w-{n}"))) for n in range(waiting)]
         await asyncio.sleep(0)
         while_full = slots.looks
         slots.leave(held.pop())
@@ -190,21 +191,21 @@ def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
 def test_what_is_free_is_given_at_once_and_nobody_who_waits_is_overtaken() -> None:
     async def main() -> None:
         slots = Slots(1)
-        first = slots.enter_at_once("a")
+        first = slots.enter_at_once(key_of("a"))
         assert first is not None
         assert slots.begin_at_once(0.0) is not None
-        waiting = asyncio.create_task(slots.enter("b"))
+        waiting = asyncio.create_task(slots.enter(key_of("b")))
         calling = asyncio.create_task(slots.begin_call(0.0))
         await asyncio.sleep(0)
 
         slots.leave(first)
         slots.end_call(now())
-        assert slots.enter_at_once("c") is None, "it belongs to the one who waited"
+        assert slots.enter_at_once(key_of("c")) is None, "it belongs to the one who waited"
         assert slots.begin_at_once(0.0) is None
 
         slots.leave(await waiting)
         slots.end_call(await calling)
-        assert slots.enter_at_once("c") is not None
+        assert slots.enter_at_once(key_of("c")) is not None
         assert slots.begin_at_once(0.0) is not None
 
     run(main())
@@ -220,7 +221,7 @@ def test_a_gate_that_asks_for_time_gives_nothing_at_once() -> None:
 
     async def main() -> None:
         slots = Slots(1, Closed())
-        assert slots.enter_at_once("a") is None
+        assert slots.enter_at_once(key_of("a")) is None
         assert (slots.reserved, slots.calling) == (0, 0)
 
     run(main())

@@ -2,6 +2,7 @@
 
 from services.worker.limits.slots import PASSED_OVER_MAX, Waiter, WaiterQueue
 from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.limits.holding import key_of
 
 
 def serve(line: "WaiterQueue[str]", lane: int | None = None) -> None:
@@ -18,15 +19,15 @@ def served(line: "WaiterQueue[str]", waiters: list[Waiter[str]], count: int) -> 
         before = {waiter for waiter in waiters if waiter.given.done()}
         serve(line)
         (new,) = {waiter for waiter in waiters if waiter.given.done()} - before
-        order.append(new.key)
+        order.append(new.key.workflow)
     return order
 
 
 def test_many_waiters_of_one_key_delay_no_other_key() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()
-        waiters = [line.join("crowd", 0) for _ in range(1_000)]
-        waiters += [line.join("b", 0), line.join("c", 0), line.join("b", 0)]
+        waiters = [line.join(key_of("crowd"), 0) for _ in range(1_000)]
+        waiters += [line.join(key_of("b"), 0), line.join(key_of("c"), 0), line.join(key_of("b"), 0)]
 
         assert served(line, waiters, 6) == ["crowd", "b", "c", "crowd", "b", "crowd"]
 
@@ -36,7 +37,7 @@ def test_many_waiters_of_one_key_delay_no_other_key() -> None:
 def test_who_gave_up_is_passed_over() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()
-        waiters = [line.join("a", 1), line.join("a", 2), line.join("b", 3)]
+        waiters = [line.join(key_of("a"), 1), line.join(key_of("a"), 2), line.join(key_of("b"), 3)]
         waiters[0].given.cancel()
 
         first = line.first()
@@ -54,7 +55,7 @@ def test_a_line_holds_nothing_of_those_who_left() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()
         for number in range(100):
-            waiter = line.join(f"w-{number}", 0)
+            waiter = line.join(key_of(f"w-{number}"), 0)
             if number % 2:
                 waiter.given.cancel()
         while first := line.first():
@@ -72,7 +73,7 @@ def lanes_served(line: "WaiterQueue[str]", waiters: list[Waiter[str]], gave: lis
         before = {waiter for waiter in waiters if waiter.given.done()}
         serve(line, lane)
         (new,) = {waiter for waiter in waiters if waiter.given.done()} - before
-        order += new.key
+        order += new.key.workflow
     return order
 
 
@@ -80,7 +81,8 @@ def test_what_a_lane_gave_back_goes_to_one_of_the_same_lane() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()
         waiters = [
-            line.join(key, 0, lane) for key, lane in zip("abcdef", [1, 1, 2, 1, 2, 3], strict=True)
+            line.join(key_of(key), 0, lane)
+            for key, lane in zip("abcdef", [1, 1, 2, 1, 2, 3], strict=True)
         ]
         assert lanes_served(line, waiters, [2, 3, 4, 1, 2, 1]) == "cfabed"
 
@@ -90,8 +92,8 @@ def test_what_a_lane_gave_back_goes_to_one_of_the_same_lane() -> None:
 def test_the_first_is_passed_over_for_a_while_only() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()
-        waiters = [line.join("a", 0, 1)]
-        waiters += [line.join("b", 0, 2) for _ in range(100)]
+        waiters = [line.join(key_of("a"), 0, 1)]
+        waiters += [line.join(key_of("b"), 0, 2) for _ in range(100)]
         order = lanes_served(line, waiters, [2] * 50)
         assert order == "b" * PASSED_OVER_MAX + "a" + "b" * (49 - PASSED_OVER_MAX)
 
@@ -101,9 +103,23 @@ def test_the_first_is_passed_over_for_a_while_only() -> None:
 def test_a_key_that_holds_more_than_the_first_is_not_preferred() -> None:
     async def main() -> None:
         held = {"a": 2, "b": 3, "c": 2}
-        line: WaiterQueue[str] = WaiterQueue(held=lambda key: held[key])
-        waiters = [line.join(key, 0, lane) for key, lane in zip("abc", [1, 2, 2], strict=True)]
+        line: WaiterQueue[str] = WaiterQueue(held=lambda key: (0, held[key.workflow]))
+        waiters = [
+            line.join(key_of(key), 0, lane) for key, lane in zip("abc", [1, 2, 2], strict=True)
+        ]
         assert lanes_served(line, waiters, [2]) == "c"
+        assert lanes_served(line, waiters, [2]) == "a"
+
+    run(main())
+
+
+def test_a_tenant_that_holds_more_than_the_first_is_not_preferred() -> None:
+    """Each of its many workflows holds nothing."""
+
+    async def main() -> None:
+        line: WaiterQueue[str] = WaiterQueue(held=lambda key: (int(key.tenant == "crowd"), 0))
+        waiters = [line.join(key_of("a", "small"), 0, 1)]
+        waiters += [line.join(key_of(key, "crowd"), 0, 2) for key in "bcd"]
         assert lanes_served(line, waiters, [2]) == "a"
 
     run(main())
@@ -111,8 +127,10 @@ def test_a_key_that_holds_more_than_the_first_is_not_preferred() -> None:
 
 def test_a_key_without_a_share_is_not_preferred() -> None:
     async def main() -> None:
-        line: WaiterQueue[str] = WaiterQueue(lambda key: key != "b")
-        waiters = [line.join(key, 0, lane) for key, lane in zip("abc", [1, 2, 2], strict=True)]
+        line: WaiterQueue[str] = WaiterQueue(lambda key: key.workflow != "b")
+        waiters = [
+            line.join(key_of(key), 0, lane) for key, lane in zip("abc", [1, 2, 2], strict=True)
+        ]
         assert lanes_served(line, waiters, [2]) == "c"
 
     run(main())

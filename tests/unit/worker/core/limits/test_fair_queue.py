@@ -1,6 +1,6 @@
 """A queue that is fair by key, in memory."""
 
-from services.worker.core.limits.fair_queue import FairQueue
+from services.worker.core.limits.fair_queue import FairKey, FairQueue
 
 
 def drained(queue: FairQueue[str]) -> list[str]:
@@ -11,11 +11,15 @@ def drained(queue: FairQueue[str]) -> list[str]:
     return found
 
 
+def key_of(item: str) -> FairKey:
+    """`a1` is of workflow a; `Ab1` of workflow b of tenant A."""
+    return FairKey(item[0], item[1]) if item[0].isupper() else FairKey("", item[0])
+
+
 def filled(*items: str, gone: str = "") -> FairQueue[str]:
-    """Items such as `a1`: the first letter is the key."""
     queue: FairQueue[str] = FairQueue(lambda item: item in gone.split())
     for item in items:
-        queue.put(item[0], item)
+        queue.put(key_of(item), item)
     return queue
 
 
@@ -32,7 +36,7 @@ def test_keys_are_served_in_turn_and_items_of_a_key_in_their_order() -> None:
 
 def test_an_item_may_go_before_the_others_of_its_key() -> None:
     queue = filled("a1", "b1")
-    queue.put("b", "b0", first=True)
+    queue.put(key_of("b0"), "b0", first=True)
 
     assert drained(queue) == ["a1", "b0", "b1"]
 
@@ -45,7 +49,30 @@ def test_what_is_gone_costs_its_key_no_turn() -> None:
 def test_a_key_that_may_not_be_served_keeps_its_turn() -> None:
     queue = filled("a1", "b1", "c1")
 
-    assert queue.next(lambda key: key != "a") == ("b", "b1")
-    queue.serve("b")
-    assert queue.next() == ("a", "a1")
+    assert queue.next(lambda key: key.workflow != "a") == (key_of("b"), "b1")
+    queue.serve(key_of("b"))
+    assert queue.next() == (key_of("a"), "a1")
     assert len(queue) == 2
+
+
+def test_tenants_take_turns_and_within_one_its_workflows() -> None:
+    """B waits for one item of A, however many workflows A has; items without a tenant are one."""
+    queue = filled("Aa1", "Aa2", "Ab1", "Ac1", "Ba1", "x1", "y1")
+
+    assert drained(queue) == ["Aa1", "Ba1", "x1", "Ab1", "y1", "Ac1", "Aa2"]
+    assert len(queue) == 0
+
+
+def test_a_workflow_may_be_named_alike_in_two_tenants() -> None:
+    queue = filled("Aa1", "Ba1", "Aa2")
+
+    assert len(queue) == 2
+    assert drained(queue) == ["Aa1", "Ba1", "Aa2"]
+
+
+def test_a_tenant_that_may_not_be_served_keeps_its_turn() -> None:
+    queue = filled("Aa1", "Ab1", "Ba1", "Aa2")
+
+    assert queue.next(may_tenant=lambda tenant: tenant != "A") == (key_of("Ba1"), "Ba1")
+    queue.serve(key_of("Ba1"))
+    assert drained(queue) == ["Aa1", "Ab1", "Aa2"]

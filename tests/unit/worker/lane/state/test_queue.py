@@ -12,6 +12,7 @@ from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Account
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.request.life import RequestState
+from services.worker.lane.state.counted_requests import CountedShares
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.timed_requests import RELEASED_MAX
 from tests.unit.worker.builders import after, lane_request
@@ -228,21 +229,72 @@ def test_a_run_that_keeps_its_reserved_minimum_waits_behind_none_that_has_none()
     assert ids(taken(queue)) == ["poor-0"]
 
 
-def test_the_largest_workflow_is_known_and_its_excess() -> None:
-    queue = Queue(workflow_share_max=3)
+def test_the_largest_workflow_is_known_and_counts_its_share() -> None:
+    queue = Queue(CountedShares(workflow_max=3))
     for number in range(5):
         queue.put(lane_request(f"big-{number}", "big", **UNORDERED))
     queue.put(lane_request("small", "small"))
     first = queue.take()
     assert first is not None
 
-    assert (queue.largest(), queue.excess) == (("big", 5, 1), 2)
+    assert (queue.largest(), queue.counted.total) == (("big", 5, 1), 4)
 
     queue.finish(first)
-    assert (queue.largest(), queue.excess) == (("big", 4, 0), 1)
+    assert (queue.largest(), queue.counted.total) == (("big", 4, 0), 4)
     while one := queue.take():
         queue.finish(one)
-    assert (queue.largest(), queue.excess) == (None, 0)
+    assert (queue.largest(), queue.counted.total) == (None, 0)
+
+
+def of(tenant: str) -> dict[str, Any]:
+    return {"labels": {"tenant": tenant}}
+
+
+def test_tenants_take_turns_however_many_workflows_one_has() -> None:
+    queue = Queue()
+    for number in range(10_000):
+        queue.put(lane_request(f"big-{number}", f"w-{number}", **of("acme")))
+    queue.put(lane_request("small", "small", **of("acme-labs")))  # the other is its prefix
+    queue.put(lane_request("none", "none"))
+
+    assert set(ids([one for one in (queue.take() for _ in range(3)) if one])) == {
+        "big-0",
+        "small",
+        "none",
+    }
+
+
+def test_a_tenant_that_fills_all_places_leaves_one_for_the_next() -> None:
+    queue = Queue()
+    for number in range(100):
+        queue.put(lane_request(f"big-{number}", f"w-{number}", **of("acme")))
+    running = list(iter(lambda: queue.take(14), None))
+    assert len(running) == 14, "alone it has all"
+
+    queue.put(lane_request("small", "small", **of("labs")))
+
+    assert ids(list(iter(lambda: queue.take(14), None))) == ["small"]
+    queue.finish(running[0])
+    assert queue.take(14) is not None
+
+
+def test_a_tenant_counts_its_share_and_who_has_none_counts_whole() -> None:
+    queue = Queue(CountedShares(tenant_max=3, workflow_max=2))
+    for number in range(9):
+        queue.put(lane_request(f"big-{number}", f"w-{number // 3}", **UNORDERED, **of("acme")))
+    for number in range(5):
+        queue.put(lane_request(f"none-{number}", f"none-{number}"))
+    queue.put(lane_request("small", "small", **of("labs")))
+    assert queue.counted.total == 3 + 5 + 1
+
+    counts = []
+    while one := queue.take():
+        queue.finish(one)
+        counts.append(queue.counted.total)
+    assert counts[-1] == 0
+    assert counts == sorted(counts, reverse=True)
+    assert not queue.counted._of_tenant, "requests may name any"
+    assert not queue.counted._of_workflow
 
 
 class QueueMachine(RuleBasedStateMachine):
