@@ -96,6 +96,16 @@ _PARTS = {
         "spend",
         "Show what calls used and what accounts were charged; the dearest come first.",
     ),
+    "record": _Part(
+        "services.commands.record",
+        "record",
+        "Record a workflow, or a dead letter as a test, to be played again without Kafka.",
+    ),
+    "play": _Part(
+        "services.commands.play",
+        "play",
+        "Play recorded workflows by the agents and contracts of now. Exit code 1: one differs.",
+    ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
     "replay": _Part(
         "services.commands.replay.command",

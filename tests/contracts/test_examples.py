@@ -122,7 +122,7 @@ def wire_classes() -> set[type[BaseModel]]:
         for module in modules
         for _, found in inspect.getmembers(module, inspect.isclass)
         if issubclass(found, Wire) and found.__name__ not in GENERIC and "[" not in found.__name__
-        if not found.__module__.startswith("answerbus.answers")
+        if not found.__module__.startswith(("answerbus.answers", "answerbus.cassette"))
     }
 
 

@@ -1,7 +1,10 @@
 """Dead letters replayed on a real Kafka: each once, also if operators stop, die or repeat."""
 
+import asyncio
 import base64
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest
 
 from services.operators.adapters.writer import Superseded
 from tests.integration.bus import Bus, request
-from tests.integration.command_line import ended, interrupt
+from tests.integration.command_line import answerbus, ended, interrupt
 from tests.integration.dead_letters import WITH_REQUEST, dead_letters, publish
 from tests.integration.replaying import (
     ANSWERING,
@@ -191,3 +194,27 @@ async def test_export_keeps_repairs_and_writes_no_file_elsewhere(
     held = await replay.data("import", str(folder / name), "--yes", code=1)
     assert [found["code"] for found in held["held_back"]] == ["invalid"]
     assert await request_ids(bus) == Counter()
+
+
+async def test_a_dead_letter_becomes_a_failing_test_by_one_command(
+    bus: Bus, tmp_path: Path
+) -> None:
+    (letter,) = dead_letters(1, ("invalid_answer",))
+    await publish(bus, [letter])
+    test = tmp_path / "test_dead_letter.py"
+    files = ("--out", str(tmp_path / "r-0.json"), "--test", str(test))
+
+    done = await answerbus(
+        bus.bootstrap, bus.prefix, "record", "--dead-letter", "r-0.dead-letter", *files
+    )
+
+    assert done.code == 0, done.err
+    ran = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stdout
+    assert "No recorded answer to r-0 is valid: attempt 1 " in ran.stdout

@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 
 from typing_extensions import TypeForm, Unpack
 
+from answerbus.cassette import Cassette
 from answerbus.client.answer_type import AnswerT, AnswerType
 from answerbus.client.ask_options import AskOptions, make_request
 from answerbus.client.bus import Bus
@@ -14,6 +15,7 @@ from answerbus.client.client import Client
 from answerbus.client.connection import request_record
 from answerbus.client.follow import StepEvent
 from answerbus.client.subscription import DeadLetterT, Item, Subscription, item_of
+from answerbus.client.testing.cassettes import CassettePlayer
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import FakeBus
 from answerbus.client.testing.fake_connection import FakeConnection
@@ -134,6 +136,10 @@ class FakeClient(Client):
     def prepare_by(self, choose: Callable[[Request], Reply]) -> None:
         """Requests that `prepare` has nothing for end as this function says."""
         self._fake.prepared_by = choose
+
+    def play(self, cassette: Cassette) -> None:
+        """Requests end as they were recorded; one that was not recorded raises CassetteError."""
+        self.prepare_by(CassettePlayer(cassette).reply_to)
 
     def deliver(
         self,

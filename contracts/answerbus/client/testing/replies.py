@@ -20,7 +20,16 @@ from answerbus.event import AnyOutcome
 from answerbus.failure import Problem
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
 from answerbus.problems import pointer, problems_of
-from answerbus.request import ContractRef, InlineId, InlineRef, Request, SchemaId, TextId, TextRef
+from answerbus.request import (
+    ContractRef,
+    InlineId,
+    InlineRef,
+    Request,
+    SchemaId,
+    SchemaRef,
+    TextId,
+    TextRef,
+)
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -32,9 +41,17 @@ _UNCHECKED = (
     "FakeClient does not check answers to a JSON Schema or a class of your own without "
     "jsonschema-rs: install answerbus with its extra `testing`"
 )
-_NOT_PUBLISHED = (
-    "No worker publishes it; `unvalidated` and `dead_letter` say how such requests end."
-)
+
+
+class UnfitAnswer(FakeClientError):
+    """An answer that no worker would publish; `why` goes on after a subject."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The prepared answer {why}. No worker publishes it; `unvalidated` and `dead_letter` "
+            "say how such requests end."
+        )
+        self.why = why
 
 
 @dataclass(frozen=True)
@@ -56,8 +73,8 @@ def answered(answer: object) -> Reply:
     """A Result with this answer; a contract's refusing variant becomes a Refusal, as on the bus."""
 
     def reply(asked: Asked) -> AnyOutcome:
-        value = _published(asked, from_json(to_json(answer)))
         contract = asked.contract
+        value = fitting(asked.request.answer_schema, contract, from_json(to_json(answer)))
         declined = contract and contract.declines(contract.adapter.validate_json(to_json(value)))
         if declined:
             return _refusal(asked, "model", declined.reason, declined.category, value)
@@ -115,14 +132,13 @@ def kafka_away() -> Reply:
     return reply
 
 
-def _published(asked: Asked, answer: JsonValue) -> JsonValue:
-    """The answer as a worker would publish it; FakeClientError if none would."""
-    schema = asked.request.answer_schema
+def fitting(schema: SchemaRef, contract: Contract[Any] | None, answer: JsonValue) -> JsonValue:
+    """The answer as a worker would publish it. Raises UnfitAnswer if none would."""
     match schema:
-        case ContractRef() if asked.contract is not None:
-            return _valid(asked.contract.adapter, answer, f"{schema.name}.v{schema.version}")
+        case ContractRef() if contract is not None:
+            return _valid(contract.adapter, answer, f"{schema.name}.v{schema.version}")
         case TextRef() if not isinstance(answer, str):
-            raise FakeClientError("The prepared answer is no text, and the request asks for one.")
+            raise UnfitAnswer("is no text, and the request asks for one")
         case InlineRef(wrapped=True):
             wrapped = _valid(_WRAPPED, answer, "wrapped answer")
             if isinstance(wrapped, dict) and wrapped["success"]:
@@ -140,9 +156,8 @@ def _valid(adapter: TypeAdapter[Any], answer: JsonValue, name: str) -> JsonValue
         value = adapter.validate_json(to_json(answer))
     except ValidationError as error:
         problem = problems_of(error, answer)[0]
-        raise FakeClientError(
-            f"The prepared answer is no {name}: at {problem.path or 'all of it'}, "
-            f"{problem.expected}. {_NOT_PUBLISHED}"
+        raise UnfitAnswer(
+            f"is no {name}: at {problem.path or 'all of it'}, {problem.expected}"
         ) from None
     published: JsonValue = adapter.dump_python(value, mode="json", by_alias=True)
     return published
@@ -161,10 +176,7 @@ def _check_inline(schema: InlineRef, answer: JsonValue, path: str) -> None:
         f"at {path + pointer(_place(error)) or 'its root'}, {error.message}" for error in found
     ]
     if lines:
-        raise FakeClientError(
-            f"The prepared answer does not satisfy the request's schema: {'; '.join(lines)}. "
-            f"{_NOT_PUBLISHED}"
-        )
+        raise UnfitAnswer(f"does not satisfy the request's schema: {'; '.join(lines)}")
 
 
 def _place(error: "jsonschema_rs.ValidationError") -> list[str | int]:

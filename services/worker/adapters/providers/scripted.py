@@ -12,6 +12,7 @@ from typing import Literal, assert_never
 from answerbus.budget import Usage
 from answerbus.wire import format_timestamp
 from services.worker.adapters.providers import scripted_rules as rules
+from services.worker.adapters.providers.recorded_script import load
 from services.worker.core.attempt import reply as core
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import CallFacts, Reply
@@ -23,10 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 class ScriptedProvider:
-    """Plays the file `script` (its format: scripted_rules) and notes each call in `journal`.
+    """Plays the file `script` (scripted_rules, or a cassette) and notes each call in `journal`.
 
-    A call that no rule fits is rejected as `no_rule`. Without a valid script, or with a journal
-    that cannot be written, every call is rejected for the whole profile.
+    A call that no rule fits is rejected as `no_rule`, one that was not recorded as
+    `changed_prompt`, with the nearest difference in the log. Without a valid script, or with a
+    journal that cannot be written, every call is rejected for the whole profile.
     """
 
     name = "scripted"
@@ -35,7 +37,7 @@ class ScriptedProvider:
         self, *, script: Path, clock: Clock, journal: Path | None = None, model: str = "scripted"
     ) -> None:
         self.model = model
-        self._script = rules.load(script)
+        self._script = load(script)
         self._journal = None if journal is None else Journal(journal, clock)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
@@ -70,8 +72,10 @@ class ScriptedProvider:
         if isinstance(self._script, str):
             return core.Rejected("profile", None, "no_script")
         rule = self._script.rule_for(prompt)
-        if rule is None:
-            return core.Rejected("request", None, "no_rule")
+        if isinstance(rule, rules.NoRule):
+            if rule.reason:
+                logger.error("the cassette has no answer to this prompt: %s", rule.reason)
+            return core.Rejected("request", None, rule.code)
         try:
             async with FairTimeout(timeout_s):
                 await asyncio.sleep(rule.latency_of(prompt))

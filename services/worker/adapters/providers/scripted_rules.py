@@ -12,6 +12,7 @@ same reply after the same latency, in any order of calls.
 import json
 import math
 import random
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -166,12 +167,21 @@ class ScriptedRule(ScriptedPart):
 class Script(ScriptedPart):
     rules: tuple[ScriptedRule, ...]
 
-    def rule_for(self, prompt: Prompt) -> ScriptedRule | None:
-        return next((rule for rule in self.rules if rule.when.fits(prompt)), None)
+    def rule_for(self, prompt: Prompt) -> "ScriptedRule | NoRule":
+        fitting = (rule for rule in self.rules if rule.when.fits(prompt))
+        return next(fitting, NoRule("no_rule"))
 
 
-def load(path: Path) -> Script | str:
-    """The script in a file, or what is wrong with the file: one clause that names it."""
+@dataclass(frozen=True, slots=True)
+class NoRule:
+    """Why a call has no reply: the code of its rejection, and for the log what is wrong."""
+
+    code: str
+    reason: str | None = None
+
+
+def content_of(path: Path) -> bytes | str:
+    """What is in a file, or why it cannot be used: one clause that names it."""
     try:
         with path.open("rb") as file:
             text = file.read(SCRIPT_BYTES_MAX + 1)
@@ -179,6 +189,11 @@ def load(path: Path) -> Script | str:
         return f"{path} cannot be read: {error.strerror}"
     if len(text) > SCRIPT_BYTES_MAX:
         return f"{path} has more than {SCRIPT_BYTES_MAX} bytes"
+    return text
+
+
+def script_of(path: Path, text: bytes) -> Script | str:
+    """The script in the text of a file, or what is wrong with it."""
     read = parse(text)
     if isinstance(read, NotJson):
         return f"{path} is no script: expected {read.reason} (byte {read.position})"

@@ -1,0 +1,70 @@
+"""`answerbus play`: plays recorded workflows by the agents and contracts of now, without Kafka."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from answerbus.cassette import CASSETTE_BYTES_MAX, CassetteFault, RecordedRequest, read_cassette
+from answerbus.private.runs import AgentDefinition
+from answerbus.registry import Registry
+from services.command_line import Config, stderr, stdout
+from services.settings import plugins
+from services.settings.settings import from_environment
+from services.text.escaping import plain
+from services.worker.adapters.agents import known_agents
+from services.worker.core.run.agents import Agents
+from services.worker.planning.played_requests import changes_of
+
+EXIT_CHANGED = 1
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="What `record` has written.")]
+
+
+def play(files: Files, *, config: Config = None) -> None:
+    """Play recorded workflows by the agents and contracts of now. Exit code 1: one differs.
+
+    Each prompt is built again, and each answer read again. Agents are those of the
+    settings, with the tools that the recorded run was given.
+    """
+    agents, registry = known_agents(from_environment(config).agents), plugins.registry()
+    count, changes = 0, []
+    for path in files:
+        requests = _requests(path)
+        count += len(requests)
+        changes += [f"{path}: {change}" for change in played(requests, agents, registry)]
+    for change in changes:
+        stderr().print(plain(change), markup=False)
+    stdout().print(f"{count:,} recorded requests, {len(changes):,} go another way.")
+    if changes:
+        raise typer.Exit(EXIT_CHANGED)
+
+
+def played(
+    requests: tuple[RecordedRequest, ...], agents: Agents, registry: Registry
+) -> Iterator[str]:
+    """In a text each, the requests that go another way, with the nearest difference."""
+    for recorded in requests:
+        for change in changes_of(recorded, _present(recorded, agents), registry):
+            yield f"{recorded.request.request_id}, {change}"
+
+
+def _present(recorded: RecordedRequest, agents: Agents) -> AgentDefinition | None:
+    """The agent's definition of now; None if there is none, or if a tool was not recorded."""
+    asked, was = recorded.request.agent, recorded.definition
+    if asked is None or was is None:
+        return None
+    frozen = agents.freeze(asked, {tool.name: tool for tool in was.tools})
+    return frozen if isinstance(frozen, AgentDefinition) else None
+
+
+def _requests(path: Path) -> tuple[RecordedRequest, ...]:
+    try:
+        with path.open("rb") as file:
+            found = read_cassette(file.read(CASSETTE_BYTES_MAX + 1))
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    if isinstance(found, CassetteFault):
+        raise typer.BadParameter(f"{path} is no cassette that can be played: {found.text}")
+    return found.requests

@@ -1,0 +1,218 @@
+"""`answerbus record`: writes a workflow into a file that is played again without Kafka."""
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter, ValidationError
+
+from answerbus.cassette import CASSETTE_BYTES_MAX, Cassette
+from answerbus.client.bus import Bus
+from answerbus.envelope import Undecodable
+from answerbus.private.runs import AgentDefinition, ToolDefinition
+from answerbus.redaction import RedactionRule
+from answerbus.toolset_card import ToolsetCard
+from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RUNS, STEPS
+from services.command_line import Config, bus_of, stderr, stdout
+from services.commands.replay.loading import loaded_once, report_unavailable_ids
+from services.operators.adapters.reader import reading
+from services.operators.records.decoded import decoded
+from services.operators.records.stored import RetryEnded, Stored
+from services.operators.runs.recording import Recording
+from services.operators.timeline.timeline import may_concern
+from services.settings import plugins
+from services.settings.settings import Settings, from_environment
+from services.text.escaping import plain_line
+from services.tools.caller import cards
+from services.worker.adapters.agents import known_agents
+from services.worker.core.run.agents import agent_id
+from services.worker.planning.recorded_exchanges import Unplayable, exchanges_of
+
+EXIT_UNKNOWN = 1
+_NOT_IN_NAMES = re.compile(r"\W+")
+_RULE = TypeAdapter[str](RedactionRule)
+
+Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This workflow.")]
+Letter = Annotated[
+    str | None,
+    typer.Option("--dead-letter", metavar="ID", help="The request of this dead letter."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Default: by the id, such as r-1.json.")
+]
+Redact = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--redact",
+        metavar="RULE",
+        help="Leave out `emails`, `digits` (six or more), or texts of `member:NAME`; repeatable.",
+    ),
+]
+AsTest = Annotated[
+    Path | None,
+    typer.Option(
+        "--test", metavar="FILE", help="Also a pytest, which fails until an answer is valid."
+    ),
+]
+
+_TEST = '''"""A recorded request as a test; written by `answerbus record`."""
+
+from pathlib import Path
+
+from answerbus.client.testing import accepted_answer
+
+CASSETTE = Path(__file__).with_name({cassette!r})
+
+
+def test_{name}_has_an_answer() -> None:
+    """Passes once a recorded answer is valid.
+
+    It is read by the contract or the schema of the recorded request. Of a class of your own give
+    the one that your service has now, as `response_model=`.
+    """
+    accepted_answer(CASSETTE, request_id={request_id!r})
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is to be recorded; without `request_id` the whole workflow."""
+
+    workflow_id: str
+    request_id: str | None = None
+
+
+def record(
+    *,
+    workflow: Workflow = None,
+    dead_letter: Letter = None,
+    out: Out = None,
+    redact: Redact = None,
+    test: AsTest = None,
+    config: Config = None,
+) -> None:
+    """Record a workflow, or a dead letter as a test, to be played again without Kafka.
+
+    Exit code 1: none of its requests is kept. Ids, names and digests are never redacted.
+    `answerbus play` and tests read the file.
+    """
+    if (workflow is None) == (dead_letter is None):
+        raise typer.BadParameter("either --workflow or --dead-letter")
+    rules = tuple(map(_rule, redact or ()))
+    settings = from_environment(config)
+    bus = bus_of(settings.kafka)
+    wanted, cassette = asyncio.run(_recorded(bus, settings, workflow, dead_letter, rules))
+    if cassette is None:
+        stderr().print(plain_line(f"No request of {wanted.workflow_id} is kept."), markup=False)
+        raise typer.Exit(EXIT_UNKNOWN)
+    text = cassette.model_dump_json(indent=1)
+    if len(text.encode()) > CASSETTE_BYTES_MAX:
+        stderr().print(f"It would have more than {CASSETTE_BYTES_MAX:,} bytes.", markup=False)
+        raise typer.Exit(EXIT_UNKNOWN)
+    path = out or Path(f"{_file_name(wanted.request_id or wanted.workflow_id)}.json")
+    path.write_text(text, encoding="utf-8")
+    stdout().print(plain_line(f"{path}: {len(cassette.requests)} requests."), markup=False)
+    for line in _unplayable(cassette):
+        stderr().print(plain_line(line), markup=False)
+    if test is not None:
+        _write_test(test, path, wanted.request_id or cassette.requests[0].request.request_id)
+
+
+def _write_test(test: Path, cassette: Path, request_id: str) -> None:
+    if test.exists() or test.parent.resolve() != cassette.parent.resolve():
+        raise typer.BadParameter("--test: a new file, in the folder of the cassette")
+    name = _NOT_IN_NAMES.sub("_", request_id)
+    text = _TEST.format(cassette=cassette.name, name=name, request_id=request_id)
+    test.write_text(text, encoding="utf-8")
+    stdout().print(plain_line(f"{test}: run it with pytest."), markup=False)
+
+
+async def _recorded(
+    bus: Bus,
+    settings: Settings,
+    workflow_id: str | None,
+    dead_letter: str | None,
+    rules: Collection[str],
+) -> tuple[_Wanted, Cassette | None]:
+    wanted = _Wanted(workflow_id or "") if dead_letter is None else await _named(bus, dead_letter)
+    recording = await recording_of(bus, wanted.workflow_id)
+    unknown = recording.unknown_definitions
+    definitions = await _definitions(bus, settings, unknown) if unknown else {}
+    return wanted, recording.cassette(definitions, rules, wanted.request_id)
+
+
+async def _named(bus: Bus, dead_letter: str) -> _Wanted:
+    found = (letters := await loaded_once(bus)).named(dead_letter)
+    if len(found) != 1:
+        report_unavailable_ids(letters, (dead_letter,))
+        raise typer.Exit(EXIT_UNKNOWN)
+    if found[0].workflow_id is None or found[0].request_id is None:
+        raise typer.BadParameter(f"--dead-letter: {dead_letter!r} holds no request.")
+    return _Wanted(found[0].workflow_id, found[0].request_id)
+
+
+async def recording_of(bus: Bus, workflow_id: str) -> Recording:
+    """All that is kept of the workflow. Raises BusUnavailable."""
+    recording = Recording(workflow_id)
+    optional = await bus.present(RUNS, STEPS)
+    topics = (REQUESTS, *optional, RESULTS, REFUSALS, DEAD_LETTERS)
+    async with reading(bus, topics, workflow_id=workflow_id) as reader:
+        for topic in topics:  # requests first, whose order is that of the cassette
+            async for batch in reader.to_end((topic,)):
+                for stored in batch:
+                    _take(recording, workflow_id, stored)
+    return recording
+
+
+def _take(recording: Recording, workflow_id: str, stored: Stored) -> None:
+    if may_concern(workflow_id, stored):
+        found = decoded(stored)
+        event = found.event
+        if not isinstance(event, Undecodable | RetryEnded) and found.workflow_id == workflow_id:
+            recording.take(event)
+
+
+async def _definitions(
+    bus: Bus, settings: Settings, unknown: Mapping[str, str]
+) -> Mapping[str, AgentDefinition]:
+    """Those that the settings and the announced tools still give, by their digests."""
+    announced = [card for card in await cards(bus) if isinstance(card, ToolsetCard)]
+    tools = {
+        tool.name: tool
+        for card in announced
+        for tool in (
+            ToolDefinition(toolset=card.toolset, card=one, written_by=card.written_by)
+            for one in card.tools
+        )
+    }
+    agents = known_agents(settings.agents)
+    found = (agents.freeze(ref, tools) for ref in agents.refs() if ref.name in unknown.values())
+    known = [one for one in found if isinstance(one, AgentDefinition)]
+    return {agent_id(one).digest: one for one in known if agent_id(one).digest in unknown}
+
+
+def _unplayable(cassette: Cassette) -> list[str]:
+    registry = plugins.registry()
+    found = []
+    for one in cassette.requests:
+        exchanges = exchanges_of(one, one.definition, registry)
+        if isinstance(exchanges, Unplayable):
+            found.append(f"{one.request.request_id} cannot be played: {exchanges.text}.")
+    return found
+
+
+def _rule(text: str) -> str:
+    try:
+        return _RULE.validate_python(text)
+    except ValidationError:
+        raise typer.BadParameter(
+            f"--redact: {text!r} is none of emails, digits and member:NAME."
+        ) from None
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:100].lstrip(".") or "workflow"
