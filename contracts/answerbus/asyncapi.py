@@ -13,7 +13,16 @@ _BINDING = "0.5.0"  # of AsyncAPI's words for Kafka
 _TEXT: Schema = {"type": "string"}
 _WITH_CONTRACT = frozenset({"request", "result", "unvalidated_result", "refusal", "retry_request"})
 _BY_ANY_CLIENT = frozenset(
-    {"request", "tool_result", "tool_progress", "toolset", "tool_accepted", "approval", "cancel"}
+    {
+        "request",
+        "tool_result",
+        "tool_progress",
+        "tool_reconciled",
+        "toolset",
+        "tool_accepted",
+        "approval",
+        "cancel",
+    }
 )
 _WITH_VARIANT = frozenset({"result", "refusal"})
 _TERMINAL = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})

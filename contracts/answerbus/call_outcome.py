@@ -9,6 +9,7 @@ from answerbus.failure import Problems
 from answerbus.tool_call import CallId
 from answerbus.wire import Count, Digest, Reason, Wire, at_most_bytes
 
+Ran = Literal["no", "unknown"]
 Code = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 
 
@@ -68,7 +69,7 @@ class CallTimedOut(Wire):
 
     kind: Literal["timed_out"] = "timed_out"
     after_s: Annotated[float, Field(ge=0)]
-    ran: Literal["no", "unknown"]
+    ran: Ran
 
 
 class ResultTooLarge(Wire):

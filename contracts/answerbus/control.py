@@ -9,8 +9,20 @@ from answerbus.tool_call import CallId
 from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 
+def _is_first(value: object) -> bool:
+    """Then records are as they were before there was such a member."""
+    return value == 1
+
+
+ApprovedDelivery = Annotated[int, Field(ge=1, le=limits.TOOL_DELIVERIES_MAX, exclude_if=_is_first)]
+
+
 class ApprovalRequested(Wire):
-    """A tool call that runs only if a person approves it, with these very arguments."""
+    """A tool call that runs only if a person approves it, with these very arguments.
+
+    `delivery` is what is asked for: beyond the first, the call was delivered before, and nobody
+    knows whether it had its effect.
+    """
 
     kind: Literal["approval_requested"] = "approval_requested"
     event_id: str
@@ -20,6 +32,7 @@ class ApprovalRequested(Wire):
     tool: str
     args: dict[str, Any]
     args_digest: Digest
+    delivery: ApprovedDelivery = 1
     expires_at: Timestamp
     at: Timestamp
 
@@ -32,7 +45,7 @@ def _is_none(value: object) -> bool:
 
 
 class Approval(Wire):
-    """A person approves or denies one tool call; it counts once, for arguments of that digest.
+    """A person approves or denies one delivery of a tool call, once, for arguments of that digest.
 
     `by` is who was authenticated by the console or by Kafka, as far as the writer knows it; else it
     begins with `unproved:`. `said_by` is the name that the caller gave.
@@ -41,6 +54,7 @@ class Approval(Wire):
     kind: Literal["approval"] = "approval"
     call_id: CallId
     args_digest: Digest
+    delivery: ApprovedDelivery = 1
     decision: Literal["approved", "denied"]
     by: Reason
     said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None

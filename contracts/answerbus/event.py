@@ -20,6 +20,7 @@ from answerbus.private.ledger import (
     LedgerRecord,
     Skipped,
 )
+from answerbus.reconcile import ToolReconcile, ToolReconciled
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.run_event import RunEvent
@@ -103,6 +104,8 @@ def workflow_of(event: Event) -> str | None:
             return event.workflow_id
         case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress():
             return event.workflow_id
+        case ToolReconcile() | ToolReconciled():
+            return event.workflow_id
         case ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
         case ToolsetCard() | ToolAccepted():
@@ -120,6 +123,10 @@ def request_of(event: Event) -> str | None:
             return None
         case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
             return event.request_id
+        case ToolReconcile():
+            return event.request_id
+        case ToolReconciled():
+            return None
         case Dismissed() | ToolResult() | ToolProgress() | ToolsetCard() | ToolAccepted():
             return None
         case _:
@@ -137,11 +144,13 @@ def happened_at(event: Event) -> datetime | None:
             return event.at
         case AccountRecord():
             return event.updated_at
-        case Request() | ToolResult() | ToolProgress():
+        case Request() | ToolResult() | ToolProgress() | ToolReconciled():
             return None
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
             return event.at
-        case ToolCallRecord() | ToolCancel() | ToolsetCard() | ToolAccepted():
+        case ToolCallRecord() | ToolCancel() | ToolReconcile():
+            return event.at
+        case ToolsetCard() | ToolAccepted():
             return event.at
         case _:
             return run_event.happened_at(event)

@@ -86,3 +86,5 @@ TOOL_TIMEOUT_S_DEFAULT = 30.0
 TOOL_COST_MICRO_USD_MAX = 1_000_000_000  # of one call: a thousand dollars
 TOOL_TIMEOUT_S_MAX = 21_600.0
 TOOL_DELIVERIES_MAX = 3
+TOOL_QUESTIONS_DEFAULT = 3  # about the fate of one delivery of a call, before a person is asked
+TOOL_QUESTIONS_MAX = 20

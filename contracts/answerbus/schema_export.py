@@ -12,6 +12,7 @@ from pydantic_core import core_schema
 from answerbus.contract import Contract
 from answerbus.control import Approval, Cancel
 from answerbus.event import Event
+from answerbus.reconcile import ToolReconciled
 from answerbus.registry import BUILT_IN
 from answerbus.request import Request
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -21,6 +22,7 @@ _READ = (
     Request,
     ToolResult,
     ToolProgress,
+    ToolReconciled,
     ToolsetCard,
     Approval,
     Cancel,

@@ -21,6 +21,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 _IF_SAID = Field(exclude_if=_is_none)
 
 
@@ -66,7 +70,10 @@ class Step(Wire):
 
 
 class ToolEnded(Wire):
-    """The one end of a tool call; `micro_usd` is what the account was charged for it."""
+    """The one end of a tool call; `micro_usd` is what the account was charged for it.
+
+    `reconciled`: its result had been lost, and its server found out afterwards that it had run.
+    """
 
     kind: Literal["tool_ended"] = "tool_ended"
     event_id: str
@@ -77,6 +84,7 @@ class ToolEnded(Wire):
     outcome: CallOutcome
     took_ms: Count | None
     micro_usd: Annotated[Count | None, _IF_SAID] = None
+    reconciled: Annotated[bool, Field(exclude_if=_is_false)] = False
     at: Timestamp
     previous: Digest | None
     hash: Digest

@@ -2,12 +2,22 @@
 
 from typing import assert_never
 
+from answerbus.reconcile import ToolReconcile, ToolReconciled
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.wire import format_timestamp
 
-ToolEvent = ToolCallRecord | ToolCancel | ToolResult | ToolProgress | ToolsetCard | ToolAccepted
+ToolEvent = (
+    ToolCallRecord
+    | ToolCancel
+    | ToolReconcile
+    | ToolResult
+    | ToolProgress
+    | ToolReconciled
+    | ToolsetCard
+    | ToolAccepted
+)
 
 
 def event_id(event: ToolEvent) -> str:
@@ -21,6 +31,10 @@ def event_id(event: ToolEvent) -> str:
             return f"{event.call_id}.result"
         case ToolProgress():
             return f"{event.call_id}.progress.{event.n}"
+        case ToolReconcile():
+            return f"{event.call_id}.reconcile.{event.question}"
+        case ToolReconciled():
+            return f"{event.call_id}.reconciled.{event.question}"
         case ToolsetCard():
             return f"toolset:{event.toolset}"
         case ToolAccepted():
@@ -30,11 +44,11 @@ def event_id(event: ToolEvent) -> str:
 
 
 def key(event: ToolEvent) -> str:
-    """The record key: a call and its cancellation share it, and so a partition."""
+    """The record key: a call and what is said about it share it, and so a partition."""
     match event:
-        case ToolCallRecord() | ToolCancel():
+        case ToolCallRecord() | ToolCancel() | ToolReconcile():
             return event.call_id
-        case ToolResult() | ToolProgress():
+        case ToolResult() | ToolProgress() | ToolReconciled():
             return event.workflow_id
         case ToolsetCard():
             return event.toolset

@@ -39,6 +39,15 @@ class ToolFailure(Wire):
 ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+CallCost = Annotated[
+    int | None, Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX, exclude_if=_is_none)
+]
+
+
 class ToolResult(Wire):
     """The result of a call, written where the call says, with its token.
 
@@ -54,10 +63,7 @@ class ToolResult(Wire):
     duration_ms: Count | None = None
     server: Note = ""
     notes: Notes = ()
-    micro_usd: Annotated[
-        int | None,
-        Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX, exclude_if=lambda cost: cost is None),
-    ] = None
+    micro_usd: CallCost = None
 
 
 class ToolProgress(Wire):

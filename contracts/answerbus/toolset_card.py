@@ -30,7 +30,8 @@ class ToolCard(Wire):
     """One tool: what it is for, which arguments it takes, and how it may be called.
 
     `repeatable`: an equal call in the next step is made again. Else the result of the one that
-    succeeded is its result, too.
+    succeeded is its result, too. `reconcilable`: its server can be asked whether a call that was
+    delivered, and has no result, had its effect.
     """
 
     name: ToolName
@@ -40,6 +41,7 @@ class ToolCard(Wire):
     approval: ApprovalRule = "never"
     timeout_s: TimeoutS = limits.TOOL_TIMEOUT_S_DEFAULT
     repeatable: Annotated[bool, Field(exclude_if=_is_false)] = False
+    reconcilable: Annotated[bool, Field(exclude_if=_is_false)] = False
     digest: Digest | None = None
 
     def computed_digest(self) -> str:

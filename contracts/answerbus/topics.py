@@ -167,7 +167,7 @@ def tool_calls(toolset: str) -> Topic:
     """The topic of the calls of one toolset, such as `answerbus.tools.orders.v1`."""
     return Topic(
         f"tools.{toolset}",
-        ("tool_call", "tool_cancel"),
+        ("tool_call", "tool_cancel", "tool_reconcile"),
         "call_id",
         "delete",
         _DAY_MS,
@@ -186,7 +186,7 @@ def toolset_of(topic: Topic) -> str | None:
 TOOL_CALLS = tool_calls("{toolset}")
 TOOL_RESULTS = Topic(
     "tool-results",
-    ("tool_result", "tool_progress"),
+    ("tool_result", "tool_progress", "tool_reconciled"),
     "workflow_id",
     "delete",
     7 * _DAY_MS,

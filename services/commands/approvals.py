@@ -20,7 +20,7 @@ from services.operators.runs.open_approvals import (
     OpenApprovals,
     may_concern_approvals,
 )
-from services.operators.runs.run_words import approval_lines, args_lines, show_text
+from services.operators.runs.run_words import again_lines, approval_lines, args_lines, show_text
 from services.operators.runs.shown_args import DIGEST_CHARS, is_intact, shown_args
 from services.settings.settings import KafkaSettings, from_environment
 from services.text.escaping import json_lines, plain_line
@@ -141,7 +141,7 @@ def _show(requested: ApprovalRequested) -> None:
     console = stderr()
     about = f"{requested.tool}, call {requested.call_id} of workflow {requested.workflow_id}, with"
     console.print(plain_line(about), markup=False)
-    for line in args_lines(requested):
+    for line in (*again_lines(requested), *args_lines(requested)):
         console.print(line, markup=False)
 
 

@@ -56,7 +56,8 @@ class AgentSettings(Section):
     only make stricter; `pins` fix the digest of the card of a toolset that some of them are of.
     `policy` has rules on the arguments of some of them, which open runs keep as they were when they
     began, or where that is stricter have as they are now. Results of `trusted` tools are not
-    untrusted text.
+    untrusted text. `reconcile_max` is how often a server is asked for the fate of a call, before a
+    person is.
     """
 
     version: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 1
@@ -78,6 +79,9 @@ class AgentSettings(Section):
         limits.TRANSCRIPT_BYTES_MAX
     )
     budget: Annotated[Budget, JSON_IN_VARIABLE] = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
+    reconcile_max: Annotated[Whole, Field(ge=1, le=limits.TOOL_QUESTIONS_MAX)] = (
+        limits.TOOL_QUESTIONS_DEFAULT
+    )
     malformed: Malformed = "retry"
     remember_thoughts: Flag = False
     show_thoughts: Flag = False

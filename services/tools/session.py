@@ -10,13 +10,21 @@ from pydantic import JsonValue
 
 from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable
+from answerbus.reconcile import ToolReconciled
 from answerbus.tool_result import ToolResult
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from answerbus.topics import TOOL_RESULTS
 from services.tools.caller import Caller, Reply, calling, cards
 from services.tools.check.call_by_hand import HandCaller
 from services.tools.check.cases import OTHER_MEMBER, UNAPPROVED, Case, CaseBuilder, Ruling, Sample
-from services.tools.check.judge import card_rulings, fault_of, form_ruling, rulings, unreadable
+from services.tools.check.judge import (
+    card_rulings,
+    fault_of,
+    form_ruling,
+    found_rulings,
+    rulings,
+    unreadable,
+)
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
 QUIET_S = 1.0  # after the last answer: for answers that should not come
@@ -40,13 +48,21 @@ class _Seen:
     """What the server wrote for our calls."""
 
     results: defaultdict[str, list[ToolResult]] = field(default_factory=lambda: defaultdict(list))
+    findings: defaultdict[str, list[ToolReconciled]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     faults: list[str] = field(default_factory=list)
 
     def take(self, caller: HandCaller, reply: Reply) -> None:
         match reply.event:
-            case ToolResult() as result if result.call_id.startswith(f"{caller.name}."):
-                self.results[result.call_id].append(result)
-                if fault := fault_of(caller, reply.partition, reply.key, result):
+            case (ToolResult() | ToolReconciled()) as said if said.call_id.startswith(
+                f"{caller.name}."
+            ):
+                if isinstance(said, ToolResult):
+                    self.results[said.call_id].append(said)
+                else:
+                    self.findings[said.call_id].append(said)
+                if fault := fault_of(caller, reply.partition, reply.key, said):
                     self.faults.append(fault)
             case Undecodable(workflow_id=found, problems=problems) if (
                 found == caller.name or reply.key == caller.name.encode()
@@ -70,8 +86,16 @@ async def check(bus: Bus, checked: CheckedServer, say: Callable[[str], None]) ->
                 else:
                     await caller.publish([record])
         await caller.publish(last.records)
-        await _until_answered(caller, checked, [*cases, last], seen, say)
+        awaited = {case.call_id for case in (*cases, last) if case.expected != "nothing"} - {None}
+        await _until(caller, checked, lambda: awaited <= seen.results.keys(), seen, say)
+        questions = _questions(checked, card)
+        for case in questions:
+            await caller.publish(case.records)
+        asked = {case.call_id for case in questions}
+        if questions:
+            await _until(caller, checked, lambda: asked <= seen.findings.keys(), seen, say)
     found = [*card_rulings(card), *rulings(cases, last, seen.results), form_ruling(seen.faults)]
+    found += found_rulings(questions, seen.findings)
     if checked.sample is None:
         found += [Ruling(rule, "skipped", NO_SAMPLE) for rule in SKIPPED_WITHOUT_SAMPLE]
     return [*found, *unproved_approval(card, checked.sample)]
@@ -103,6 +127,12 @@ def _cases(checked: CheckedServer, card: ToolsetCard | None) -> tuple[Sequence[C
     return cases, maker.last()
 
 
+def _questions(checked: CheckedServer, card: ToolsetCard | None) -> Sequence[Case]:
+    reconcilable = {tool.name for tool in card.tools if tool.reconcilable} if card else set()
+    maker = CaseBuilder(checked.caller, checked.toolset, checked.at, checked.timeout_s)
+    return maker.questions(reconcilable, checked.sample)
+
+
 def wrong_args(tool: ToolCard) -> dict[str, JsonValue] | None:
     """Arguments that the tool's schema refuses; None where it refuses none of those tried."""
     compiled = compile_schema(tool.args_schema)
@@ -112,22 +142,21 @@ def wrong_args(tool: ToolCard) -> dict[str, JsonValue] | None:
     return next((args for args in tried if compiled.problems(args)), None)
 
 
-async def _until_answered(
+async def _until(
     caller: Caller,
     checked: CheckedServer,
-    cases: Sequence[Case],
+    has_all: Callable[[], bool],
     seen: _Seen,
     say: Callable[[str], None],
 ) -> None:
     """Until all that must come has come, and a moment longer; or until the time is over."""
-    awaited = {case.call_id for case in cases if case.call_id and case.expected != "nothing"}
     loop = asyncio.get_running_loop()
     until = loop.time() + checked.timeout_s
     is_complete = False
     while loop.time() < until:
         for reply in await caller.replies():
             seen.take(checked.caller, reply)
-        if not is_complete and awaited <= seen.results.keys():
+        if not is_complete and has_all():
             say("everything is answered; what should not come is waited for")
             is_complete = True
             until = min(until, loop.time() + QUIET_S)

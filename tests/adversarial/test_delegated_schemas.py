@@ -24,9 +24,9 @@ from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run import transitions
 from services.worker.core.run.asked_calls import wanted_children
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
-from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolved import (
     AcceptedStep,
     JsonObject,

@@ -63,7 +63,9 @@ class People:
         chance = random.Random(asked["call_id"])
         kept = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
         fields = {**kept, "kind": "approval", "by": "ops", "reason": "looked at it", "at": NOW_TEXT}
-        decision = "denied" if chance.random() < DENIED_SHARE else "approved"
+        again = asked.get("delivery", 1) > 1  # nobody knows whether it ran: once is enough
+        fields |= {"delivery": asked.get("delivery", 1)}
+        decision = "denied" if again or chance.random() < DENIED_SHARE else "approved"
         decisions = [{**fields, "decision": decision}] * (1 + (chance.random() < TWICE_SHARE))
         if chance.random() < WRONG_SHARE:
             wrong = {**fields, "decision": "approved", "args_digest": _NO_DIGEST}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from answerbus.tools import ToolCall, Toolset
+from answerbus.tools import DidNotHappen, Happened, ToolCall, Toolset
 from tests.chaos.script import TOOLSET
 
 JOURNAL_VARIABLE = "JOURNAL"
@@ -33,7 +33,14 @@ async def often(step: int, call: ToolCall) -> JsonValue:
     return await _noted("often", step, call)
 
 
-@deeds.tool(delivery="at_most_once", timeout_s=TIMEOUT_S)
+def find(call_id: str, step: int) -> Happened | DidNotHappen:
+    """By the journal: what is noted as begun has had its effect."""
+    with _journal().open() as journal:
+        begun = any(json.loads(line)["call_id"] == call_id for line in journal)
+    return Happened(value=f"once has done {step}") if begun else DidNotHappen()
+
+
+@deeds.tool(delivery="at_most_once", timeout_s=TIMEOUT_S, reconcile=lambda i, a: find(i, a.step))
 async def once(step: int, call: ToolCall) -> JsonValue:
     """At most once: what it does cannot be taken back."""
     return await _noted("once", step, call)
@@ -63,6 +70,9 @@ def _note(line: dict[str, object]) -> None:
     """In one write to a file that is only added to: no other server's line tears it apart."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")  # noqa: TID251 - a tool's own clock
     text = json.dumps({**line, "pid": os.getpid(), "at": at}) + "\n"
-    path = Path(os.environ[JOURNAL_VARIABLE])  # noqa: TID251 - set by the run of chaos
-    with path.open("a") as journal:
+    with _journal().open("a") as journal:
         journal.write(text)
+
+
+def _journal() -> Path:
+    return Path(os.environ[JOURNAL_VARIABLE])  # noqa: TID251 - set by the run of chaos

@@ -14,9 +14,9 @@ from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.budget import ledger
 from services.worker.core.budget.account import Account, restored
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run import asked_calls, repeats, transitions
+from services.worker.core.run import asked_calls, reconciling, repeats, transitions
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run, ToolCall
-from services.worker.core.run.transitions import Change
 from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.lane.state import signals
 from services.worker.lane.state.lane_state import LaneState
@@ -72,6 +72,28 @@ def _delivered_again() -> AbstractContextManager[object]:
         return transitions._call(run, call, inputs)
 
     return mock.patch.object(transitions, "_overdue", mutated)
+
+
+def _repeated_without_a_finding() -> AbstractContextManager[object]:
+    """A server that says nothing of a call is taken for one that says it did not happen."""
+
+    def mutated(run: Run, call: ToolCall, inputs: Any) -> Change:
+        return reconciling.repeat(run, call, inputs, ran="no")
+
+    return mock.patch.object(reconciling, "find_out", mutated)
+
+
+def _any_finding_counts() -> AbstractContextManager[object]:
+    """Also one under a token that no question had."""
+    came = reconciling.on_reconciled
+
+    def mutated(run: Run, said: Any, inputs: Any) -> Change | None:
+        call = run.open_call(said.call_id)
+        state = call.reconciliation if call else None
+        with mock.patch.object(reconciling, "text_digest", return_value=state and state.token):
+            return came(run, said, inputs)
+
+    return mock.patch.object(reconciling, "on_reconciled", mutated)
 
 
 def _answers_nothing() -> AbstractContextManager[object]:
@@ -145,6 +167,8 @@ RUN_MUTATIONS = (
         lambda: _without(lambda record: record.topic is RUNS and record.value is None),
     ),
     Mutation("a tool that runs at most once is called again", _delivered_again),
+    Mutation("a call of unknown fate is delivered again", _repeated_without_a_finding),
+    Mutation("any finding about a call counts", _any_finding_counts),
     Mutation("a call that succeeded in the step before is made again", _answers_nothing),
     Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept),
     Mutation("a rejected answer is shown again with its thoughts", _thoughts_are_remembered),

@@ -45,7 +45,7 @@ def record(entry: Entry) -> str:
 
 def _of_runs(body: dict[str, Any]) -> str | None:
     match body["kind"]:
-        case "tool_call" | "approval_requested":
+        case "tool_call" | "tool_reconcile" | "approval_requested":
             return f"{body['kind'].upper()} {body['call_id']}"
         case "tool_ended":
             return f"TOOL ENDED {body['call_id']} {body['outcome']['kind']}"

@@ -301,6 +301,7 @@ class Client:
             Approval(
                 call_id=asked.call_id,
                 args_digest=asked.args_digest,
+                delivery=asked.delivery,
                 decision=decision,
                 by=clip(self._connection.principal, REASON_BYTES_MAX),
                 said_by=by,

@@ -7,7 +7,7 @@ from pydantic import Field
 from answerbus import limits
 from answerbus.agent import Malformed, Version
 from answerbus.budget import Budget, Spent, Usage
-from answerbus.call_outcome import CallOutcome
+from answerbus.call_outcome import CallOutcome, Ran
 from answerbus.outcome import Origin
 from answerbus.policy import PolicyVerdict, ToolPolicy
 from answerbus.request import Request
@@ -31,6 +31,10 @@ from answerbus.wire import (
 def _is_own_code(written_by: object) -> bool:
     """Then records are as they were before there was such a member."""
     return written_by == "code"
+
+
+def _is_default_questions(value: object) -> bool:
+    return value == limits.TOOL_QUESTIONS_DEFAULT
 
 
 def _is_none(value: object) -> bool:
@@ -129,6 +133,9 @@ class AgentDefinition(Wire):
     )
     transcript_bytes_max: Annotated[int, Field(ge=1)] = limits.TRANSCRIPT_BYTES_MAX
     budget: Budget = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
+    reconcile_max: Annotated[
+        int, Field(ge=1, le=limits.TOOL_QUESTIONS_MAX, exclude_if=_is_default_questions)
+    ] = limits.TOOL_QUESTIONS_DEFAULT
     malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
@@ -228,11 +235,25 @@ class RunStepRecord(Wire):
     link: Link
 
 
+class Reconciliation(Wire):
+    """How far it is found out whether a call that was delivered had its effect.
+
+    `asking`: its server is, and the answer has the `token` of that SHA-256. `asks_person`: a person
+    is. `may_repeat`: it is to be delivered once more; `ran` says what is known of those before.
+    """
+
+    state: Literal["asking", "asks_person", "may_repeat"] = "asking"
+    questions: Count = 0
+    token: Digest | None = None
+    ran: Ran = "unknown"
+
+
 class RunCallRecord(Wire):
     """How a tool call stands that has left its first state; `tokens` are SHA-256 of those sent.
 
     `child` is the request that answers it; `children`, `spent` and `usage` are what that came to,
-    or what the tool asked, with all below it.
+    or what the tool asked, with all below it. `questions` were asked about its fate, and
+    `reconciliation` says how far that is known of its last delivery.
     """
 
     kind: Literal["run_call"] = "run_call"
@@ -252,6 +273,8 @@ class RunCallRecord(Wire):
     children: Annotated[Count, _IF_SAID] = 0
     spent: Annotated[Count, _IF_SAID] = 0
     usage: Annotated[Usage | None, _IF_SAID] = None
+    questions: Annotated[Count, _IF_SAID] = 0
+    reconciliation: Annotated[Reconciliation | None, _IF_SAID] = None
     link: Link | None = None
 
 

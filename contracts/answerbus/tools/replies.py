@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from answerbus.envelope import TOOLS_SOURCE, Encoded, encode
 from answerbus.limits import NOTE_BYTES_MAX
+from answerbus.reconcile import Finding, ToolReconcile, ToolReconciled
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.tools.channel import Answer, Channel, ChannelUnavailable, Received, ReplyRefused
@@ -49,7 +50,22 @@ class Replies:
         )
         encoded = encode(result, source=TOOLS_SOURCE, trace=_trace(received))
         self.answered.keep(record, result, len(encoded.value))
-        answer = _answer(record, encoded)
+        await self._send(_answer(record, encoded))
+
+    async def reconciled(self, record: ToolReconcile, finding: Finding, received: Received) -> None:
+        """Likewise, of the answer to a question about a call."""
+        said = ToolReconciled(
+            call_id=record.call_id,
+            question=record.question,
+            workflow_id=record.workflow_id,
+            token=record.reply.token,
+            finding=finding,
+            server=self._server,
+        )
+        encoded = encode(said, source=TOOLS_SOURCE, trace=_trace(received))
+        await self._send(_answer(record, encoded))
+
+    async def _send(self, answer: Answer) -> None:
         failures = 0
         while True:
             try:
@@ -108,7 +124,7 @@ class ProgressWriter:
             await self._replies.progress(self._record, text, self._number)
 
 
-def _answer(record: ToolCallRecord, encoded: Encoded) -> Answer:
+def _answer(record: ToolCallRecord | ToolReconcile, encoded: Encoded) -> Answer:
     place = record.reply
     return Answer(place.partition, place.key.encode(), encoded.value, encoded.headers)
 

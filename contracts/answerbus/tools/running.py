@@ -7,10 +7,10 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from answerbus.limits import TOOL_TIMEOUT_S_MAX
 from answerbus.tool_result import ToolFailure, ToolOk
-from answerbus.tools.call import ToolCall
 from answerbus.tools.core.failing import ToolError, crashed, outcome_of, timed_out
 from answerbus.tools.core.tool import Tool
 
@@ -19,6 +19,14 @@ CLEAN_UP_S = 1.0  # for a tool whose time is over, before it is left behind
 Outcome = ToolOk | ToolFailure
 
 _log = logging.getLogger(__name__)
+
+
+class NamedCall(Protocol):
+    """Whatever a tool gets beside its arguments; its id is for the log."""
+
+    @property
+    def id(self) -> str:
+        """The id of the call."""
 
 
 class TimeLimit:
@@ -45,9 +53,10 @@ class RunEnded:
 
     outcome: Outcome
     straggler: "asyncio.Future[Outcome] | None" = None
+    is_late: bool = False
 
 
-async def run(tool: Tool, args: object, call: ToolCall, limit: TimeLimit) -> RunEnded:
+async def run(tool: Tool, args: object, call: NamedCall, limit: TimeLimit) -> RunEnded:
     """The outcome of a tool, also of one that raises. Cancelled, it cancels the tool."""
     work = _start(tool, args, call)
     try:
@@ -67,7 +76,7 @@ async def _late(work: "asyncio.Future[Outcome]", tool: Tool, limit: TimeLimit) -
     if isinstance(work, asyncio.Task):
         await asyncio.wait([work], timeout=CLEAN_UP_S)
     ended = timed_out(limit.timeout_s, retryable=tool.card.delivery == "at_least_once")
-    return RunEnded(ended, None if work.done() else work)
+    return RunEnded(ended, None if work.done() else work, is_late=True)
 
 
 def _end(work: "asyncio.Future[Outcome]") -> None:
@@ -75,13 +84,13 @@ def _end(work: "asyncio.Future[Outcome]") -> None:
         work.cancel()
 
 
-def _start(tool: Tool, args: object, call: ToolCall) -> "asyncio.Future[Outcome]":
+def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Outcome]":
     if tool.is_async:
         return asyncio.create_task(_awaited(tool, args, call))
     return _in_thread(lambda: _called(tool, args, call))
 
 
-async def _awaited(tool: Tool, args: object, call: ToolCall) -> Outcome:
+async def _awaited(tool: Tool, args: object, call: NamedCall) -> Outcome:
     try:
         made = tool.call(args, call)
         return outcome_of(await made if isinstance(made, Awaitable) else made)
@@ -91,14 +100,14 @@ async def _awaited(tool: Tool, args: object, call: ToolCall) -> Outcome:
         return _failed(error, tool, call)
 
 
-def _called(tool: Tool, args: object, call: ToolCall) -> Outcome:
+def _called(tool: Tool, args: object, call: NamedCall) -> Outcome:
     try:
         return outcome_of(tool.call(args, call))
     except BaseException as error:
         return _failed(error, tool, call)
 
 
-def _failed(error: BaseException, tool: Tool, call: ToolCall) -> Outcome:
+def _failed(error: BaseException, tool: Tool, call: NamedCall) -> Outcome:
     """Also of a tool that would end its process, as `sys.exit` does."""
     if isinstance(error, ToolError):
         try:

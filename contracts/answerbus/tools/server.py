@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from answerbus.client.turns import in_turns
 from answerbus.request_key import CallKey
@@ -19,10 +20,12 @@ from answerbus.tools.core.intake import (
     Drop,
     DropReason,
     Offered,
+    Question,
     RefuseCall,
     take,
 )
 from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions, Position
+from answerbus.tools.questions import Questions
 from answerbus.tools.replies import ProgressWriter, Replies
 from answerbus.tools.running import Outcome, RunEnded, TimeLimit, run
 
@@ -144,9 +147,10 @@ class ToolServer:
         self._offered, self._channel, self._now = offered, channel, now
         self._drain_s, self._concurrency = drain_s, concurrency
         self._slots = asyncio.Semaphore(concurrency)
-        self._stragglers = 0
+        self._stragglers = Counter[CallKey]()
         self._replies = Replies(channel, name)
         self._running: dict[CallKey, _Running] = {}
+        self._questions = Questions(self._replies, self._is_at_work)
         self._stopping = asyncio.Event()
         self.claims = Claims(channel)
         self.counts: Counter[str] = Counter()
@@ -163,7 +167,7 @@ class ToolServer:
             while not self._stopping.is_set():
                 if self.is_stuck:
                     raise ServerStuckError(
-                        f"{self._stragglers} tools hang, and no more may run at once"
+                        f"{self._stragglers.total()} tools hang, and no more may run at once"
                     )
                 if len(self._running) >= PENDING_MAX or self.claims.pending >= PENDING_MAX:
                     await asyncio.sleep(_LOOK_AGAIN_S)
@@ -177,7 +181,10 @@ class ToolServer:
     @property
     def is_stuck(self) -> bool:
         """Whether no tool can be run any more."""
-        return self._stragglers >= self._concurrency
+        return self._stragglers.total() >= self._concurrency
+
+    def _is_at_work(self, call: CallKey) -> bool:
+        return call in self._running or self._stragglers[call] > 0
 
     def _take(self, received: Received) -> None:
         positions = self.claims.begin(received.partition, received.offset, received.end)
@@ -191,6 +198,10 @@ class ToolServer:
                 if running := self._running.get(call):
                     running.task.cancel()
                 self.claims.finish(*place)
+            case Question(record=record) as question:
+                left_s = (record.expires_at - self._now()).total_seconds()
+                done = partial(self.claims.finish, *place)
+                self._questions.take(question, received, left_s, done)
             case RefuseCall(record=record, failure=failure, error=error):
                 if error:
                     _log.error("the tool %s cannot read its arguments", record.tool, exc_info=error)
@@ -250,6 +261,9 @@ class ToolServer:
                 return
             if card.delivery == "at_most_once":
                 await self._claim(taken)
+                if record.expires_at <= self._now():  # it could be taken for one that never ran
+                    self._drop("expired", *self._places(taken))
+                    return
             self._running[CallKey.of(record)].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
             progress = ProgressWriter(self._replies, record, limit)
@@ -258,8 +272,11 @@ class ToolServer:
             finished = await run(what.tool, what.args, call, limit)
             await progress.close()
         finally:
-            self._release(finished)
+            self._release(CallKey.of(record), finished)
         took_s = loop.time() - since
+        if finished.is_late and what.tool.reconcile:  # whether it ran is found out when it is asked
+            self._drop("timed_out", *self._places(taken))
+            return
         await self._reply(taken, finished.outcome, call.notes, took_s, call.micro_usd)
 
     async def _claim(self, taken: _Taken) -> None:
@@ -275,19 +292,19 @@ class ToolServer:
             else:
                 return
 
-    def _release(self, finished: RunEnded | None) -> None:
+    def _release(self, call: CallKey, finished: RunEnded | None) -> None:
         """A tool that hangs keeps its slot until it ends."""
         straggler = finished.straggler if finished else None
         if straggler is None:
             self._slots.release()
             return
-        self._stragglers += 1
-        straggler.add_done_callback(self._straggler_ended)
+        self._stragglers[call] += 1
+        straggler.add_done_callback(partial(self._straggler_ended, call))
 
-    def _straggler_ended(self, straggler: "asyncio.Future[Outcome]") -> None:
+    def _straggler_ended(self, call: CallKey, straggler: "asyncio.Future[Outcome]") -> None:
         if not straggler.cancelled():
             straggler.exception()  # taken, or asyncio would report it
-        self._stragglers -= 1
+        self._stragglers -= Counter({call: 1})
         self._slots.release()
 
     async def _reply(
@@ -317,6 +334,7 @@ class ToolServer:
     async def _drain(self) -> None:
         """Calls not begun are left to the next server; running ones may end."""
         self._stopping.set()
+        self._questions.stop()
         for running in self._running.values():
             if not running.has_begun:
                 running.task.cancel()

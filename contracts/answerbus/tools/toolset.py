@@ -10,6 +10,7 @@ from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT, TOOLSET_TOOLS_MAX
 from answerbus.tool_call import ToolsetName
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.function_tool import ToolOptions, ToolSignatureError, function_tool
+from answerbus.tools.core.reconciler import Reconciler
 from answerbus.tools.core.tool import Tool
 from answerbus.toolset_card import ApprovalRule, Delivery, ToolsetCard
 
@@ -52,6 +53,7 @@ class Toolset:
         approval: ApprovalRule = "never",
         timeout_s: float = TOOL_TIMEOUT_S_DEFAULT,
         repeatable: bool = False,
+        reconcile: Reconciler | None = None,
     ) -> Callable[[FunctionT], FunctionT]: ...
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
@@ -63,6 +65,10 @@ class Toolset:
 
         `repeatable`: its result changes, or it is meant to run more than once. Else an equal call
         in the next step is answered from the result of the one that succeeded.
+
+        `reconcile`: for a tool that runs at most once, finds out from the id and the arguments of a
+        call without a result whether it ran. It is asked in this process or another, some time
+        after that call, and must itself have no effect.
         """
         if function is None:
             return lambda decorated: self._with(decorated, options)

@@ -18,7 +18,7 @@ from services.console.views.chips import value_words
 from services.console.views.links import profile_href, profile_place
 from services.console.views.units import bytes_text, duration, share, short, usd
 from services.operators.dead_letters.why import why_text
-from services.operators.runs.run_words import show_text
+from services.operators.runs.run_words import again_lines, show_text
 from services.operators.runs.shown_args import shown_args
 from services.text.escaping import json_lines, plain
 
@@ -44,6 +44,7 @@ def environment() -> Environment:
         exact=exact,
         pretty=pretty,
         shown_args=shown_args,
+        again_lines=again_lines,
         show_text=show_text,
         duration=duration,
         short=short,

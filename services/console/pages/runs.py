@@ -75,6 +75,7 @@ async def decide(request: web.Request) -> web.Response:
     approval = Approval(
         call_id=requested.call_id,
         args_digest=requested.args_digest,
+        delivery=requested.delivery,
         decision=decision,
         by=clip(session.name, REASON_BYTES_MAX),
         reason=reason,

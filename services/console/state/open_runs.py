@@ -31,10 +31,11 @@ _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
 
 @dataclass(frozen=True, slots=True)
 class AskedApproval:
-    """Where and when a person was asked."""
+    """Where and when a person was asked, for which delivery of a call."""
 
     place: RecordPosition
     at_ms: int
+    delivery: int = 1
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class OpenRuns:
     def __init__(self) -> None:
         self._open: dict[RequestKey, OpenRun] = {}
         self._closed: dict[bytes, None] = {}
-        self._decisions: OrderedDict[CallKey, str] = OrderedDict()
+        self._decisions: OrderedDict[CallKey, tuple[int, str]] = OrderedDict()
 
     def take(self, record: RecordSummary) -> None:
         match record.event:
@@ -75,7 +76,9 @@ class OpenRuns:
             case ApprovalRequestedSummary(request_id=str(request_id)) as event:
                 run = self._note(RequestKey(event.workflow_id, request_id), record.at_ms, None)
                 if run is not None:
-                    run.awaiting[event.call_id] = AskedApproval(record.place, record.at_ms)
+                    run.awaiting[event.call_id] = AskedApproval(
+                        record.place, record.at_ms, event.delivery
+                    )
             case ToolEndedSummary(request_id=str(request_id)) as event:
                 run_key = RequestKey(event.workflow_id, request_id)
                 self._decided(run_key, event.call_id, record.at_ms, ended=True)
@@ -93,7 +96,8 @@ class OpenRuns:
         call = CallKey(event.workflow_id, event.control.call_id)
         match event:
             case ApprovalSummary():
-                self._decisions[call] = f"{event.decision.capitalize()} by {event.by}"
+                text = f"{event.decision.capitalize()} by {event.by}"
+                self._decisions[call] = event.delivery, text
                 if len(self._decisions) > DECISIONS_KEPT:
                     self._decisions.popitem(last=False)
             case ControlAppliedSummary(effect="approved" | "denied"):
@@ -112,18 +116,25 @@ class OpenRuns:
             asked.at_ms
             for run in self.runs(now_ms)
             for call_id, asked in run.awaiting.items()
-            if CallKey(run.workflow_id, call_id) not in self._decisions
+            if self._decision(CallKey(run.workflow_id, call_id), asked) is None
         ]
 
     def decision_on(self, call: CallKey) -> str | None:
         """What a person has decided and no worker has read yet: `Approved by night`."""
-        return self._decisions.get(call)
+        run = self._open.get(_run_of(call))
+        asked = run.awaiting.get(call.call_id) if run else None
+        return self._decision(call, asked) if asked else None
+
+    def _decision(self, call: CallKey, asked: AskedApproval) -> str | None:
+        """One about an earlier delivery of the call was another."""
+        delivery, text = self._decisions.get(call, (0, ""))
+        return text if delivery == asked.delivery else None
 
     def place_of(self, call: CallKey) -> RecordPosition | None:
         """Where the approval of a call was asked for, if no person has decided it."""
-        run = None if call in self._decisions else self._open.get(_run_of(call))
+        run = self._open.get(_run_of(call))
         asked = run.awaiting.get(call.call_id) if run else None
-        return asked.place if asked else None
+        return asked.place if asked and self._decision(call, asked) is None else None
 
     def _note(self, key: RequestKey, at_ms: int, agent: AgentPart | None) -> OpenRun | None:
         if _digest(key) in self._closed:

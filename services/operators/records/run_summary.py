@@ -42,6 +42,7 @@ class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="appr
 
     call_id: Text = ""
     tool: Text = ""
+    delivery: Count = 1
 
 
 class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
@@ -55,6 +56,7 @@ class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
     """What a person decided about a tool call."""
 
     call_id: Text | None = None
+    delivery: Count = 1
     decision: Text = ""
     by: Reason = ""
     reason: Reason = ""

@@ -25,7 +25,8 @@ def run_text(event: RunEvent) -> str:
         case ToolEnded():
             return plain_line(f"the call {event.call_id} ended: {event.outcome.kind}")
         case ApprovalRequested():
-            return plain_line(f"the call {event.call_id} of {event.tool} awaits approval")
+            again = f" for delivery {event.delivery}" if event.delivery > 1 else ""
+            return plain_line(f"the call {event.call_id} of {event.tool} awaits approval{again}")
         case Approval():
             about = f"the call {event.call_id} is {event.decision} by {event.by}"
             return plain_line(f"{about}: {event.reason}")

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from answerbus.reconcile import ToolReconcile, ToolReconciled
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
 from answerbus.tool_result import ToolFailure, ToolOk, ToolProgress, ToolResult
@@ -17,6 +18,11 @@ def tool_text(event: ToolEvent) -> str:
             return plain_line(f"calls {event.toolset}.{event.tool} as {event.call_id}{again}")
         case ToolCancel():
             return plain_line(f"cancels the call {event.call_id}: {event.reason}")
+        case ToolReconcile():
+            return plain_line(f"asks whether the call {event.call_id} had its effect")
+        case ToolReconciled():
+            found = event.finding.kind.replace("_", " ")
+            return plain_line(f"the effect of the call {event.call_id}: {found}")
         case ToolProgress():
             return plain_line(f"the call {event.call_id} goes on: {event.note}")
         case ToolResult():

@@ -104,7 +104,9 @@ class RunFold:
             case ToolEnded():
                 self._ended.setdefault(event.call_id, event)
             case ApprovalRequested():
-                self._approvals.setdefault(event.call_id, event)
+                known = self._approvals.get(event.call_id)
+                if known is None or known.delivery < event.delivery:
+                    self._approvals[event.call_id] = event
             case ControlApplied():
                 self._take_control(event)
             case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
@@ -132,7 +134,9 @@ class RunFold:
     def _take_control(self, event: ControlApplied) -> None:
         match event.control:
             case Approval(call_id=call_id) if event.effect in ("approved", "denied"):
-                self._decisions.setdefault(call_id, event)
+                known = self._decisions.get(call_id)
+                if known is None or _delivery(known) < _delivery(event):
+                    self._decisions[call_id] = event
             case Cancel() if event.effect == "cancelled":
                 for request_id in event.requests:
                     found = self._requests[request_id]
@@ -220,10 +224,13 @@ class RunFold:
 
     def _call(self, found: _Found, call: StepCall, children: dict[str, list[str]]) -> CallNode:
         ended = self._ended.get(call.call_id)
+        approval = self._approvals.get(call.call_id)
         decision = self._decisions.get(call.call_id)
         status: CallStatus = call.state
         if ended is not None or found.terminal is not None:
             status = "ended"
+        elif approval and (decision is None or _delivery(decision) < approval.delivery):
+            status = "awaits_approval"  # also of a call that was made before
         elif status == "awaits_approval" and decision is not None:
             status = "called"
         return CallNode(
@@ -235,13 +242,19 @@ class RunFold:
             took_ms=ended.took_ms if ended else None,
             micro_usd=ended.micro_usd if ended else None,
             ended_at=ended.at if ended else None,
-            approval=self._approvals.get(call.call_id),
+            reconciled=ended is not None and ended.reconciled,
+            approval=approval,
             decision=decision,
             policy=call.policy,
             children=tuple(
                 self._run(name, children) for name in self._in_order(children.get(call.call_id, ()))
             ),
         )
+
+
+def _delivery(decision: ControlApplied) -> int:
+    """The delivery of a call that a person decided about."""
+    return decision.control.delivery if isinstance(decision.control, Approval) else 0
 
 
 def _began(found: _Found) -> datetime | None:

@@ -20,6 +20,7 @@ from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
 from services.text.escaping import json_line, plain_line
 
 LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
+CALLED_BEFORE = "It was called before, and nobody knows whether it ran: look, then decide."
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
 MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
 _MICRO = 1_000_000
@@ -118,6 +119,8 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     value = ""
     if show_content and isinstance(call.outcome, outcomes.CallOk):
         value = f" {cut(json_line(call.outcome.value))}"
+    if call.reconciled:
+        how = f"{how}, found out afterwards"
     parts = [f"{call.tool}{_proposer(call)}{args}", f"{how}{value}"]
     if call.took_ms is not None:
         parts.append(_took(call.took_ms))
@@ -147,10 +150,16 @@ def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:
     )
     return (
         plain_line(requested.tool),
+        *again_lines(requested),
         *args_lines(requested),
         plain_line(f"workflow {requested.workflow_id}, since {since}, until {until}"),
         approve_text(requested.call_id),
     )
+
+
+def again_lines(requested: ApprovalRequested) -> tuple[str, ...]:
+    """What a person must know of a call that was made before."""
+    return (CALLED_BEFORE,) if requested.delivery > 1 else ()
 
 
 def args_lines(requested: ApprovalRequested, chars_max: int | None = ARGS_CHARS_MAX) -> list[str]:

@@ -22,7 +22,8 @@ CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
 class CallNode:
     """A tool call: its state, who or what ruled on it, and what was asked on its behalf.
 
-    `micro_usd` is what the account was charged for the tool.
+    `micro_usd` is what the account was charged for the tool. `reconciled`: its result was lost, and
+    its server found out afterwards that it had run.
     """
 
     call_id: str
@@ -33,6 +34,7 @@ class CallNode:
     took_ms: int | None = None
     micro_usd: int | None = None
     ended_at: datetime | None = None
+    reconciled: bool = False
     approval: ApprovalRequested | None = None
     decision: ControlApplied | None = None
     policy: PolicyVerdict | None = None

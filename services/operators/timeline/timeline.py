@@ -21,6 +21,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.private.runs import RunStepRecord
+from answerbus.reconcile import ToolReconcile, ToolReconciled
 from answerbus.request import Request
 from answerbus.run_event import RunEvent
 from answerbus.step import Step, ToolEnded
@@ -205,7 +206,7 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
             return event.attempt, 2
         case AccountRecord() | ToolCancel() | ToolResult() | ToolProgress():
             return math.inf, 0
-        case ToolsetCard() | ToolAccepted():
+        case ToolReconcile() | ToolReconciled() | ToolsetCard() | ToolAccepted():
             return math.inf, 0
         case DeadLetter():
             return math.inf, 1

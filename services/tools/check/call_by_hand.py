@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
+from answerbus.reconcile import ToolReconcile
 from answerbus.tool_call import CallApproval, ParentRef, ReplyPlace, ToolCallRecord
 from services.text.digest import canonical_digest
 
@@ -51,4 +52,19 @@ class HandCaller:
             ),
             parent=ParentRef(request_id=self.name, call_id=call_id),
             at=at,
+        )
+
+    def question(self, about: ToolCallRecord) -> ToolReconcile:
+        """Whether a call had its effect."""
+        return ToolReconcile(
+            call_id=about.call_id,
+            request_id=about.request_id,
+            workflow_id=about.workflow_id,
+            toolset=about.toolset,
+            tool=about.tool,
+            args=about.args,
+            args_digest=about.args_digest,
+            expires_at=about.expires_at,
+            reply=about.reply,
+            at=about.at,
         )

@@ -1,13 +1,14 @@
 """The records that a check sends, each with the reaction required of a server; pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from pydantic import JsonValue
 
+from answerbus.reconcile import ToolReconcile
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from services.tools.check.call_by_hand import HandCaller
 
@@ -16,7 +17,7 @@ NO_SUCH_TOOL = "no-such-tool"
 UNAPPROVED = "a call without approval does not run"
 OTHER_MEMBER = "answerbus-check"  # a member of no tool's arguments
 
-Expected = Literal["ok", "error", "nothing", "same"]
+Expected = Literal["ok", "error", "nothing", "same", "happened", "not_happened"]
 Verdict = Literal["ok", "wrong", "skipped"]
 
 
@@ -120,6 +121,25 @@ class CaseBuilder:
             )
         return cases
 
+    def questions(self, reconcilable: Collection[str], sample: Sample | None) -> Sequence[Case]:
+        """Put once all else is answered: about the sample, and calls that were never made."""
+        cases = [
+            self._question(
+                "a call that was never made is not said to have happened",
+                "not_happened",
+                self._call(f"never-made-{number}", tool, sample.args if sample else {}),
+            )
+            for number, tool in enumerate(sorted(reconcilable))
+        ]
+        if sample and sample.tool in reconcilable:
+            rule = "a call that ran is found to have happened"
+            cases.append(self._question(rule, "happened", self._sample("sample", sample)))
+        return cases
+
+    def _question(self, rule: str, expected: Expected, about: ToolCallRecord) -> Case:
+        record = _bytes(self.caller.question(about))
+        return Case(rule, expected, [record], about.call_id)
+
     def last(self) -> Case:
         """Sent behind all others: a server that answers it has read them."""
         unknown = self._call("last", NO_SUCH_TOOL, {})
@@ -167,5 +187,5 @@ def _cancel(maker: CaseBuilder, name: str) -> bytes:
     return _bytes(cancelled)
 
 
-def _bytes(event: ToolCallRecord | ToolCancel) -> bytes:
+def _bytes(event: ToolCallRecord | ToolCancel | ToolReconcile) -> bytes:
     return json.dumps(event.model_dump(mode="json")).encode()

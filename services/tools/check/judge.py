@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from answerbus.failure import Problem
+from answerbus.reconcile import ToolReconciled
 from answerbus.tool_result import ToolFailure, ToolOk, ToolResult
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services.tools.check.call_by_hand import HandCaller
@@ -49,6 +50,8 @@ def _of_answers(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
             return _of_error(case, outcomes)
         case "same":
             return _of_same(case, outcomes)
+        case "happened" | "not_happened":
+            raise ValueError("a question is answered by a finding, and by no result")
 
 
 def _of_nothing(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ruling:
@@ -83,6 +86,23 @@ def _of_same(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
     return Ruling(case.rule, "ok", f"answered {len(outcomes)} times, always the same")
 
 
+def found_rulings(
+    cases: Sequence[Case], said: Mapping[str, Sequence[ToolReconciled]]
+) -> Iterator[Ruling]:
+    """One for each question, of the answers by call id."""
+    for case in cases:
+        findings = [one.finding for one in said.get(case.call_id or "", ())]
+        kinds = [finding.kind for finding in findings]
+        if not kinds:
+            yield Ruling(case.rule, "wrong", NO_ANSWER)
+        elif case.expected == "happened" and set(kinds) != {"happened"}:
+            yield Ruling(case.rule, "wrong", f"it ran, and is said to be {kinds[0]}")
+        elif case.expected == "not_happened" and "happened" in kinds:
+            yield Ruling(case.rule, "wrong", "it is said to have happened")
+        else:
+            yield Ruling(case.rule, "ok", kinds[0])
+
+
 def _outcomes_text(outcomes: Sequence[ToolOk | ToolFailure]) -> str:
     if not outcomes:
         return NO_ANSWER
@@ -98,7 +118,7 @@ def form_ruling(faults: Sequence[str]) -> Ruling:
 
 
 def fault_of(
-    caller: HandCaller, partition: int, key: bytes | None, event: ToolResult
+    caller: HandCaller, partition: int, key: bytes | None, event: ToolResult | ToolReconciled
 ) -> str | None:
     """What is wrong with the place of an answer to one of our calls."""
     if event.token != caller.token:

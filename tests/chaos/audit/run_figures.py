@@ -24,8 +24,22 @@ def summary(history: History) -> str:
         f"; {len(runs.requests)} runs, {sum(map(len, runs.steps.values()))} steps, "
         f"{len(runs.asked)} tool calls ({message}), {deliveries} deliveries, "
         f"{len(history.deeds or ())} tools begun, {doubled(runs)} effects at most once doubled, "
+        f"{_found_out(runs)}, "
         f"{len(again)} calls of models asked again ({cut} cut by the end of their worker)"
     )
+
+
+def _found_out(runs: RunRecords) -> str:
+    """Of calls at most once whose result was lost."""
+    last = (ends[-1].body for ends in runs.ended.values())
+    reconciled = sum(bool(end.get("reconciled")) for end in last)
+    findings = [finding["kind"] for found in runs.found.values() for finding in found]
+    unknown = sum(
+        ends[-1].body["outcome"].get("ran") == "unknown" and call_id in runs.found
+        for call_id, ends in runs.ended.items()
+    )
+    again = findings.count("did_not_happen")
+    return f"{reconciled} fates found out, {again} delivered again, {unknown} asked and unknown"
 
 
 def doubled(runs: RunRecords) -> int:

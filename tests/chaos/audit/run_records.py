@@ -84,6 +84,24 @@ class RunRecords:
         return _grouped((event.body["call_id"], event) for event in found)
 
     @cached_property
+    def found(self) -> Mapping[str, list[Json]]:
+        """What was found out of calls to which no result had come, by call id."""
+        questions = {
+            event.body["reply"]["token"]
+            for topic, found in self.history.events.items()
+            if topic.startswith(CALL_TOPICS)
+            for event in found
+            if event.body["kind"] == "tool_reconcile"
+        }
+        events = (event.body for event in self.history.events["tool-results"])
+        answers = {
+            body["token"]: body
+            for body in events
+            if body["kind"] == "tool_reconciled" and body["token"] in questions
+        }
+        return _grouped((body["call_id"], body["finding"]) for body in answers.values())
+
+    @cached_property
     def deeds(self) -> Mapping[str, list[Deed]]:
         """What tools themselves noted, by call id."""
         return _grouped((deed.call_id, deed) for deed in self.history.deeds or ())

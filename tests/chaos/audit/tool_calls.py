@@ -83,8 +83,21 @@ def _allowed(
         yield Violation("A6", call_id, "outside of its schema: " + "; ".join(faults))
     if _is_denied(runs.policies(request_id).get(name, {}), sent):
         yield Violation("A13", call_id, "published, and the policy of its agent denies it")
-    if card["delivery"] == "at_most_once" and len(deliveries) > 1:
+    if card["delivery"] == "at_most_once" and len(deliveries) > 1 + _repeats(runs, call_id):
         yield Violation("A4", call_id, f"published {len(deliveries)} times, at most once allowed")
+
+
+def _repeats(runs: RunRecords, call_id: str) -> int:
+    """How often a server found that it did not happen, or a person allowed it once more."""
+    allowed = [
+        control
+        for control in runs.controls
+        if control.body["effect"] == "approved"
+        and control.body["control"]["call_id"] == call_id
+        and control.body["control"].get("delivery", 1) > 1
+    ]
+    found = [one for one in runs.found.get(call_id, ()) if one["kind"] == "did_not_happen"]
+    return len(allowed) + len(found)
 
 
 def _is_denied(policy: Json, sent: Json) -> bool:
@@ -138,6 +151,12 @@ def _answered(runs: RunRecords, call_id: str, end: Event) -> Iterator[Violation]
         return
     if outcome.get("same_as"):
         return  # see equal_calls.py
+    if end.body.get("reconciled"):
+        if {**outcome, "kind": "happened"} not in runs.found.get(call_id, ()):
+            yield Violation("A14", call_id, "it is said to have happened, and no server found that")
+        if runs.history.deeds is not None and not runs.deeds.get(call_id):
+            yield Violation("A14", call_id, "it is said to have happened, and no tool ran")
+        return
     tokens = {event.body["reply"]["token"] for event in runs.delivered.get(call_id, [])}
     answers = [event.body for event in runs.results.get(call_id, [])]
     texts = [answer["outcome"] for answer in answers if answer["token"] in tokens]

@@ -13,14 +13,14 @@ KINDS = {
     "dead-letters": {"dead_letter", "replayed", "dismissed"},
     "attempts": {"attempt"},
     "ledger": {"account", "closed", "closed_ids", "lane"},
-    "tool-results": {"tool_result", "tool_progress"},
+    "tool-results": {"tool_result", "tool_progress", "tool_reconciled"},
     CARD_TOPIC: {"toolset"},
     "approvals": {"approval", "run_resumed"},
     "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
     "steps": {"step", "approval_requested", "tool_ended", "control_applied"},
 }
-OF_CALLS = {"tool_call", "tool_cancel"}
+OF_CALLS = {"tool_call", "tool_cancel", "tool_reconcile"}
 WRITTEN_BY_OTHERS = ("requests", "approvals", "controls")
 # Where a null value says something, and of which keys: an account or a lane never ends so.
 NULL_ENDS = {"retries": (b"",), "runs": (b"",), "ledger": (b"closed:", b"closed_ids:")}
@@ -75,6 +75,7 @@ _KEYS = {
     "run_child": "{request[request_id]}",
     "tool_call": "{call_id}",
     "tool_cancel": "{call_id}",
+    "tool_reconcile": "{call_id}",
     "toolset": "{toolset}",
 }
 

@@ -118,6 +118,15 @@ def at_most_once_delivered_again(builder: RunHistoryBuilder) -> None:
     ended(builder, PAY)
 
 
+@breaks_run("A14", "r.call.1.0", "no server found that")
+def found_out_by_nobody(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.deliver("r", "1.0")
+    builder.do("r", "1.0")
+    builder.close_call("r", "1.0", reconciled=True)
+    builder.finish("r", 2)
+
+
 @breaks_run("A4", "r.call.9.0", "never published")
 def effect_without_a_call(builder: RunHistoryBuilder) -> None:
     begun(builder)

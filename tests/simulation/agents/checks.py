@@ -1,4 +1,4 @@
-"""What must hold of a history with runs, beside all that must hold of each: A1 to A13."""
+"""What must hold of a history with runs, beside all that must hold of each: A1 to A14."""
 
 import json
 from collections import Counter, defaultdict
@@ -179,6 +179,29 @@ def _calls(reply: RunReport) -> Iterator[str]:
             yield f"A4 {name} ran {times} times, and may run once"
 
 
+def _reconciled(reply: RunReport) -> Iterator[str]:
+    """A14: a delivery more only after its server found no effect, or a person allowed it."""
+    questions: dict[str, list[Json]] = defaultdict(list)
+    for question in reply.events["tool_reconcile"]:
+        questions[question.body["call_id"]].append(question.body)
+    allowed: dict[str, set[int]] = defaultdict(set)
+    for applied in reply.events["control_applied"]:
+        if applied.body["effect"] == "approved":
+            control = applied.body["control"]
+            allowed[control["call_id"]].add(control.get("delivery", 1))
+    refunds = [call.body for call in reply.events["tool_call"] if call.body["tool"] == "refund"]
+    for call in refunds:
+        name, delivery = call["call_id"], call["delivery"]
+        asked = [one for one in questions[name] if moment(one["at"]) < moment(call["at"])]
+        last = max(asked, key=lambda one: one["question"], default=None)
+        found = reply.history.tools.found.get(last["reply"]["token"]) if last else None
+        is_free = delivery == 1 or (found and found["kind"] == "did_not_happen")
+        if not (is_free or delivery in allowed[name]):
+            yield f"A14 {name}, delivery {delivery}: nobody knew that it had not run"
+        if reply.history.tools.ran[name] > 1 and not allowed[name] - {1}:
+            yield f"A14 {name} ran twice, and no person allowed that"
+
+
 def _within_policies(reply: RunReport) -> Iterator[str]:
     """A13: no call goes out that its agent's policy denies."""
     for call in reply.events["tool_call"]:
@@ -194,16 +217,17 @@ def _needs_approval(call: Json) -> bool:
 
 def _approved(reply: RunReport) -> Iterator[str]:
     """A5: no call that needs it goes out before an operator approved these arguments, once."""
-    given: dict[tuple[str, str], list[Reported]] = defaultdict(list)
+    given: dict[tuple[str, str, int], list[Reported]] = defaultdict(list)
     for applied in reply.events["control_applied"]:
         if applied.body["effect"] == "approved":
             if f".{APPROVALS.name}." not in applied.body["event_id"]:  # which names its place
                 yield f"A5 {applied.body['control']['call_id']} was approved by an application"
             control = applied.body["control"]
-            given[control["call_id"], control["args_digest"]].append(applied)
+            about = control["call_id"], control["args_digest"], control.get("delivery", 1)
+            given[about].append(applied)
     yield from (f"A5 {name} was approved twice" for name, found in given.items() if len(found) > 1)
     for call in reply.events["tool_call"]:
-        before = given[call.body["call_id"], call.body["args_digest"]]
+        before = given[call.body["call_id"], call.body["args_digest"], 1]
         # By the worker's own times: what is committed at once is appended in no order.
         times = (moment(one.body["at"]) for one in before)
         if _needs_approval(call.body) and not any(at <= moment(call.body["at"]) for at in times):
@@ -220,12 +244,20 @@ def _results(reply: RunReport) -> Iterator[str]:
         outcome = ends[0].body["outcome"]
         was_called = any(call.body["call_id"] == name for call in reply.events["tool_call"])
         is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
+        tokens[name] += [
+            {"kind": "ok", "value": found["value"]}
+            for question in reply.events["tool_reconcile"]
+            if question.body["call_id"] == name
+            and (found := reply.history.tools.found.get(question.body["reply"]["token"]))
+            and found["kind"] == "happened"
+        ]
         is_own = outcome["kind"] == "ok" and not is_childs and "same_as" not in outcome
         if is_own and outcome not in tokens[name]:
             yield f"A4 {name} ended with what its server never said: {outcome}"
         if outcome["kind"] != "timed_out":
             continue
-        if outcome["ran"] == "no" and was_called:
+        is_found_out = reply.asked[name]["tool"] == "orders.refund"
+        if outcome["ran"] == "no" and was_called and not is_found_out:
             yield f"A4 {name} was called, and is said not to have run"
         came = reply.results.get(name)
         if came and came >= reply.history.stable_from and ends[0].at > came + HANDED_OVER:
@@ -288,6 +320,7 @@ CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _audited,
     _nothing_again,
     _calls,
+    _reconciled,
     _within_policies,
     _approved,
     _results,

@@ -108,6 +108,6 @@ def _delegated(chance: random.Random) -> dict[str, Any]:
 
 
 def _call(chance: random.Random) -> dict[str, Any]:
-    name = chance.choice(("orders.get", "orders.get", "orders.ship", "orders.pay", "orders.rm"))
+    name = chance.choice(("orders.get", "orders.refund", "orders.ship", "orders.pay", "orders.rm"))
     is_right = chance.random() < 0.9
     return call(name, order_id=str(chance.randint(1, 9)) if is_right else "x")

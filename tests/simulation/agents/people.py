@@ -40,8 +40,9 @@ class People(Outsider):
                 )
 
     def _decide(self, asked: Json) -> None:
-        chance = random.Random(f"{self.seed} {asked['call_id']}")
-        fields = {name: asked[name] for name in ("call_id", "args_digest", "workflow_id")}
+        chance = random.Random(f"{self.seed} {asked['call_id']}{asked.get('delivery', '')}")
+        names = ("call_id", "args_digest", "workflow_id", "delivery")
+        fields = {name: asked[name] for name in names if name in asked}
         after_s = chance.choice(REFLECTS_S)
         if chance.random() < 0.3:
             own = {"kind": "approval", "decision": "approved", **fields}

@@ -32,6 +32,7 @@ TOOLS: Mapping[str, ToolDefinition] = {
         tool("orders.ship", approval="after_untrusted", timeout_s=10.0),
         tool("orders.pay", delivery="at_most_once", approval="always"),
         tool("orders.state", repeatable=True),
+        tool("orders.refund", delivery="at_most_once", reconcilable=True, timeout_s=10.0),
     )
 }
 DENIED_ORDER, ASKED_ORDER = "9", "8"  # of what is shipped
@@ -60,6 +61,7 @@ def _agent(name: str, parallel: int, delegate: Delegation | None = None) -> Agen
         instructions="Help.",
         steps_max=STEPS_MAX,
         parallel_max=parallel,
+        reconcile_max=min(parallel, 3),
         delegate=delegate,
     )
     return Agent(definition, tuple(TOOLS), policies={"orders.ship": SHIPPING})

@@ -30,17 +30,23 @@ def cost_of(call_id: str) -> int:
 
 @dataclass(slots=True)
 class ToolServers(Outsider):
-    """`ran` are calls as they were run, `said` what was answered to which token."""
+    """`ran` are calls as they were run, `said` what was answered to which token.
+
+    `found` is what was found out of calls, afterwards, to which token.
+    """
 
     partitions: int = 1
     ran: Counter[str] = field(default_factory=Counter)
     said: dict[str, list[Json]] = field(default_factory=dict)
+    found: dict[str, Json] = field(default_factory=dict)
 
     def serve(self) -> None:
         """From now on."""
         self.watch(CALLS, self.cluster.partitions[CALLS], self._take)
 
     def _take(self, call: Json) -> None:
+        if call["kind"] == "tool_reconcile":
+            self._reconcile(call)
         if call["kind"] != "tool_call":
             return
         chance = random.Random(f"{self.seed} {call['call_id']} {call['delivery']}")
@@ -51,7 +57,7 @@ class ToolServers(Outsider):
 
     def _answers(self, chance: random.Random, call: Json) -> Iterator[DelayedReply]:
         """A server may die before it runs, or after; be slow, or late; or say a thing twice."""
-        roll = chance.random()
+        roll = chance.random() * (0.3 if call["tool"] == "refund" else 1.0)
         if roll < 0.05:
             return
         self.ran[call["call_id"]] += 1
@@ -69,6 +75,29 @@ class ToolServers(Outsider):
         self.said.setdefault(call["reply"]["token"], []).append(outcome)
         if roll > 0.9:
             yield after_s + chance.choice((0.0, 1.0)), self._result(FAILED)
+
+    def _reconcile(self, question: Json) -> None:
+        """By what ran; a reconciler may find nothing out, be slow or silent, or say it twice."""
+        chance = random.Random(f"{self.seed} {question['call_id']} ? {question['question']}")
+        roll = chance.random()
+        if roll < 0.2:
+            return
+        after_s = chance.choice((0.0, 0.3, 2.0, 15.0))
+        forged = {"kind": "did_not_happen"}
+        finding: Json = {"kind": "happened", "value": "done"}
+        if cost := cost_of(question["call_id"]):
+            finding["micro_usd"] = cost
+        if roll < 0.4:
+            finding = {"kind": "unknown"}
+        elif not self.ran[question["call_id"]]:
+            finding = forged
+        said = {"kind": "tool_reconciled", "finding": finding}
+        self.found[question["reply"]["token"]] = finding
+        if roll < 0.6:  # of a server that could not read the question
+            self._answer(0.0, question, {**said, "finding": forged, "token": "A" * 22 + "=="})
+        for _ in range(chance.choice((1, 1, 2))):
+            self._answer(after_s, question, said)
+            after_s += 1.0
 
     def _ask(self, chance: random.Random, call: Json) -> None:
         """A tool asks the workflow of its run: soon, or when its call has long ended; or twice."""

@@ -20,6 +20,7 @@ from answerbus.client.closed_schema import ClosedSchema
 from answerbus.fail_fast import JsonReader
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
 from answerbus.problems import problems_of
+from answerbus.tools.core.reconciler import Reconciler
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.toolset_card import ApprovalRule, Delivery, ToolCard
 
@@ -41,6 +42,7 @@ class ToolOptions:
     approval: ApprovalRule = "never"
     timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
     repeatable: bool = False
+    reconcile: Reconciler | None = None
 
 
 def function_tool(function: Function, options: ToolOptions, call_type: type) -> Tool:
@@ -59,7 +61,8 @@ def function_tool(function: Function, options: ToolOptions, call_type: type) -> 
         )
         return function(**first, **({wants_call: tool_call} if wants_call else {}))
 
-    return Tool(card, _reader(adapter, schema), call, inspect.iscoroutinefunction(function))
+    is_async = inspect.iscoroutinefunction(function)
+    return Tool(card, _reader(adapter, schema), call, is_async, options.reconcile)
 
 
 def _hints(function: Function, name: str) -> Mapping[str, Any]:
@@ -144,6 +147,11 @@ def _description(
 def _card(
     name: str, description: str, schema: dict[str, JsonValue], options: ToolOptions
 ) -> ToolCard:
+    if options.reconcile and options.delivery != "at_most_once":
+        raise ToolSignatureError(
+            f"The tool {name} has a reconciler and may run again: give it "
+            'delivery="at_most_once", or leave the reconciler out.'
+        )
     try:
         card = ToolCard(
             name=name,
@@ -153,6 +161,7 @@ def _card(
             approval=options.approval,
             timeout_s=options.timeout_s,
             repeatable=options.repeatable,
+            reconcilable=options.reconcile is not None,
         )
     except ValidationError as error:
         raise ToolSignatureError(f"The tool {name} cannot be announced: {error}") from error

@@ -9,10 +9,12 @@ from typing import Literal
 from answerbus.envelope import Undecodable, decode
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
+from answerbus.reconcile import ToolReconcile
 from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolFailure
 from answerbus.tools.core.failing import crashed, invalid_args, not_approved, unknown_tool
+from answerbus.tools.core.reconciler import as_tool
 from answerbus.tools.core.tool import InvalidArgs, Tool
 
 DropReason = Literal[
@@ -26,6 +28,7 @@ DropReason = Literal[
     "cancelled",
     "not_claimed",  # to be run at most once, and the claim could not be committed
     "unanswerable",  # there is no such place for its answer
+    "timed_out",  # it may have had its effect: its reconciler finds that out
 ]
 
 
@@ -65,6 +68,15 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """Somebody asks whether a call had its effect; without `reconciler` nothing can find out."""
+
+    record: ToolReconcile
+    reconciler: Tool | None
+    args: object
+
+
+@dataclass(frozen=True, slots=True)
 class Offered:
     """The tools of a server, and the topic of its answers."""
 
@@ -73,7 +85,7 @@ class Offered:
     results_topic: str
 
 
-Taken = Accept | RefuseCall | CancelCall | Drop
+Taken = Accept | RefuseCall | CancelCall | Question | Drop
 
 
 def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
@@ -87,11 +99,15 @@ def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
             return CancelCall(CallKey.of(event)) if mine else Drop("foreign_toolset")
         case ToolCallRecord():
             return _of_call(event, offered, now)
+        case ToolReconcile():
+            return _of_question(event, offered, now)
         case _:
             return Drop("not_a_call")
 
 
-def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
+def _not_to_answer(
+    record: ToolCallRecord | ToolReconcile, offered: Offered, now: datetime
+) -> Drop | None:
     if record.toolset != offered.toolset:
         return Drop("foreign_toolset")
     if record.reply.topic != offered.results_topic:
@@ -99,6 +115,28 @@ def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
         return Drop("foreign_reply")
     if record.expires_at <= now:
         return Drop("expired")
+    return None
+
+
+def _of_question(record: ToolReconcile, offered: Offered, now: datetime) -> Taken:
+    if dropped := _not_to_answer(record, offered, now):
+        return dropped
+    tool = offered.tools.get(record.tool)
+    reconciler = as_tool(tool) if tool else None
+    if reconciler is None:
+        return Question(record, None, None)
+    try:
+        found = reconciler.read_args(record.args)
+    except (Exception, SystemExit):  # of a validator that the tool's author has written
+        return Question(record, None, None)
+    if isinstance(found, InvalidArgs):
+        return Question(record, None, None)
+    return Question(record, reconciler, found.value)
+
+
+def _of_call(record: ToolCallRecord, offered: Offered, now: datetime) -> Taken:
+    if dropped := _not_to_answer(record, offered, now):
+        return dropped
     tool = offered.tools.get(record.tool)
     if tool is None:
         return RefuseCall(record, unknown_tool(record.tool, tuple(offered.tools)))

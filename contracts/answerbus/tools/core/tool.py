@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -25,12 +26,16 @@ class InvalidArgs:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`call` takes the arguments as they were read, and the call; in a thread if not `is_async`."""
+    """`call` takes the arguments as they were read, and the call; in a thread if not `is_async`.
+
+    `reconcile` takes the id of a call and its arguments, and finds out whether it had its effect.
+    """
 
     card: ToolCard
     read_args: Callable[[dict[str, JsonValue]], ValidArgs | InvalidArgs]
     call: Callable[[object, object], object]
     is_async: bool
+    reconcile: Callable[[str, Any], object] | None = None
 
     @property
     def name(self) -> str:

@@ -21,17 +21,15 @@ from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
-from answerbus.control import Approval, Cancel
 from answerbus.json_values import signs_of_values
 from answerbus.limits import TOOL_RESULT_VALUES_MAX
-from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
 from services.worker.core.run.tool_report import read_report
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.state.machine import State
-from services.worker.lane.state.signals import SignalRecord
+from services.worker.lane.state.signals import Signal, SignalRecord
 
 POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
@@ -125,7 +123,7 @@ def _value_of(record: Record) -> bytes:
 def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
     """A record as lanes take it; one that holds no signal is only passed by."""
     event = None if isinstance(record, Unreadable) else read_report(record.value)
-    signal = event if isinstance(event, ToolResult | ToolProgress | Approval | Cancel) else None
+    signal = event if isinstance(event, Signal) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
     at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
     return SignalRecord(topic, record.offset, place_id, signal, at)

@@ -17,6 +17,7 @@ from answerbus.private.runs import (
     RunChildRecord,
     RunStepRecord,
 )
+from answerbus.reconcile import ToolReconcile
 from answerbus.request import Request
 from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
@@ -110,7 +111,13 @@ def _name_of(record: RunStepRecord, composed: Composed | None) -> str:
 
 
 def call_ended(
-    run: Run, call: ToolCall, outcome: CallOutcome, inputs: RunInputs, micro_usd: int | None = None
+    run: Run,
+    call: ToolCall,
+    outcome: CallOutcome,
+    inputs: RunInputs,
+    micro_usd: int | None = None,
+    *,
+    reconciled: bool = False,
 ) -> tuple[ToolEnded, Link]:
     """The one end of a call, and what the account is charged for it."""
     request, call_record = inputs.request, call.asked
@@ -125,6 +132,7 @@ def call_ended(
         outcome=outcome,
         took_ms=None if took is None else max(int(took / timedelta(milliseconds=1)), 0),
         micro_usd=micro_usd,
+        reconciled=reconciled,
         at=inputs.now,
         previous=None,
         hash=UNHASHED,
@@ -134,15 +142,16 @@ def call_ended(
 
 def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
     """A person is asked for a call with these very arguments."""
-    request, call_record = inputs.request, call.asked
+    request, call_record, delivery = inputs.request, call.asked, call.next_delivery
     return ApprovalRequested(
-        event_id=f"{call_record.call_id}.approval",
+        event_id=f"{call_record.call_id}.approval" + (f".{delivery}" if delivery > 1 else ""),
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         call_id=call_record.call_id,
         tool=call_record.tool,
         args=call_record.args,
         args_digest=call_record.args_digest,
+        delivery=delivery,
         expires_at=inputs.deadline,
         at=inputs.now,
     )
@@ -152,11 +161,11 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
     """The call for its tool server, under a token of its own, and what the run keeps of that."""
     request, call_record, tool = inputs.request, call.asked, run.tools[call.asked.tool]
     before = call.record or _record(call, inputs)
-    token = base64.b64encode(inputs.tools.random_bytes(TOKEN_BYTES)).decode()
+    reply = _reply_place(inputs)
     due_at = min(inputs.now + timedelta(seconds=tool.card.timeout_s), inputs.deadline)
     event = ToolCallRecord(
         call_id=call_record.call_id,
-        delivery=before.deliveries + 1,
+        delivery=call.next_delivery,
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         agent=CallingAgent(name=run.agent.name, version=run.agent.version, digest=run.agent.digest),
@@ -167,12 +176,7 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
         args_digest=call_record.args_digest,
         approved=before.approved,
         expires_at=due_at,
-        reply=ReplyPlace(
-            topic=inputs.tools.reply_topic,
-            partition=inputs.partition,
-            key=request.workflow_id,
-            token=token,
-        ),
+        reply=reply,
         parent=ParentRef(request_id=request.request_id, call_id=call_record.call_id),
         labels=request.labels,
         at=inputs.now,
@@ -180,12 +184,43 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
     after = before.model_copy(
         update={
             "deliveries": before.deliveries + 1,
-            "tokens": (*before.tokens, text_digest(token)),
+            "tokens": (*before.tokens, text_digest(reply.token)),
             "called_at": before.called_at or inputs.now,
             "due_at": due_at,
+            "reconciliation": None,
         }
     )
     return event, after
+
+
+def _reply_place(inputs: RunInputs) -> ReplyPlace:
+    """Where a tool server is to answer, under a token of its own."""
+    return ReplyPlace(
+        topic=inputs.tools.reply_topic,
+        partition=inputs.partition,
+        key=inputs.request.workflow_id,
+        token=base64.b64encode(inputs.tools.random_bytes(TOKEN_BYTES)).decode(),
+    )
+
+
+def reconcile(
+    run: Run, call: ToolCall, number: int, expires_at: datetime, inputs: RunInputs
+) -> ToolReconcile:
+    """The question to a tool server whether the call had its effect."""
+    request, tool = inputs.request, run.tools[call.asked.tool]
+    return ToolReconcile(
+        call_id=call.asked.call_id,
+        question=number,
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        toolset=tool.toolset,
+        tool=tool.card.name,
+        args=call.asked.args,
+        args_digest=call.asked.args_digest,
+        expires_at=expires_at,
+        reply=_reply_place(inputs),
+        at=inputs.now,
+    )
 
 
 def child_asked(

@@ -15,6 +15,7 @@ from answerbus.private.runs import (
     AgentDefinition,
     AskedCall,
     Link,
+    Reconciliation,
     RunCallRecord,
     RunStepRecord,
     ToolDefinition,
@@ -78,9 +79,25 @@ class ToolCall:
         return self.outcome is None
 
     @property
+    def reconciliation(self) -> Reconciliation | None:
+        """How far its fate is found out, if it was delivered and has no result."""
+        return self.record.reconciliation if self.record else None
+
+    @property
     def is_called(self) -> bool:
         """Whether a tool server may be at work on it."""
-        return self.is_open and self.record is not None and self.record.deliveries > 0
+        is_sent = self.record is not None and self.record.deliveries > 0
+        return self.is_open and is_sent and not self._is_reconciled
+
+    @property
+    def _is_reconciled(self) -> bool:
+        """Whether no server is asked any more: a person is, or it is to be delivered again."""
+        return self.reconciliation is not None and self.reconciliation.state != "asking"
+
+    @property
+    def next_delivery(self) -> int:
+        """The number of the delivery that it would be sent in."""
+        return self.record.deliveries + 1 if self.record else 1
 
     @property
     def asks_child(self) -> bool:
@@ -90,6 +107,8 @@ class ToolCall:
     @property
     def awaits_approval(self) -> bool:
         """Whether a person is asked for it."""
+        if self.reconciliation is not None and self.reconciliation.state == "asks_person":
+            return self.is_open
         is_approved = self.record is not None and self.record.approved is not None
         return self.is_open and self.asked.needs_approval and not is_approved
 
@@ -179,7 +198,8 @@ class Run:
         """
         timeout = self.timeout_of(call)
         due_at = min(now + timeout * (1 + PROGRESS_SHARE), deadline)
-        known = call.record.due_at if call.record else None
+        is_at_work = call.record is not None and call.reconciliation is None
+        known = call.record.due_at if call.record and is_at_work else None
         return None if known and due_at - known < timeout * PROGRESS_SHARE else due_at
 
     @cached_property

@@ -13,6 +13,7 @@ from answerbus.limits import (
     TOOL_RESULT_BYTES_MAX,
     TOOL_RESULT_VALUES_MAX,
 )
+from answerbus.reconcile import Happened, ToolReconciled
 from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome, ToolResult
 from answerbus.wire import clip
 from services.text.digest import text_digest
@@ -26,9 +27,17 @@ class ToolCost:
     notes: tuple[str, ...] = ()
 
 
-def cost_of(result: ToolResult, left_micro_usd: int | None) -> ToolCost:
+def named_cost(report: object) -> int | None:
+    """The cost that a tool server names; None where it names none."""
+    match report:
+        case ToolResult(micro_usd=cost) | ToolReconciled(finding=Happened(micro_usd=cost)):
+            return cost
+        case _:
+            return None
+
+
+def cost_of(named: int | None, left_micro_usd: int | None) -> ToolCost:
     """At most what the account has left, so that no budget is exceeded; a note says the rest."""
-    named = result.micro_usd
     if named is None or left_micro_usd is None or named <= left_micro_usd:
         return ToolCost(named)
     note = f"a tool cost {named:,} µ$: {left_micro_usd:,} µ$ were left in the budget, and charged"

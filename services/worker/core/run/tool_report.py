@@ -12,6 +12,7 @@ from answerbus.limits import NOTES_MAX
 OPTIONAL = {
     "tool_result": ("/duration_ms", "/server", "/notes", "/micro_usd"),
     "tool_progress": ("/note", "/n"),
+    "tool_reconciled": ("/question", "/server"),
 }
 OPTIONAL_OF_FAILURE = ("/outcome/message", "/outcome/retryable", "/outcome/problems")
 _SEVERAL = 3  # of the problems of a field only some are listed, and then those of the next

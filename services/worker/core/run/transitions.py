@@ -3,7 +3,6 @@
 Each gives the run as it is then, and all that must be written down with it, in one transaction.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
@@ -13,19 +12,25 @@ from answerbus.call_outcome import (
     CallCancelled,
     CallOk,
     CallOutcome,
-    CallTimedOut,
     Denied,
+    Ran,
 )
 from answerbus.cause import Cancelled
-from answerbus.control import Approval, ApprovalRequested
-from answerbus.limits import NOTES_MAX, TOOL_DELIVERIES_MAX
-from answerbus.private.runs import Link, RunCallRecord, RunChildRecord, RunStepRecord
-from answerbus.step import Step, ToolEnded
-from answerbus.tool_call import CallApproval, ToolCallRecord, ToolCancel
+from answerbus.control import Approval
+from answerbus.private.runs import Link, RunChildRecord
+from answerbus.reconcile import ToolReconciled
+from answerbus.tool_call import CallApproval, ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.text.digest import text_digest
-from services.worker.core.run import events
+from services.worker.core.run import events, reconciling
 from services.worker.core.run.asked_calls import asked_calls, states_of
+from services.worker.core.run.call_changes import (
+    Change,
+    changed_call,
+    end_by_tool,
+    end_call,
+    timed_out,
+)
 from services.worker.core.run.children import ChildOutcome, outcome_of
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import (
@@ -37,32 +42,10 @@ from services.worker.core.run.postponed_calls import (
 )
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.step_record import step_record
-from services.worker.core.run.tool_outcome import cost_of, outcome_of_tool
 from services.worker.core.schema.resolved import AcceptedStep
 
-Written = (
-    Step
-    | ToolEnded
-    | ApprovalRequested
-    | ToolCallRecord
-    | ToolCancel
-    | RunStepRecord
-    | RunCallRecord
-    | RunChildRecord
-)
-RunSignal = ToolResult | ToolProgress | Approval | ChildOutcome
+RunSignal = ToolResult | ToolProgress | ToolReconciled | Approval | ChildOutcome
 NO_MINIMUM = Spent()
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The run afterwards, and the events that say so, in their order."""
-
-    run: Run
-    written: tuple[Written, ...] = ()
-
-    def then(self, after: "Change") -> "Change":
-        return Change(after.run, (*self.written, *after.written))
 
 
 def take_step(
@@ -98,7 +81,7 @@ def take_step(
             change = change.then(_linked(change.run, call, link, inputs))
         elif call.asked.same_as is not None:
             outcome = _result_of(run, call.asked.same_as)
-            change = change.then(_end(change.run, call, outcome, inputs))
+            change = change.then(end_call(change.run, call, outcome, inputs))
     return change.then(fill_window(change.run, inputs))
 
 
@@ -109,6 +92,9 @@ def on_signal(run: Run, signal: RunSignal, inputs: RunInputs) -> Change | None:
             return on_result(run, signal, inputs)
         case ToolProgress():
             return on_progress(run, signal, inputs)
+        case ToolReconciled():
+            change = reconciling.on_reconciled(run, signal, inputs)
+            return change and change.then(fill_window(change.run, inputs))
         case Approval():
             return on_approval(run, signal, inputs)
         case ChildOutcome():
@@ -122,12 +108,9 @@ def on_result(run: Run, result: ToolResult, inputs: RunInputs) -> Change | None:
     call = run.open_call(result.call_id)
     if call is None or not _fits(call, result.token):
         return None
-    outcome, cost = outcome_of_tool(result.outcome), cost_of(result, inputs.micro_usd_left)
-    kept: dict[str, object] = {"notes": (*cost.notes, *result.notes)[:NOTES_MAX]}
-    if cost.micro_usd:
-        before = events.changed(call, inputs).usage or Usage()
-        kept["usage"] = before.plus(Usage(micro_usd=cost.micro_usd))
-    change = _end(run, call, outcome, inputs, cost.micro_usd, **kept)
+    said, notes = result.outcome, result.notes
+    change = end_by_tool(run, call, said, inputs, result.micro_usd, notes)
+    change = change.then(reconciling.without_last_delivery(change.run, call, result.token, inputs))
     return change.then(fill_window(change.run, inputs))
 
 
@@ -146,8 +129,8 @@ def on_child_outcome(run: Run, child: ChildOutcome, inputs: RunInputs) -> Change
         "usage": (before.usage or Usage()).plus(child.usage),
     }
     if not (call.is_open and call.asks_child):
-        return _with(run, call, events.changed(call, inputs, **counted))
-    change = _end(run, call, outcome_of(child.outcome), inputs, **counted)
+        return changed_call(run, call, events.changed(call, inputs, **counted))
+    change = end_call(run, call, outcome_of(child.outcome), inputs, kept=counted)
     return change.then(fill_window(change.run, inputs))
 
 
@@ -157,7 +140,9 @@ def on_progress(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change |
     if call is None or not _fits(call, progress.token):
         return None
     due_at = run.due_after_progress(call, inputs.now, inputs.deadline)
-    return None if due_at is None else _with(run, call, events.changed(call, inputs, due_at=due_at))
+    if due_at is None or call.awaits_approval:
+        return None
+    return changed_call(run, call, events.changed(call, inputs, due_at=due_at, reconciliation=None))
 
 
 def on_timeout(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:
@@ -176,11 +161,18 @@ def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Change | Non
     call = run.open_call(approval.call_id)
     if call is None or not call.awaits_approval or call.asked.args_digest != approval.args_digest:
         return None
+    if call.next_delivery != approval.delivery:
+        return None
     if approval.decision == "denied":
-        change = _end(run, call, Denied(by=approval.by, reason=approval.reason), inputs)
+        denied = Denied(by=approval.by, reason=approval.reason)
+        outcome = timed_out(run, call, "unknown") if call.reconciliation else denied
+        change = end_call(run, call, outcome, inputs)
         return change.then(fill_window(change.run, inputs))
     approved = CallApproval(by=approval.by, reason=approval.reason, at=approval.at)
-    change = _with(run, call, events.changed(call, inputs, approved=approved))
+    if call.reconciliation:
+        change = reconciling.repeat(run, call, inputs, ran="unknown", approved=approved)
+    else:
+        change = changed_call(run, call, events.changed(call, inputs, approved=approved))
     return change.then(fill_window(change.run, inputs))
 
 
@@ -192,8 +184,11 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
     change, is_over = Change(run), inputs.now >= inputs.deadline
     cancelled = CallCancelled(by=cause.by, reason=cause.reason)
     for call in run.open:
-        outcome = ApprovalExpired() if is_over and call.awaits_approval else cancelled
-        change = change.then(_end(change.run, call, outcome, inputs))
+        outcome: CallOutcome = cancelled
+        if is_over and call.awaits_approval:
+            unknown = timed_out(run, call, "unknown")
+            outcome = unknown if call.reconciliation else ApprovalExpired()
+        change = change.then(end_call(change.run, call, outcome, inputs))
         if call.is_called and not call.asks_child and may_cancel(run, call, inputs):
             stop = events.stop(run, call, cause.reason, inputs)
             change = Change(change.run, (*change.written, stop))
@@ -213,7 +208,7 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
             change = change.then(_call(change.run, call, inputs))
             room -= 1
         else:
-            change = change.then(_with(change.run, call, postponed(call, inputs)))
+            change = change.then(changed_call(change.run, call, postponed(call, inputs)))
     return change
 
 
@@ -232,24 +227,26 @@ def _result_of(run: Run, call_id: str) -> CallOk:
 
 def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
     """The chain goes on from the end of a call that has no other record of its own."""
-    return _with(run, call, events.changed(call, inputs, link=link, outcome=call.outcome))
+    return changed_call(run, call, events.changed(call, inputs, link=link, outcome=call.outcome))
 
 
 def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
-    card, record = run.tools[call.asked.tool].card, call.record
-    deliveries = record.deliveries if record else 0
-    is_first = deliveries == 0  # it could not be written yet
-    may_repeat = card.delivery == "at_least_once" and deliveries < TOOL_DELIVERIES_MAX
-    is_last = inputs.is_ending or not (is_first or may_repeat)
+    if reconciling.is_to_be_found_out(run, call, inputs):
+        return reconciling.find_out(run, call, inputs)
+    card = run.tools[call.asked.tool].card
+    is_unsent = not call.is_called  # it could not be written yet
+    may_repeat = card.delivery == "at_least_once" and reconciling.has_delivery_left(call)
+    is_last = inputs.is_ending or not (is_unsent or may_repeat)
     is_available = may_call(run, call, inputs)
-    if is_available and is_first and not is_last:  # the window says when
-        return _with(run, call, events.changed(call, inputs, due_at=None))
+    if is_available and is_unsent and not is_last:  # the window says when
+        return changed_call(run, call, events.changed(call, inputs, due_at=None))
     if is_available and not is_last:
         return _call(run, call, inputs)
     if not is_last and inputs.now < waits_until(run, call, inputs):
-        return _with(run, call, postponed(call, inputs))
-    timed_out = CallTimedOut(after_s=card.timeout_s, ran="no" if is_first else "unknown")
-    return _end(run, call, timed_out, inputs)
+        return changed_call(run, call, postponed(call, inputs))
+    ran: Ran = "no" if call.next_delivery == 1 else "unknown"
+    ran = call.reconciliation.ran if call.reconciliation else ran
+    return end_call(run, call, timed_out(run, call, ran), inputs)
 
 
 def _call(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
@@ -258,28 +255,8 @@ def _call(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
         event, record = events.child_asked(run, call, inputs)
     else:
         event, record = events.delivered(run, call, inputs)
-    change = _with(run, call, record)
+    change = changed_call(run, call, record)
     return Change(change.run, (event, *change.written))
-
-
-def _end(
-    run: Run,
-    call: ToolCall,
-    outcome: CallOutcome,
-    inputs: RunInputs,
-    micro_usd: int | None = None,
-    /,
-    **more: object,
-) -> Change:
-    event, link = events.call_ended(run, call, outcome, inputs, micro_usd)
-    ended = {"outcome": outcome, "link": link, "due_at": None}
-    record = events.changed(call, inputs, **ended, **more)
-    change = _with(run, call, record)
-    return Change(change.run, (event, *change.written))
-
-
-def _with(run: Run, call: ToolCall, record: RunCallRecord) -> Change:
-    return Change(run.with_call(record, call.asked.call_id), (record,))
 
 
 def _fits(call: ToolCall, token: str) -> bool:

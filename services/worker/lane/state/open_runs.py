@@ -18,19 +18,20 @@ from answerbus.private.runs import (
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
-from answerbus.tool_result import ToolResult
 from services.worker.core.budget.allowance import minimum_after
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import LaneRequest, request_from_child
 from services.worker.core.run import transitions
+from services.worker.core.run.call_changes import Change, Written
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import CHILD_TOOLS, Run
 from services.worker.core.run.step_record import selected
 from services.worker.core.run.tool_access import ToolAccess
-from services.worker.core.run.transitions import Change, RunSignal, Written
+from services.worker.core.run.tool_outcome import named_cost
+from services.worker.core.run.transitions import RunSignal
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
 from services.worker.lane.state.queue import Queue
@@ -112,7 +113,7 @@ class OpenRuns:
     ) -> Sequence[Outgoing]:
         """Gives nothing where the signal changes nothing."""
         run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
-        if not isinstance(signal, ToolResult) or signal.micro_usd is None:
+        if named_cost(signal) is None:
             return self._apply(lane_request, transitions.on_signal(run, signal, inputs))
         left = self.ledger.account(lane_request.request, now).micro_usd_left
         change = transitions.on_signal(run, signal, replace(inputs, micro_usd_left=left))

@@ -18,6 +18,7 @@ from answerbus.limits import (
 )
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import ClosedOutcome, ClosedRecord
+from answerbus.reconcile import ToolReconcile
 from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
@@ -57,7 +58,7 @@ def run_event_record(
 ) -> OutRecord:
     """An event of a run; a call goes to the topic of its toolset, placed there by its id."""
     encoded = encode(event, trace=None if trace is None else trace.headers())
-    if isinstance(event, ToolCallRecord | ToolCancel):
+    if isinstance(event, ToolCallRecord | ToolCancel | ToolReconcile):
         topic = topics.tool_calls(event.toolset)
         return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers)
     topic = topics.TOPIC_OF_KIND[event.kind]

@@ -9,6 +9,7 @@ from answerbus.call_id import request_of_call
 from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.partition import partition_of
+from answerbus.reconcile import ToolReconciled
 from answerbus.request_key import CallKey, RequestKey
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.topics import TOOL_RESULTS, TOPIC_OF_KIND, Topic
@@ -21,7 +22,8 @@ from services.worker.ports.kafka import Outgoing, OutRecord
 OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024
 
-Signal = ToolResult | ToolProgress | Approval | Cancel
+ToolReport = ToolResult | ToolProgress | ToolReconciled
+Signal = ToolReport | Approval | Cancel
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite 
 
 def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence[Outgoing]:
     match read.signal:
-        case ToolResult() | ToolProgress() as signal:
+        case ToolResult() | ToolProgress() | ToolReconciled() as signal:
             return _apply_to_call(lane_state, signal, now) if read.topic is TOOL_RESULTS else []
         case Approval() | Cancel() as signal:
             if read.topic is TOOL_RESULTS:
@@ -75,14 +77,12 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence
             assert_never(signal)
 
 
-def _apply_to_call(
-    lane_state: LaneState, signal: ToolResult | ToolProgress, now: datetime
-) -> Sequence[Outgoing]:
+def _apply_to_call(lane_state: LaneState, signal: ToolReport, now: datetime) -> Sequence[Outgoing]:
     lane_request = _request_with_call(lane_state, CallKey.of(signal))
     if lane_request is None:
         return []
     written = lane_state.runs.apply_signal(lane_request, signal, now)
-    if written and isinstance(signal, ToolResult):
+    if written and not isinstance(signal, ToolProgress):
         lane_state.signal_if_answered(lane_request)
     return written
 

@@ -79,6 +79,19 @@ def test_a_decision_that_no_worker_has_read_is_known_and_asks_no_person_any_more
     assert found.asked_ms(NOON_MS) == [NOON_MS]
 
 
+def test_a_decision_about_an_earlier_delivery_is_not_one_about_this() -> None:
+    call_key, approval = CallKey(WORKFLOW, CALL), event("approval/approved", call_id=CALL)
+    again = event("approval_requested/refund_again", request_id="r-1", call_id=CALL)
+    second = event("approval/approved", call_id=CALL, delivery=2)
+
+    found = fold(*a_waiting_run(WORKFLOW), approval, decided(CALL), again)
+    assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == (None, [NOON_MS])
+    assert found.place_of(call_key) is not None
+
+    found = fold(*a_waiting_run(WORKFLOW), approval, decided(CALL), again, second)
+    assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == ("Approved by kafka:ops", [])
+
+
 def test_a_run_that_ended_is_not_opened_again_by_what_is_read_late() -> None:
     first, *rest = a_waiting_run(WORKFLOW)
     found = fold(first, result("r-1"), *rest, *a_waiting_run("stranger"))

@@ -15,6 +15,8 @@ CALL = "0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10.call"
         ("tool_call/at_least_once", f"calls orders.get_order as {CALL}.3.0"),
         ("tool_call/approved", f"calls orders.refund as {CALL}.4.0, delivery 2"),
         ("tool_cancel/run_cancelled", f"cancels the call {CALL}.3.0: the run was cancelled"),
+        ("tool_reconcile/refund", f"asks whether the call {CALL}.3.1 had its effect"),
+        ("tool_reconciled/unknown", f"the effect of the call {CALL}.3.1: unknown"),
         ("tool_progress/page", f"the call {CALL}.3.0 goes on: page 3 of 10"),
         ("tool_result/ok", f"the call {CALL}.3.0 ended well"),
         ("tool_result/failed", f"the call {CALL}.3.0 failed, not_found: no such order"),

@@ -76,6 +76,7 @@ def approval_asked(call_id: str, **changes: Any) -> Event:
 def decided(call_id: str, decision: str = "approved", **changes: Any) -> Event:
     workflow = changes.get("workflow_id", WORKFLOW)
     control = body_of(f"approval/{decision}", call_id=call_id, workflow_id=workflow)
+    control["delivery"] = changes.pop("delivery", 1)
     return event(f"control_applied/{decision}", control=control, **changes)
 
 

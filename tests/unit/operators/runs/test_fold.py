@@ -175,6 +175,31 @@ def test_a_replay_says_after_how_many_steps_it_goes_on() -> None:
     assert " · 0 steps · goes on after 1 step · " in shown(run)
 
 
+def test_a_call_of_unknown_fate_awaits_a_person_once_more() -> None:
+    """It was approved and called before: that decision is not the one that is asked for."""
+    call_id = "r-1.call.1.0"
+    first = [
+        asked("r-1"),
+        step("r-1", 1, call("r-1", 1, state="awaits_approval")),
+        approval_asked(call_id),
+        decided(call_id),
+    ]
+    again = approval_asked(call_id, delivery=2)
+    found = ended(call_id, reconciled=True)
+
+    for events, status in (
+        (first, "called"),
+        ([*first, again], "awaits_approval"),
+        ([again, *reversed(first)], "awaits_approval"),
+        ([*first, again, decided(call_id, delivery=2)], "called"),
+        ([*first, again, found], "ended"),
+    ):
+        (run,) = folded(events)
+        assert next(run.calls).status == status
+    (run,) = folded([*first, again, found])
+    assert "found out afterwards" in shown(run)
+
+
 def test_plain_requests_have_no_tree() -> None:
     assert folded([asked("r-9"), attempt("r-9", 1, outcome="result"), result("r-9")]) == ()
 

@@ -80,7 +80,34 @@ class Server:
             "token": reply["token"],
             "outcome": outcome,
         }
+        if event["kind"] == "tool_reconcile":
+            result = {**result, "kind": "tool_reconciled", "finding": outcome}
         return reply["partition"], reply["key"].encode(), result
+
+
+class FindsOut(Server):
+    """Its tool can be asked what became of a call."""
+
+    def take(self, value: bytes) -> list[Record]:
+        if b'"tool_reconcile"' not in value:
+            return super().take(value)
+        event = json.loads(value)
+        ran = event["call_id"] in self.answered
+        return [self.record(event, self.finding(ran=ran))]
+
+    def finding(self, *, ran: bool) -> Json:
+        return {"kind": "happened", "value": 1} if ran else {"kind": "did_not_happen"}
+
+
+class SaysThatAllHappened(FindsOut):
+    def finding(self, *, ran: bool) -> Json:
+        return super().finding(ran=ran or True)
+
+
+class FindsNothingOut(FindsOut):
+    def finding(self, *, ran: bool) -> Json:
+        del ran
+        return {"kind": "unknown"}
 
 
 class DiesOfBadJson(Server):
@@ -200,6 +227,16 @@ SERVERS: list[tuple[str, type[Server], set[str]]] = [
 ]
 
 
+HAPPENED = "a call that ran is found to have happened"
+NEVER_MADE = "a call that was never made is not said to have happened"
+RECONCILERS: list[tuple[str, type[Server], set[str]]] = [
+    ("good", FindsOut, set()),
+    ("says nothing", Server, {HAPPENED, NEVER_MADE}),
+    ("all happened", SaysThatAllHappened, {NEVER_MADE}),
+    ("finds nothing out", FindsNothingOut, {HAPPENED}),
+]
+
+
 class Caller:
     """See services.tools.caller: what is published is served at once."""
 
@@ -228,12 +265,31 @@ class Caller:
 async def test_the_rule_that_a_server_breaks_is_named(
     server: type[Server], rules: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert await broken_rules(server, CARD, monkeypatch) == rules
+
+
+@pytest.mark.parametrize(
+    ("server", "rules"), [one[1:] for one in RECONCILERS], ids=[s[0] for s in RECONCILERS]
+)
+async def test_a_reconciler_that_lies_is_named(
+    server: type[Server], rules: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tool,) = CARD.tools
+    once = tool.model_copy(update={"delivery": "at_most_once", "reconcilable": True})
+    card = CARD.model_copy(update={"tools": (once,)})
+
+    assert await broken_rules(server, card, monkeypatch) == rules
+
+
+async def broken_rules(
+    server: type[Server], card: ToolsetCard, monkeypatch: pytest.MonkeyPatch
+) -> set[str]:
     @asynccontextmanager
     async def calling(*_: Any) -> AsyncIterator[Caller]:
         yield Caller(server())
 
     async def cards(_: Bus) -> Sequence[ToolsetCard]:
-        return [CARD]
+        return [card]
 
     monkeypatch.setattr(session, "calling", calling)
     monkeypatch.setattr(session, "cards", cards)
@@ -244,4 +300,4 @@ async def test_the_rule_that_a_server_breaks_is_named(
 
     found = await check(bus, checked, lambda _: None)
 
-    assert {one.rule for one in found if one.verdict == "wrong"} == rules
+    return {one.rule for one in found if one.verdict == "wrong"}

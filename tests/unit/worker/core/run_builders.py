@@ -22,11 +22,11 @@ from answerbus.tool_result import ToolResult
 from answerbus.toolset_card import ToolCard
 from services.text.digest import text_digest
 from services.worker.core.run import transitions
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.run.tool_access import ToolAccess
-from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import (
     Accepted,

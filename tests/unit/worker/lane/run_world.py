@@ -94,6 +94,7 @@ class ToolServers:
     broker: Broker
     tooling: Tooling = prompt_tool
     ran: list[str] = field(default_factory=list)  # names of calls, with their delivery
+    finding: Callable[[Json], Json] = lambda _: {"kind": "unknown"}  # to a question about a call
 
     async def serve(self) -> None:
         read: Counter[int] = Counter()
@@ -106,6 +107,9 @@ class ToolServers:
             await asyncio.sleep(0.05)
 
     def _take(self, event: Json) -> None:
+        if event["kind"] == "tool_reconcile":
+            more = {"kind": "tool_reconciled", "finding": self.finding(event)}
+            self.answer(event, {}, **more)
         if event["kind"] == "tool_call":
             self.ran.append(f"{call_name(event['call_id'])}/{event['delivery']}")
             for delay_s, outcome in self.tooling(event):

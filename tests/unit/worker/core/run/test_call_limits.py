@@ -17,8 +17,8 @@ from answerbus.limits import (
 from answerbus.step import ToolEnded
 from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.run import transitions
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run
-from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolved import AcceptedStep, WireSchema
 from services.worker.dialects.dispatch import compile_for
 from tests.unit.worker.core.run_builders import (

@@ -19,13 +19,13 @@ from answerbus.private.runs import (
 from answerbus.step import Step, ToolEnded
 from services.operators.dead_letters.effects import may_have_run
 from services.worker.core.run import transitions
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.delegation import calls_so_far
 from services.worker.core.run.new_run import recovered_run
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import NOT_CALLED_AGAIN
-from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 from tests.unit.worker.builders import ORIGIN, after
 from tests.unit.worker.core.run_builders import (

@@ -19,10 +19,10 @@ from answerbus.private.runs import RunStepRecord
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
 from services.worker.core.run import transitions
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.policy import compiled, judged_value
 from services.worker.core.run.run import Run
 from services.worker.core.run.tool_access import ToolAccess
-from services.worker.core.run.transitions import Change
 from services.worker.core.schema.resolved import AcceptedStep, WantedCall
 from tests.unit.worker.builders import NOW
 from tests.unit.worker.core.run_builders import (

@@ -9,10 +9,10 @@ from answerbus.cause import Cancelled
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCancel
 from services.worker.core.run import transitions
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import POSTPONED
 from services.worker.core.run.run import Run
-from services.worker.core.run.transitions import Change
 from tests.unit.worker.core.run_builders import (
     ACCOUNT,
     USAGE,

@@ -20,8 +20,8 @@ from answerbus.toolset_card import ApprovalRule
 from services.text.digest import bytes_digest, text_digest
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agent, Agents
+from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run
-from services.worker.core.run.transitions import Change
 from services.worker.lane.state.recovered_runs import RecoveredRuns
 from tests.unit.worker.builders import ORIGIN, after
 from tests.unit.worker.core.run_builders import (
