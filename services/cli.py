@@ -91,6 +91,11 @@ _PARTS = {
         "profiles",
         "Show the profiles of the settings; keys and passwords are not shown.",
     ),
+    "providers": _Part(
+        "services.commands.providers.command",
+        "app",
+        "List and check providers, also those of plug-ins.",
+    ),
     "spend": _Part(
         "services.commands.spend",
         "spend",

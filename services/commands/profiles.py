@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from services.command_line import AsJson, Config, stderr, stdout
-from services.settings.profiles import Profile, RealProfile, ScriptedProfile
+from services.settings.profiles import Profile, ReachedProfile, ScriptedProfile
 from services.settings.settings import from_environment, secret
 from services.text.escaping import json_lines
 
@@ -47,7 +47,7 @@ def _who(profile: Profile) -> list[str]:
     return lines
 
 
-def _key_text(profile: RealProfile, variable: str) -> str:
+def _key_text(profile: ReachedProfile, variable: str) -> str:
     if secret(variable):
         return f"key in {variable}, which is set"
     if profile.has_own_server and not profile.names_key_variable:
@@ -81,7 +81,7 @@ def _as_data(name: str, profile: Profile) -> Mapping[str, object]:
     }
 
 
-def _is_set(profile: RealProfile) -> bool | None:
+def _is_set(profile: ReachedProfile) -> bool | None:
     """Whether the key is where it should be; None for a profile without one."""
     if profile.api_key_file:
         return profile.api_key_file.exists()

@@ -1,12 +1,26 @@
 """`[profiles.NAME]` in the settings: a provider, a model, and how it is asked."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_wrap_validator_function
 
 from answerbus.limits import EQUAL_ANSWERS_DEFAULT
+from answerbus.problems import problems_of
 from services.settings.fallback import Fallbacks
+from services.settings.installed import UnusablePlugin, loaded, names
 from services.settings.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
+
+PROVIDERS = "answerbus.providers"  # the group of entry points
 
 _Dialect = Literal["native", "prompted"]
 
@@ -48,8 +62,14 @@ class _Profile(Section):
     then: Fallbacks = ()
 
 
-class _Reached(_Profile):
+class ReachedProfile(_Profile):
+    """A profile that asks a server: what all providers have in common, those of plug-ins too."""
+
+    provider: str
     model: Text
+    dialect: Literal["native", "llama_cpp", "prompted"] = "native"
+    api_key_env: str | None = None
+    temperature: Number | None = None
     base_url: Text | None = None
     check_model: Flag = True
     api_key_file: FileName | None = None
@@ -82,7 +102,7 @@ class _Reached(_Profile):
         return self.base_url is not None
 
 
-class OpenAILikeProfile(_Reached):
+class OpenAILikeProfile(ReachedProfile):
     """A vendor that speaks one of OpenAI's APIs: what differs is in the profile of its own."""
 
     dialect: Literal["native", "llama_cpp", "prompted"] = "native"
@@ -117,7 +137,7 @@ class OpenAIProfile(OpenAILikeProfile):
     api_key_env: str | None = "OPENAI_API_KEY"
 
 
-class AnthropicProfile(_Reached):
+class AnthropicProfile(ReachedProfile):
     """`provider = "anthropic"`: Anthropic's Messages API, or any server that speaks it."""
 
     provider: Literal["anthropic"]
@@ -149,7 +169,7 @@ class AnthropicProfile(_Reached):
         return self
 
 
-class GeminiProfile(_Reached):
+class GeminiProfile(ReachedProfile):
     """`provider = "gemini"`: the Gemini API."""
 
     provider: Literal["gemini"]
@@ -173,7 +193,7 @@ class GeminiProfile(_Reached):
         return self
 
 
-class OllamaProfile(_Reached):
+class OllamaProfile(ReachedProfile):
     """`provider = "ollama"`: an Ollama server; by default one on this machine."""
 
     provider: Literal["ollama"]
@@ -211,5 +231,47 @@ def asks_alike(one: "Profile", other: "Profile") -> bool:
     return type(one) is type(other) and is_alike
 
 
-RealProfile = OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile
-Profile = Annotated[RealProfile | ScriptedProfile, Field(discriminator="provider")]
+_BuiltIn = Annotated[
+    OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile | ScriptedProfile,
+    Field(discriminator="provider"),
+]
+BUILT_IN = frozenset(
+    name
+    for profile in get_args(get_args(_BuiltIn)[0])
+    for name in get_args(profile.model_fields["provider"].annotation)
+)
+
+
+def plugin(name: str) -> Any:
+    """The provider of an installed distribution; its `profile` is a class of profiles.
+
+    Raises UnusablePlugin.
+    """
+    found = loaded(PROVIDERS, name, "provider")
+    profile = getattr(found, "profile", None)
+    if not (isinstance(profile, type) and issubclass(profile, ReachedProfile)):
+        raise UnusablePlugin(f"the provider {name!r} has no `profile` that is a ReachedProfile")
+    if get_args(profile.model_fields["provider"].annotation) != (name,):
+        raise UnusablePlugin(f"the profiles of the provider {name!r} are those of another name")
+    return found
+
+
+def _validated(value: Any, built_in: ValidatorFunctionWrapHandler) -> Any:
+    """A profile by its provider: one of ours, else that of a plug-in."""
+    if isinstance(value, ReachedProfile | ScriptedProfile):
+        return value
+    name = value.get("provider") if isinstance(value, dict) else None
+    if not isinstance(name, str) or name in BUILT_IN or name not in names(PROVIDERS):
+        return built_in(value)
+    try:
+        return plugin(name).profile.model_validate(value)
+    except ValidationError as error:
+        first = problems_of(error, value)[0]
+        raise ValueError(f"{first.path.lstrip('/')}: {first.expected}") from None
+
+
+def _schema(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    return no_info_wrap_validator_function(_validated, handler.generate_schema(_BuiltIn))
+
+
+Profile = Annotated[ReachedProfile | ScriptedProfile, GetPydanticSchema(_schema)]

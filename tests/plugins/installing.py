@@ -27,11 +27,13 @@ def install(distribution: Path, folder: Path) -> Path:
     return target
 
 
-def write_plugin(folder: Path, name: str, entry: str, source: str) -> None:
+def write_plugin(
+    folder: Path, name: str, entry: str, source: str, group: str = "answerbus.contracts"
+) -> None:
     """A distribution `name` 1.0 whose only module is `source`, with one entry point."""
     module = name.replace("-", "_")
     (folder / f"{module}.py").write_text(source, encoding="utf-8")
     information = folder / f"{module}-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(f"[answerbus.contracts]\n{entry}\n")
+    (information / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")

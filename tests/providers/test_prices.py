@@ -32,7 +32,7 @@ LONG = rates(6, 22.5, 0.6, 7.5, 12)
         ("openai", "gpt-4o-mini", TierPrices(rates(0.15, 0.6, 0.075, 0.15, 0.15))),
         ("openai", "gpt-4o-mini-2024-07-18", TierPrices(rates(0.15, 0.6, 0.075, 0.15, 0.15))),
         ("anthropic", "claude-sonnet-4-5", TierPrices(SONNET, ((200_000, LONG),))),
-        ("gemini", "gemini-2.5-flash", TierPrices(rates(0.3, 2.5, 0.03, 0.3, 0.3))),
+        ("google", "gemini-2.5-flash", TierPrices(rates(0.3, 2.5, 0.03, 0.3, 0.3))),
         ("openai", "made-up", None),
         ("openai", "claude-sonnet-4-5", None),
         ("ollama", "gpt-4o-mini", None),

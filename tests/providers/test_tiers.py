@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from services.settings.profiles import OpenAIProfile, Profile
 from services.worker.adapters import backends
-from services.worker.adapters.building import connection_of, openai_api
+from services.worker.adapters.providers.kinds.openai import OpenAIKind
 from services.worker.core.attempt.reply import Answered, Reply, Throttled, is_counted
 from services.worker.ports.provider import Provider
 from tests.providers.apis import ANTHROPIC, GEMINI, OPENAI, RESPONSES
@@ -111,4 +111,4 @@ def test_at_openai_itself_the_standard_tier_is_asked_for_by_name(
     """Else the project's settings would say what a call costs."""
     found = OpenAIProfile(provider="openai", model="m", base_url=base_url)
 
-    assert openai_api(found, connection_of(found, "k")).service_tier == expected
+    assert OpenAIKind().fields(found)["service_tier"] == expected

@@ -1,37 +1,20 @@
-"""From one profile to its backend: the one place that knows every provider."""
+"""From one profile to its backend."""
 
 # HTTP and the price list take time to load, and profiles of scripts need neither.
 # ruff: noqa: PLC0415
 
 from dataclasses import dataclass, field, replace
-from typing import assert_never
 
 from services.settings.fallback import FallbackSettings
-from services.settings.profiles import (
-    AnthropicProfile,
-    GeminiProfile,
-    OllamaProfile,
-    OpenAILikeProfile,
-    OpenAIProfile,
-    Profile,
-    RealProfile,
-    ScriptedProfile,
-)
+from services.settings.installed import UnusablePlugin
+from services.settings.profiles import Profile, ReachedProfile, ScriptedProfile
 from services.settings.secret_file import SecretFile
 from services.settings.secrets import LiveMask
 from services.settings.settings import SetUpError
-from services.worker.adapters.providers.apis.anthropic import (
-    CACHE,
-    CACHE_FOR_HOUR,
-    AnthropicApi,
-)
-from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection
-from services.worker.adapters.providers.apis.gemini import GeminiApi
-from services.worker.adapters.providers.apis.ollama import OllamaApi
-from services.worker.adapters.providers.apis.openai import OpenAIApi, ServiceTier
 from services.worker.adapters.providers.keyed import KeyedProvider
 from services.worker.adapters.providers.keys import key_of
+from services.worker.adapters.providers.kinds.known import Kind, kind_of
 from services.worker.adapters.providers.masked import MaskedProvider
 from services.worker.adapters.providers.scripted import ScriptedProvider
 from services.worker.adapters.tariffs import tariff_of
@@ -99,26 +82,11 @@ def _fallback(settings: FallbackSettings) -> Fallback:
 def _dialect(profile: Profile) -> DialectName:
     if profile.dialect != "native":
         return profile.dialect
-    match profile:
-        case OpenAILikeProfile() | ScriptedProfile():
-            return "openai"
-        case AnthropicProfile():
-            return "anthropic"
-        case GeminiProfile():
-            return "gemini"
-        case OllamaProfile():
-            return "ollama"
-        case _:
-            assert_never(profile)
+    return "openai" if isinstance(profile, ScriptedProfile) else kind_of(profile).dialect
 
 
 def _shows_schema(profile: Profile) -> bool:
-    """Providers show the schema to their models; servers like llama.cpp enforce it unseen."""
-    if isinstance(profile, OllamaProfile):
-        return profile.show_schema
-    if not isinstance(profile, OpenAILikeProfile):
-        return False
-    return profile.base_url is not None if profile.show_schema is None else profile.show_schema
+    return not isinstance(profile, ScriptedProfile) and kind_of(profile).shows_schema(profile)
 
 
 def _provider(
@@ -133,9 +101,10 @@ def _provider(
     from services.worker.adapters.providers.exchange import server_of
     from services.worker.adapters.providers.http import HttpProvider
 
+    kind = _kind(name, profile)
     key = key_file.value if key_file else key_of(name, profile)
     connection = connection_of(profile, key)
-    server = server_of(_api(profile, connection).base_url)
+    server = server_of(kind.api(profile, connection).base_url)
     if server is None:
         raise SetUpError(
             f"Profile `{name}`: `profiles.{name}.base_url` is no address: it must be one like "
@@ -144,64 +113,21 @@ def _provider(
 
     def make(key: str | None) -> Provider:
         keyed = replace(connection, api_key=key)
-        return HttpProvider(_api(profile, keyed), clock, fallback=_standard_api(profile, keyed))
+        standard = kind.standard_api(profile, keyed)
+        return HttpProvider(kind.api(profile, keyed), clock, fallback=standard)
 
     return KeyedProvider(key_file, make) if key_file else make(key), server
 
 
-def _api(profile: RealProfile, connection: Connection) -> Api:
-    match profile:
-        case OpenAIProfile():
-            return openai_api(profile, connection)
-        case AnthropicProfile():
-            kept = CACHE_FOR_HOUR if profile.prompt_cache_ttl == "1h" else CACHE
-            return AnthropicApi(
-                connection,
-                kept if profile.prompt_cache else None,
-                profile.service_tier,
-                profile.reasoning_effort,
-                profile.thinking_budget,
-            )
-        case GeminiProfile():
-            return GeminiApi(
-                connection, profile.thinking_budget, profile.reasoning_effort, profile.service_tier
-            )
-        case OllamaProfile():
-            return OllamaApi(connection, profile.context_tokens, profile.think)
-        case _:
-            assert_never(profile)
+def _kind(name: str, profile: ReachedProfile) -> Kind:
+    """Its provider. Raises SetUpError where that is a plug-in that cannot be used."""
+    try:
+        return kind_of(profile)
+    except UnusablePlugin as error:
+        raise SetUpError(f"Profile `{name}`: {error}.") from None
 
 
-def openai_api(
-    profile: OpenAILikeProfile, connection: Connection, api: type[OpenAIApi] = OpenAIApi
-) -> OpenAIApi:
-    """At OpenAI itself a tier is always named: else its project says, and so what calls cost."""
-    is_home = api is OpenAIApi and profile.base_url is None
-    usual: ServiceTier | None = "default" if is_home else None
-    return api(
-        connection,
-        profile.output_limit_field,
-        profile.api,
-        profile.service_tier or usual,
-        profile.reasoning_effort,
-        profile.verbosity,
-        profile.prompt_cache_key,
-    )
-
-
-def _standard_api(profile: RealProfile, connection: Connection) -> Api | None:
-    """How a call is made again, in the standard tier, that the flex tier has no room for."""
-    match profile:
-        case OpenAIProfile(flex_fallback=True):
-            return replace(openai_api(profile, connection), service_tier="default")
-        case GeminiProfile(flex_fallback=True):
-            effort, budget = profile.reasoning_effort, profile.thinking_budget
-            return GeminiApi(connection, budget, effort, "standard")
-        case _:
-            return None
-
-
-def connection_of(profile: RealProfile, key: str | None) -> Connection:
+def connection_of(profile: ReachedProfile, key: str | None) -> Connection:
     return Connection(
         model=profile.model,
         api_key=key,

@@ -4,13 +4,14 @@ import asyncio
 
 from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.adapters.providers.exchange import HttpClient
+from services.worker.adapters.providers.exchange import HttpClient, reply_to
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, Throttled
 from services.worker.ports.clock import Clock
-from services.worker.ports.provider import Readiness
+from services.worker.ports.provider import NotReady, Readiness
 
 LIMITS = ExchangeLimits()
+QUESTIONS_MAX = 20  # of one check at start
 
 
 class HttpProvider:
@@ -39,25 +40,38 @@ class HttpProvider:
         return await self._ask(self._fallback, prompt, left_s)
 
     async def preflight(self) -> Readiness:
+        try:
+            return await self._checked()
+        except Exception as error:  # of the specification, which a plug-in may have brought
+            return NotReady(
+                f"the provider {self.name!r} fails in its own check ({type(error).__name__}): run "
+                f"`answerbus providers check {self.name}`"
+            )
+
+    async def _checked(self) -> Readiness:
         questions = self._api.preflight()
         try:
             question = next(questions)
-            while True:
+            for _ in range(QUESTIONS_MAX):
                 found = await self._exchange(question, self._preflight_timeout_s)
                 question = questions.send(found)
         except StopIteration as ended:
             verdict: Readiness = ended.value
             return verdict
+        raise RecursionError  # it would ask for ever
 
     async def close(self) -> None:
         await self._http.close()
 
     async def _ask(self, api: Api, prompt: Prompt, timeout_s: float) -> Reply:
-        found = await self._exchange(api.request(prompt), timeout_s)
-        if isinstance(found, HttpResponse):
-            limit = prompt.max_output_tokens
-            return api.parse_response(found.status, found.headers, found.body, limit)
-        return found
+        try:
+            found = await self._exchange(api.request(prompt), timeout_s)
+            if isinstance(found, HttpResponse):
+                limit = prompt.max_output_tokens
+                found = api.parse_response(found.status, found.headers, found.body, limit)
+        except Exception as error:  # as in `preflight`
+            return reply_to(error, timeout_s)
+        return found if isinstance(found, Reply) else reply_to(TypeError(), timeout_s)
 
     async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from services.settings.profiles import Profile, RealProfile, ScriptedProfile
+from services.settings.profiles import Profile, ReachedProfile, ScriptedProfile
 from services.settings.secret_file import SecretFile
 from services.settings.secrets import secret_file
 from services.settings.settings import SetUpError, secret
@@ -21,7 +21,7 @@ def key_files(profiles: Mapping[str, Profile]) -> tuple[dict[str, SecretFile], d
     return files, faults
 
 
-def key_of(name: str, profile: RealProfile) -> str | None:
+def key_of(name: str, profile: ReachedProfile) -> str | None:
     """The key of a profile; a server of one's own may need none, but what is named is there."""
     key = secret(profile.api_key_env)
     needs_key = profile.names_key_variable or not profile.has_own_server

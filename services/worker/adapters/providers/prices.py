@@ -11,7 +11,6 @@ from genai_prices.types import TieredPrices as ByLength
 
 from services.worker.core.attempt.tariff import STANDARD, Rates, TierPrices, picodollars
 
-_VENDORS = {"gemini": "google"}  # where the list has another name
 _TIERS = {
     "flex": {"service_tier": "flex"},
     "priority": {"service_tier": "priority"},
@@ -29,9 +28,8 @@ _PARTS = {
 _INSTEAD = {"cached": "input", "cache_write": "input", "cache_write_1h": "cache_write"}
 
 
-def known_prices(provider: str, model: str, now: datetime) -> Mapping[str, TierPrices] | None:
-    """A model's prices at its maker's own API, by tier; None where the list has none."""
-    vendor = _VENDORS.get(provider, provider)
+def known_prices(vendor: str, model: str, now: datetime) -> Mapping[str, TierPrices] | None:
+    """A model's prices at a vendor, by tier; None where the list has none."""
     try:
         _, found = get_snapshot().find_provider_model(model, None, vendor, None)
     except LookupError:

@@ -1,0 +1,1 @@
+"""`answerbus providers`: the providers that are installed, and whether they keep their promises."""

@@ -1,0 +1,60 @@
+"""`answerbus providers`: list them, and check that one reads and writes as it must."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from services.command_line import AsJson, stdout
+from services.commands.providers.running import checked_in_time
+from services.settings.installed import UnusablePlugin
+from services.settings.settings import SetUpError
+from services.text.escaping import json_lines
+from services.worker.adapters.providers.kinds.known import SHIPPED, kind_named, known_names
+
+app = typer.Typer(help="List and check providers, also those of plug-ins.", no_args_is_help=True)
+
+ProviderName = Annotated[
+    str, typer.Argument(metavar="NAME", help="As `provider` has it in the settings.")
+]
+
+
+@app.command(name="list")
+def list_(*, as_json: AsJson = False) -> None:
+    """Show which providers profiles can name here; plug-ins are not loaded."""
+    try:
+        found = {name: "answerbus" if name in SHIPPED else "a plug-in" for name in known_names()}
+    except UnusablePlugin as error:
+        raise SetUpError(str(error)) from None
+    if as_json:
+        typer.echo(json_lines([{"provider": name, "of": found[name]} for name in found]))
+        return
+    table = Table("provider", "brought by")
+    for name, source in found.items():
+        table.add_row(Text(name), source)
+    stdout().print(table)
+
+
+@app.command()
+def check(name: ProviderName, *, as_json: AsJson = False) -> None:
+    """Try a provider on replies of each class; exit code 3 if it fails a check.
+
+    Nothing is asked but a server of this command on this machine.
+    """
+    try:
+        known_names()
+        kind = kind_named(name)
+    except UnusablePlugin as error:
+        raise SetUpError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    results = checked_in_time(name, kind)
+    if as_json:
+        typer.echo(json_lines([{"check": one.check, "fault": one.fault} for one in results]))
+    else:
+        table = Table("check", "result")
+        for one in results:
+            table.add_row(one.check, Text(one.fault or "as it must"))
+        stdout().print(table)
+    faults = [f"{one.check}: {one.fault}" for one in results if one.fault]
+    if faults:
+        raise SetUpError("\n".join(f"The provider {name!r} fails in {fault}." for fault in faults))

@@ -1,0 +1,66 @@
+"""Runs all checks of a provider within a time, whatever its code does."""
+
+import asyncio
+import contextlib
+import io
+import logging
+from collections.abc import Iterator
+from threading import Thread
+
+from services.commands.providers.conformance import CHECKS, SECRET, CheckResult, Subject
+from services.commands.providers.server import PlayedServer
+from services.worker.adapters.providers.kinds.known import Kind
+
+CHECKS_S_MAX = 60.0  # of all checks; those of ours take about 4 s
+
+
+def checked_in_time(name: str, kind: Kind, limit_s: float = CHECKS_S_MAX) -> list[CheckResult]:
+    """A result for each check. The checks are left where they hang, with the process."""
+    results: list[CheckResult] = []
+    thread = Thread(target=_check_all, args=(name, kind, results), daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    found, left = [*results], [*CHECKS, _NO_SECRETS][len(results) :]
+    if left:
+        hanging, *others = left
+        found.append(CheckResult(hanging, f"it did not end in {limit_s:g} s"))
+        found += [CheckResult(one, "it was not tried, since another check hangs") for one in others]
+    return found
+
+
+_NO_SECRETS = "secrets"
+
+
+def _check_all(name: str, kind: Kind, results: list[CheckResult]) -> None:
+    with _written() as written:
+        asyncio.run(_checked(name, kind, results))
+    shown = SECRET in written.getvalue()
+    results.append(
+        CheckResult(_NO_SECRETS, "its key is in what it logs or prints" if shown else None)
+    )
+
+
+async def _checked(name: str, kind: Kind, results: list[CheckResult]) -> None:
+    async with PlayedServer() as server:
+        for check, tried in CHECKS.items():
+            try:
+                fault = await tried(Subject(name, kind, server))
+            except Exception as error:  # the plug-in's own code runs here
+                fault = f"it raises {type(error).__name__}"
+            results.append(CheckResult(check, fault))
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[io.StringIO]:
+    """All that is logged or printed meanwhile, on every level."""
+    text = io.StringIO()
+    handler, root = logging.StreamHandler(text), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            yield text
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
