@@ -21,6 +21,7 @@ _BY_ANY_CLIENT = frozenset(
         "toolset",
         "tool_accepted",
         "approval",
+        "input",
         "cancel",
     }
 )

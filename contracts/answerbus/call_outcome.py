@@ -59,7 +59,7 @@ class Denied(Wire):
 
 
 class ApprovalExpired(Wire):
-    """No person approved the call in time."""
+    """No person approved the call in time, or answered its question."""
 
     kind: Literal["expired"] = "expired"
 

@@ -1,12 +1,15 @@
 """Controls of open requests by people, requests for approval, and the effects of controls."""
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, JsonValue
 
 from answerbus import limits
+from answerbus.failure import Problems
+from answerbus.json_values import has_more_values
 from answerbus.tool_call import CallId
-from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import Digest, Name, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 
 def _is_first(value: object) -> bool:
@@ -37,6 +40,8 @@ class ApprovalRequested(Wire):
     at: Timestamp
 
 
+INPUT_BYTES_MAX = limits.TOOL_RESULT_BYTES_MAX
+INPUT_DEPTH_MAX = limits.JSON_DEPTH_MAX - 16
 UNPROVED = "unproved:"  # begins a `by` that nobody has proved
 
 
@@ -63,6 +68,58 @@ class Approval(Wire):
     at: Timestamp
 
 
+class InputRequested(Wire):
+    """A question of a run to a person, whose answer must fit `json_schema`.
+
+    `to` is whom its model would ask; any person who may decide can answer.
+    """
+
+    kind: Literal["input_requested"] = "input_requested"
+    event_id: str
+    request_id: RequestId
+    workflow_id: WorkflowId
+    call_id: CallId
+    question: Reason
+    json_schema: dict[str, Any]
+    to: Annotated[Name | None, Field(exclude_if=_is_none)] = None
+    expires_at: Timestamp
+    at: Timestamp
+
+
+def _is_small(value: JsonValue) -> JsonValue:
+    """Records that tell of an input hold it deeper, and beside more."""
+    text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    if len(text) > INPUT_BYTES_MAX or has_more_values(text, limits.TOOL_RESULT_VALUES_MAX):
+        raise ValueError(f"at most {INPUT_BYTES_MAX:,} bytes of JSON")
+    if _depth(text) > INPUT_DEPTH_MAX:
+        raise ValueError(f"at most {INPUT_DEPTH_MAX} levels of nesting")
+    return value
+
+
+def _depth(text: bytes) -> int:
+    """At most: brackets in strings count, too."""
+    deepest = level = 0
+    for sign in text:
+        level += (sign in b"[{") - (sign in b"]}")
+        deepest = max(deepest, level)
+    return deepest
+
+
+class Input(Wire):
+    """A person answers a question of a run; the first answer that fits its schema counts.
+
+    `by` and `said_by` as in an `Approval`.
+    """
+
+    kind: Literal["input"] = "input"
+    call_id: CallId
+    value: Annotated[JsonValue, AfterValidator(_is_small)]
+    by: Reason
+    said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
+    workflow_id: WorkflowId
+    at: Timestamp
+
+
 class Cancel(Wire):
     """A person ends an open request, or all that are open of its workflow."""
 
@@ -79,11 +136,17 @@ def _is_false(value: object) -> bool:
     return value is False
 
 
+def _is_empty(value: object) -> bool:
+    return not value
+
+
 _IF_SO = Field(exclude_if=_is_false)
 
-Control = Annotated[Approval | Cancel, Field(discriminator="kind")]
+Control = Annotated[Approval | Input | Cancel, Field(discriminator="kind")]
 
-ControlEffect = Literal["approved", "denied", "cancelled", "remembered", "nothing"]
+ControlEffect = Literal[
+    "approved", "denied", "answered", "invalid", "cancelled", "remembered", "nothing"
+]
 
 
 class ControlApplied(Wire):
@@ -91,6 +154,7 @@ class ControlApplied(Wire):
 
     `remembered`: the request was not read yet. `nothing`: it is closed, was decided before, or the
     control was on a topic that others than those who may decide can write: `is_misplaced`.
+    `invalid`: an answer has `problems`, and the question waits for another.
     """
 
     kind: Literal["control_applied"] = "control_applied"
@@ -100,4 +164,5 @@ class ControlApplied(Wire):
     effect: ControlEffect
     requests: Annotated[tuple[RequestId, ...], Field(max_length=limits.CANCELLED_AT_ONCE_MAX)]
     is_misplaced: Annotated[bool, _IF_SO] = False
+    problems: Annotated[Problems, Field(exclude_if=_is_empty)] = ()
     at: Timestamp

@@ -88,3 +88,4 @@ TOOL_TIMEOUT_S_MAX = 21_600.0
 TOOL_DELIVERIES_MAX = 3
 TOOL_QUESTIONS_DEFAULT = 3  # about the fate of one delivery of a call, before a person is asked
 TOOL_QUESTIONS_MAX = 20
+INPUT_SCHEMA_BYTES_MAX = 4 * KIB  # of what a person is asked for

@@ -3,7 +3,14 @@
 from datetime import datetime
 from typing import assert_never
 
-from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.private.runs import (
     RunCallRecord,
     RunCancelRecord,
@@ -21,7 +28,9 @@ RunEvent = (
     Step
     | ToolEnded
     | ApprovalRequested
+    | InputRequested
     | Approval
+    | Input
     | Cancel
     | ControlApplied
     | RunResumed
@@ -32,8 +41,10 @@ RunEvent = (
 def event_id(event: RunEvent) -> str:
     """Derived from what it is about, so that a repeated event carries the same."""
     match event:
-        case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
+        case Step() | ToolEnded() | ApprovalRequested() | InputRequested() | ControlApplied():
             return event.event_id
+        case Input():
+            return f"{event.call_id}.input.{format_timestamp(event.at)}"
         case Approval():
             return f"{event.call_id}.{event.decision}.{format_timestamp(event.at)}"
         case Cancel():
@@ -50,9 +61,9 @@ def event_id(event: RunEvent) -> str:
 def key(event: RunEvent) -> str:
     """The record key: what people read is found by its workflow."""
     match event:
-        case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
+        case Step() | ToolEnded() | ApprovalRequested() | InputRequested() | ControlApplied():
             return event.workflow_id
-        case Approval() | Cancel() | RunResumed():
+        case Approval() | Input() | Cancel() | RunResumed():
             return event.workflow_id
         case RunRecord() | RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return runs_key(event)
@@ -76,7 +87,7 @@ def request_of(event: RunEvent) -> str | None:
     match event:
         case RunRecord() | RunChildRecord():
             return event.request.request_id
-        case Approval() | ControlApplied():
+        case Approval() | Input() | ControlApplied():
             return None
         case _:
             return event.request_id

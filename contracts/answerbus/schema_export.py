@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import core_schema
 
 from answerbus.contract import Contract
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval, Cancel, Input
 from answerbus.event import Event
 from answerbus.reconcile import ToolReconciled
 from answerbus.registry import BUILT_IN
@@ -25,6 +25,7 @@ _READ = (
     ToolReconciled,
     ToolsetCard,
     Approval,
+    Input,
     Cancel,
 )  # others write these, too
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -13,7 +13,7 @@ from answerbus.tool_call import CallId
 from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
 
 Number = Annotated[int, Field(ge=1)]
-CallState = Literal["called", "waiting", "awaits_approval", "ended"]
+CallState = Literal["called", "waiting", "awaits_approval", "awaits_input", "ended"]
 Composed = Literal["propose", "select"]
 
 

@@ -227,7 +227,7 @@ SHARED_CARDS = replace(TOOLSET_CARDS, name="toolsets")
 
 APPROVALS = Topic(
     "approvals",
-    ("approval", "run_resumed"),
+    ("approval", "input", "run_resumed"),
     "workflow_id",
     "delete",
     30 * _DAY_MS,
@@ -260,7 +260,7 @@ RUNS = Topic(
 )
 STEPS = Topic(
     "steps",
-    ("step", "approval_requested", "tool_ended", "control_applied"),
+    ("step", "approval_requested", "input_requested", "tool_ended", "control_applied"),
     "workflow_id",
     "delete",
     30 * _DAY_MS,

@@ -1,14 +1,17 @@
-"""`answerbus approvals`: lists the tool calls that await approval, and records decisions."""
+"""`answerbus approvals`: lists the tool calls that await a person, and records what they say."""
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Literal, NoReturn, assert_never
 
 import typer
+from pydantic import JsonValue
 
+from answerbus import json_text
 from answerbus.client import Client, PublishedControl
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
+from answerbus.explain import problems_text
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
@@ -20,10 +23,19 @@ from services.operators.runs.open_approvals import (
     OpenApprovals,
     may_concern_approvals,
 )
-from services.operators.runs.run_words import again_lines, approval_lines, args_lines, show_text
+from services.operators.runs.run_words import (
+    again_lines,
+    answer_text,
+    args_lines,
+    awaited_lines,
+    question_lines,
+    show_text,
+)
 from services.operators.runs.shown_args import DIGEST_CHARS, is_intact, shown_args
+from services.operators.runs.tree import Awaited
 from services.settings.settings import KafkaSettings, from_environment
 from services.text.escaping import json_lines, plain_line
+from services.worker.core.run.ask_person import problems_of_answer
 
 app = typer.Typer(
     help="List, approve and deny the tool calls that await a person.", no_args_is_help=True
@@ -38,32 +50,35 @@ Digest = Annotated[
     typer.Option("--digest", metavar="SHA256", help="Of the arguments; its beginning suffices."),
 ]
 Decision = Literal["approved", "denied"]
+Value = Annotated[str, typer.Option("--value", metavar="JSON", help="The answer, as JSON.")]
+DONE = ("approved", "denied", "answered")
+Send = Callable[[Client], Awaitable[PublishedControl]]
 
 
 @app.command("list")
 def list_approvals(
     *, workflow: Workflow = None, as_json: AsJson = False, config: Config = None
 ) -> None:
-    """Show the calls that await approval, with their arguments, the oldest first."""
+    """Show the calls that await approval, and questions, the oldest first."""
     settings = from_environment(config).kafka
     waiting = asyncio.run(_load(settings, workflow)).waiting(workflow, now())
     if as_json:
         typer.echo(json_lines([requested.model_dump(mode="json") for requested in waiting]))
         return
     for requested in waiting:
-        first, *rest = approval_lines(requested)
+        first, *rest = awaited_lines(requested)
         stdout().print(first, style="bold", markup=False)
         for line in rest:
             stdout().print(f"  {line}", markup=False)
     if not waiting:
-        stderr().print("No call awaits approval.")
+        stderr().print("No call awaits a person.")
 
 
 @app.command("show")
 def show_approval(call: CallId, *, workflow: Workflow = None, config: Config = None) -> None:
     """Print the arguments of a call that awaits approval whole, and their digest."""
     approvals = asyncio.run(_load(from_environment(config).kafka, workflow))
-    requested = _the_one(call, approvals.named(call, workflow, now()))
+    requested = _approval(call, approvals.named(call, workflow, now()))
     for line in args_lines(requested, chars_max=None):
         stdout().print(line, markup=False)
     stdout().print(shown_args(requested).digest, style="bold", markup=False)
@@ -84,7 +99,7 @@ def _command(name: str, decision: Decision, summary: str) -> None:
     ) -> None:
         settings, who = from_environment(config).kafka, operator(by)
         approvals = asyncio.run(_load(settings, workflow))
-        requested = _the_one(call, approvals.named(call, workflow, now()))
+        requested = _approval(call, approvals.named(call, workflow, now()))
         _show(requested)
         if decision == "approved":
             check(requested, digest, may_ask=not yes)
@@ -98,18 +113,60 @@ _command("approve", "approved", "Let the call run, once, with the arguments it h
 _command("deny", "denied", "Refuse the call; its run sees that, and goes on.")
 
 
-def _the_one(call_id: str, found: Sequence[ApprovalRequested]) -> ApprovalRequested:
+@app.command("answer")
+def answer(
+    call: CallId,
+    value: Value,
+    *,
+    workflow: Workflow = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Answer a question of a run. Exit code 1: the answer does not fit, or comes too late."""
+    settings, who, given = from_environment(config).kafka, operator(by), json_of(value)
+    approvals = asyncio.run(_load(settings, workflow))
+    asked = _the_one(call, approvals.named(call, workflow, now()))
+    if not isinstance(asked, InputRequested):
+        _refuse(f"The call {call} asks for approval: `answerbus approvals approve` or `deny`.")
+    for line in question_lines(asked)[:-1]:
+        stderr().print(line, markup=False)
+    if problems := problems_of_answer(asked.json_schema, given):
+        _refuse(f"The answer does not fit: {problems_text(problems)}")
+    if not yes:
+        confirm(f"Answer it as {plain_line(who)}?")
+    _publish(settings, asked, lambda client: client.answer(asked, given, by=who), as_json=as_json)
+
+
+def json_of(text: str) -> JsonValue:
+    """The value of an answer. Raises typer.BadParameter."""
+    match json_text.parse(text.encode(errors="surrogatepass")):
+        case json_text.Parsed(value=value):
+            return value
+        case json_text.NotJson(reason=reason):
+            raise typer.BadParameter(f"--value is no JSON: {reason}. A text is in quotes: '\"…\"'")
+
+
+def _approval(call_id: str, found: Sequence[Awaited]) -> ApprovalRequested:
+    requested = _the_one(call_id, found)
+    if isinstance(requested, InputRequested):
+        _refuse(f"The call {call_id} is a question: `{answer_text(call_id)}`.")
+    return requested
+
+
+def _the_one(call_id: str, found: Sequence[Awaited]) -> Awaited:
     """The call that an id names; where it names calls of several workflows, none is chosen."""
     if len(found) == 1:
         return found[0]
     message = (
         f"{len(found)} calls have the id {call_id}: name one with --workflow."
         if found
-        else f"No call {call_id} awaits approval."
+        else f"No call {call_id} awaits a person."
     )
     stderr().print(plain_line(message), style="red", markup=False)
     for one in found:
-        stderr().print(plain_line(f"  --workflow {one.workflow_id}: {one.tool}"), markup=False)
+        stderr().print(plain_line(f"  --workflow {one.workflow_id}"), markup=False)
     raise typer.Exit(EXIT_NOT_DONE)
 
 
@@ -126,14 +183,19 @@ def _decide(
         say = client.approve if decision == "approved" else client.deny
         return say(requested, by=who, reason=reason)
 
+    _publish(settings, requested, send, as_json=as_json)
+
+
+def _publish(settings: KafkaSettings, asked: Awaited, send: Send, *, as_json: bool) -> None:
+    """Publish what a person says, and say what came of it. Raises typer.Exit if nothing did."""
     published, applied = asyncio.run(controlled(settings, send))
     if as_json:
         place = {"partition": published.partition, "offset": published.offset}
         effect = applied and applied.effect
-        typer.echo(json_lines({"call_id": requested.call_id, "effect": effect, **place}))
+        typer.echo(json_lines({"call_id": asked.call_id, "effect": effect, **place}))
     else:
-        stdout().print(plain_line(_effect_text(requested, applied)), markup=False)
-    if applied is None or applied.effect != decision:
+        stdout().print(plain_line(_effect_text(asked, applied)), markup=False)
+    if applied is None or applied.effect not in DONE:
         raise typer.Exit(EXIT_NOT_DONE)
 
 
@@ -169,14 +231,16 @@ def _refuse(message: str) -> NoReturn:
     raise typer.Exit(EXIT_NOT_DONE)
 
 
-def _effect_text(requested: ApprovalRequested, applied: ControlApplied | None) -> str:
+def _effect_text(requested: Awaited, applied: ControlApplied | None) -> str:
     if applied is None:
         return not_read(f"The decision about {requested.call_id}", requested.workflow_id)
     match applied.effect:
-        case "approved" | "denied":
+        case "approved" | "denied" | "answered":
             return f"The call {requested.call_id} is {applied.effect}."
+        case "invalid":
+            return f"The answer does not fit: {problems_text(applied.problems)}"
         case "nothing" | "cancelled" | "remembered":
-            return f"The call {requested.call_id} was decided before, or its run is over."
+            return f"Too late: {requested.call_id} was decided before, or its run is over."
         case _:
             assert_never(applied.effect)
 

@@ -83,7 +83,7 @@ def said_of(request_id: str | None, workflow_id: str, applied: ControlApplied | 
             )
         case "remembered":
             return "No worker has read the request yet: it is cancelled as soon as one does."
-        case "nothing" | "approved" | "denied":
+        case "nothing" | "approved" | "denied" | "answered" | "invalid":
             return f"Nothing is cancelled: {what} ended before, or was cancelled before."
         case _:
             assert_never(applied.effect)

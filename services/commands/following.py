@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from answerbus.client import Client, Followed, NoAnswerYet
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
@@ -42,7 +42,7 @@ async def _terminal(events: AsyncIterator[Followed], show: Show) -> AnyOutcome:
     async for followed in events:
         show(followed)
         match followed.event:
-            case Step() | ToolEnded() | ApprovalRequested() | ControlApplied():
+            case Step() | ToolEnded() | ApprovalRequested() | InputRequested() | ControlApplied():
                 pass
             case terminal:
                 return terminal

@@ -14,7 +14,7 @@ from rich.text import Text
 from answerbus.attempt import Attempt
 from answerbus.broker_time import moment
 from answerbus.client.bus import Bus
-from answerbus.control import ApprovalRequested
+from answerbus.control import ApprovalRequested, InputRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
@@ -160,6 +160,8 @@ def _content_of(entry: TimelineEntry) -> JsonValue:
             return step.model_dump(mode="json", include={"said", "calls"})
         case ApprovalRequested(args=args):
             return {"args": args}
+        case InputRequested() as asked:
+            return asked.model_dump(mode="json", include={"question", "json_schema", "to"})
         case ToolEnded(outcome=outcome):
             return outcome.model_dump(mode="json")
         case Attempt() as attempt:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from answerbus.agent import AgentId, AgentRef, ParentId, RunSummary
 from answerbus.budget import Budget
@@ -15,7 +16,14 @@ from answerbus.client.connection import request_record
 from answerbus.client.follow import StepEvent
 from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
 from answerbus.client.testing import Asked, FakeClient, answered, dead_letter, kafka_away, silence
-from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.dead_letter import DeadLetter, UnknownAgent
 from answerbus.envelope import decode, encode
 from answerbus.event import AnyOutcome
@@ -208,6 +216,21 @@ async def test_an_approval_is_bound_to_the_very_arguments() -> None:
     assert (first.decision, second.decision) == ("approved", "denied")
     assert (first.by, first.said_by) == ("unproved:fake", "ops@acme")
     assert first.reason == "customer phoned"
+
+
+async def test_a_question_is_answered_with_a_value() -> None:
+    fake, asked = FakeClient(), example("input_requested/address", call_id=CALL_ID)
+    assert isinstance(asked, InputRequested)
+
+    published = await fake.answer(asked, {"street": "High Street"}, by="ops@acme")
+
+    (control,) = fake.controls
+    assert isinstance(control, Input)
+    assert published.control == control
+    assert (control.call_id, control.value) == (CALL_ID, {"street": "High Street"})
+    assert (control.by, control.said_by) == ("unproved:fake", "ops@acme")
+    with pytest.raises(ValidationError):
+        await fake.answer(asked, "x" * 65_536, by="ops@acme")
 
 
 async def test_the_effect_of_a_control_is_found_by_the_control_itself() -> None:

@@ -31,7 +31,7 @@ from answerbus.client import (
 )
 from answerbus.client.testing import FakeClient, answered, refused
 from answerbus.contract import Contract
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
@@ -276,6 +276,9 @@ async def a_run_of_an_agent(client: Client) -> None:
                 published = await client.approve(asked, by="me", reason="it is right")
                 assert_type(published, PublishedControl)
                 assert_type(await client.effect_of(published), ControlApplied | None)
+            case InputRequested() as question:
+                published = await client.answer(question, {"street": "High Street"}, by="me")
+                assert_type(published, PublishedControl)
             case Step(said=record) | ToolEnded(outcome=CallOk(value=record)):
                 assert record
             case ToolEnded() | ControlApplied():

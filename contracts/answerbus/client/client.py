@@ -24,7 +24,14 @@ from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
-from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import AnyOutcome
 from answerbus.limits import REASON_BYTES_MAX
@@ -283,6 +290,23 @@ class Client:
     async def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
         """Refuse a call that awaits approval; the run goes on, and its model is shown it."""
         return await self._decide(asked, "denied", by, reason)
+
+    async def answer(self, asked: InputRequested, value: JsonValue, *, by: str) -> PublishedControl:
+        """Answer a question of a run; the first answer that fits its schema counts.
+
+        Needs the right to write `approvals`. Raises ValidationError for a value of more than
+        64 KiB. `effect_of` says `answered`, `invalid` with problems, or `nothing`: too late.
+        """
+        return await self._connection.control(
+            Input(
+                call_id=asked.call_id,
+                value=value,
+                by=clip(self._connection.principal, REASON_BYTES_MAX),
+                said_by=by,
+                workflow_id=asked.workflow_id,
+                at=_now(),
+            )
+        )
 
     async def effect_of(
         self, published: PublishedControl, *, timeout_s: float | None = EFFECT_TIMEOUT_S_DEFAULT

@@ -21,7 +21,7 @@ from answerbus.client.progress import ProgressCallback, Published, retries_of, w
 from answerbus.client.request_id import is_new
 from answerbus.client.terminals import Terminals
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
-from answerbus.control import Approval, Cancel, ControlApplied
+from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
 from answerbus.event import AnyOutcome
 from answerbus.limits import REQUEST_BYTES_MAX
@@ -161,7 +161,7 @@ class BusConnection:
         self._open()
         return await position_now(self._bus, self._layout.homes(workflow_id))
 
-    async def control(self, control: Approval | Cancel) -> PublishedControl:
+    async def control(self, control: Approval | Input | Cancel) -> PublishedControl:
         """Publish an approval or a cancellation. Raises as `Client.cancel` does."""
         return await publish_control(self._bus, self._open(), self._layout, control)
 

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 from answerbus.client.bus import Bus
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
-from answerbus.control import Approval, Cancel, ControlApplied
+from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, decode, encode
 from answerbus.partition import Layout
 from answerbus.topics import STEPS, TOPIC_OF_KIND
@@ -19,16 +19,16 @@ _FETCH_WAIT_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class PublishedControl:
-    """An approval or a cancellation, and where it is in its topic; `at` is Kafka's."""
+    """An approval, an answer or a cancellation, and where it is in its topic; `at` is Kafka's."""
 
-    control: Approval | Cancel
+    control: Approval | Input | Cancel
     partition: int
     offset: int
     at: datetime
 
 
 async def publish_control(
-    bus: Bus, producer: AIOKafkaProducer, layout: Layout, control: Approval | Cancel
+    bus: Bus, producer: AIOKafkaProducer, layout: Layout, control: Approval | Input | Cancel
 ) -> PublishedControl:
     """Write it where the lane of its workflow reads it; raises BusUnavailable."""
     topic = TOPIC_OF_KIND[control.kind]

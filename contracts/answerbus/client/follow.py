@@ -18,14 +18,21 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.terminals import end_of, is_of_others
 from answerbus.client.turns import in_turns
-from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.envelope import decode
 from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import STEPS
 
-StepEvent: TypeAlias = Step | ToolEnded | ApprovalRequested | ControlApplied
+StepEvent: TypeAlias = Step | ToolEnded | ApprovalRequested | InputRequested | ControlApplied
 FollowedEvent: TypeAlias = StepEvent | AnyOutcome
 
 _POLL_MS = 1_000
@@ -160,7 +167,7 @@ def step_event_of(record: Record, request: RequestKey) -> StepEvent | None:
         return None
     event = decode(record.value, record.headers)
     match event:
-        case Step() | ToolEnded() | ApprovalRequested():
+        case Step() | ToolEnded() | ApprovalRequested() | InputRequested():
             return event if RequestKey.of(event) == request else None
         case ControlApplied():
             return event if _concerns(event, request) else None
@@ -174,7 +181,7 @@ def _concerns(applied: ControlApplied, request: RequestKey) -> bool:
     if request.request_id in applied.requests:
         return True
     match applied.control:
-        case Approval(call_id=call_id):
+        case Approval(call_id=call_id) | Input(call_id=call_id):
             return request_of_call(call_id) == request.request_id
         case Cancel() as cancel:
             return cancel.request_id == request.request_id

@@ -28,7 +28,7 @@ from answerbus.client.loop_thread import LoopThread
 from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.sync_subscription import SyncSubscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, Timeout
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.registry import Registry
 from answerbus.request import Request
@@ -251,6 +251,10 @@ class SyncClient:
     def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
         """See `Client.deny`."""
         return self._thread.call(self._client.deny(asked, by=by, reason=reason))
+
+    def answer(self, asked: InputRequested, value: JsonValue, *, by: str) -> PublishedControl:
+        """See `Client.answer`."""
+        return self._thread.call(self._client.answer(asked, value, by=by))
 
     def effect_of(
         self, published: PublishedControl, *, timeout_s: float | None = EFFECT_TIMEOUT_S_DEFAULT

@@ -139,6 +139,7 @@ class AgentDefinition(Wire):
     malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
+    ask_person: Annotated[bool, _IF_SAID] = False
     delegate: Annotated[Delegation | None, _IF_SAID] = None
     best_of: Annotated[BestOf | None, _IF_SAID] = None
 

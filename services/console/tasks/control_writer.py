@@ -4,7 +4,7 @@ import logging
 
 from answerbus.client.bus import Bus
 from answerbus.client.connection import BusConnection
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval, Cancel, Input
 
 _log = logging.getLogger(__name__)
 
@@ -15,7 +15,7 @@ class ControlWriter:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def write(self, control: Approval | Cancel) -> None:
+    async def write(self, control: Approval | Input | Cancel) -> None:
         """Publish it. Raises BusUnavailable."""
         async with BusConnection(self._bus) as connection:
             await connection.control(control)

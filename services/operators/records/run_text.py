@@ -2,7 +2,15 @@
 
 from typing import assert_never
 
-from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    Control,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.private.runs import (
     RunCallRecord,
     RunCancelRecord,
@@ -24,15 +32,10 @@ def run_text(event: RunEvent) -> str:
             return plain_line(f"step {event.n} calls {tools}")
         case ToolEnded():
             return plain_line(f"the call {event.call_id} ended: {event.outcome.kind}")
-        case ApprovalRequested():
-            again = f" for delivery {event.delivery}" if event.delivery > 1 else ""
-            return plain_line(f"the call {event.call_id} of {event.tool} awaits approval{again}")
-        case Approval():
-            about = f"the call {event.call_id} is {event.decision} by {event.by}"
-            return plain_line(f"{about}: {event.reason}")
-        case Cancel():
-            what = "the workflow" if event.scope == "workflow" else f"{event.request_id}"
-            return plain_line(f"{what} is cancelled by {event.by}: {event.reason}")
+        case ApprovalRequested() | InputRequested():
+            return plain_line(_asked_text(event))
+        case Approval() | Input() | Cancel():
+            return plain_line(_control_text(event))
         case RunResumed():
             return plain_line(f"{event.request_id} goes on from earlier steps, by {event.by}")
         case ControlApplied():
@@ -41,5 +44,25 @@ def run_text(event: RunEvent) -> str:
             return plain_line(f"a run of {event.definition.name} v{event.definition.version}")
         case RunChildRecord() | RunStepRecord() | RunCallRecord() | RunCancelRecord():
             return ""
+        case _:
+            assert_never(event)
+
+
+def _asked_text(event: ApprovalRequested | InputRequested) -> str:
+    if isinstance(event, InputRequested):
+        return f"the call {event.call_id} asks {event.to or 'a person'}"
+    again = f" for delivery {event.delivery}" if event.delivery > 1 else ""
+    return f"the call {event.call_id} of {event.tool} awaits approval{again}"
+
+
+def _control_text(event: Control) -> str:
+    match event:
+        case Approval():
+            return f"the call {event.call_id} is {event.decision} by {event.by}: {event.reason}"
+        case Input():
+            return f"the question {event.call_id} is answered by {event.by}"
+        case Cancel():
+            what = "the workflow" if event.scope == "workflow" else f"{event.request_id}"
+            return f"{what} is cancelled by {event.by}: {event.reason}"
         case _:
             assert_never(event)

@@ -8,7 +8,14 @@ from datetime import datetime
 from answerbus.agent import ParentId
 from answerbus.attempt import Attempt
 from answerbus.budget import AccountState, Spent, Usage
-from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.event import AnyOutcome, Event
@@ -87,6 +94,7 @@ class RunFold:
     _requests: dict[str, _Found] = field(default_factory=lambda: defaultdict(_Found))
     _ended: dict[str, ToolEnded] = field(default_factory=dict)
     _approvals: dict[str, ApprovalRequested] = field(default_factory=dict)
+    _questions: dict[str, InputRequested] = field(default_factory=dict)
     _decisions: dict[str, ControlApplied] = field(default_factory=dict)
 
     def take(self, event: Event | RetryEnded | Undecodable, at: datetime | None = None) -> None:
@@ -107,6 +115,8 @@ class RunFold:
                 known = self._approvals.get(event.call_id)
                 if known is None or known.delivery < event.delivery:
                     self._approvals[event.call_id] = event
+            case InputRequested():
+                self._questions.setdefault(event.call_id, event)
             case ControlApplied():
                 self._take_control(event)
             case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
@@ -137,6 +147,8 @@ class RunFold:
                 known = self._decisions.get(call_id)
                 if known is None or _delivery(known) < _delivery(event):
                     self._decisions[call_id] = event
+            case Input(call_id=call_id) if event.effect == "answered":
+                self._decisions.setdefault(call_id, event)
             case Cancel() if event.effect == "cancelled":
                 for request_id in event.requests:
                     found = self._requests[request_id]
@@ -244,6 +256,7 @@ class RunFold:
             ended_at=ended.at if ended else None,
             reconciled=ended is not None and ended.reconciled,
             approval=approval,
+            question=self._questions.get(call.call_id),
             decision=decision,
             policy=call.policy,
             children=tuple(
@@ -292,9 +305,9 @@ def _state(found: _Found, steps: tuple[StepNode, ...]) -> tuple[RunState, dateti
         at = terminal.at if isinstance(terminal, DeadLetter) else terminal.finished_at
         return "ended", at
     open_calls = [call for step in steps for call in step.calls if call.status != "ended"]
-    awaited = [call.approval for call in open_calls if call.status == "awaits_approval"]
-    if awaited:
-        return "awaits_approval", min((it.at for it in awaited if it), default=steps[-1].at)
+    for state in ("awaits_approval", "awaits_input"):
+        if awaited := [call.awaits for call in open_calls if call.status == state]:
+            return state, min((it.at for it in awaited if it), default=steps[-1].at)
     if open_calls:
         return "waiting", steps[-1].at
     ends = (call.ended_at for step in steps for call in step.calls if call.ended_at)

@@ -7,15 +7,21 @@ from pydantic_core import to_jsonable_python
 from rich.text import Text
 from rich.tree import Tree
 
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.step import Step, ToolEnded
 from services.operators.records.run_text import run_text as event_text
-from services.operators.runs.run_words import approve_text, call_text, run_text, step_text
+from services.operators.runs.run_words import call_text, how_text, run_text, step_text
 from services.operators.runs.tree import CallNode, RunNode, StepNode
 from services.text.escaping import plain_line
 
-_STYLES = {"working": "cyan", "waiting": "cyan", "awaits_approval": "yellow", "ended": "bold"}
-RunLine = Step | ToolEnded | ApprovalRequested | ControlApplied
+_STYLES = {
+    "working": "cyan",
+    "waiting": "cyan",
+    "awaits_approval": "yellow",
+    "awaits_input": "yellow",
+    "ended": "bold",
+}
+RunLine = Step | ToolEnded | ApprovalRequested | InputRequested | ControlApplied
 
 
 def tree_of(run: RunNode, *, show_content: bool) -> Tree:
@@ -44,10 +50,10 @@ def _below(tree: Tree, run: RunNode, *, show_content: bool) -> Tree:
     for step in run.steps:
         branch = tree.add(Text(step_text(step, show_content=show_content)))
         for call in step.calls:
-            style = "yellow" if call.status == "awaits_approval" else ""
+            style = "yellow" if call.awaits else ""
             leaf = branch.add(Text(call_text(call, show_content=show_content), style))
-            if call.status == "awaits_approval":
-                leaf.add(Text(approve_text(call.call_id), "dim"))
+            if call.awaits:
+                leaf.add(Text(how_text(call.awaits), "dim"))
             for child in call.children:
                 line = Text(run_text(child), _STYLES[child.state])
                 _below(leaf.add(line), child, show_content=show_content)
@@ -97,9 +103,9 @@ def lines_of(event: RunLine, runs: Iterable[RunNode]) -> tuple[str, ...]:
             return (f"step {event.n}", *texts, *called)
         case ToolEnded():
             return (_line(calls, event.call_id, event_text(event)),)
-        case ApprovalRequested():
+        case ApprovalRequested() | InputRequested():
             line = _line(calls, event.call_id, event_text(event))
-            return (line, f"    {approve_text(event.call_id)}")
+            return (line, f"    {how_text(event)}")
         case ControlApplied():
             return (f"  {event_text(event)}",)
         case _:

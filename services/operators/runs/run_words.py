@@ -8,7 +8,7 @@ from typing import assert_never
 
 from answerbus import call_outcome as outcomes
 from answerbus.budget import Spent
-from answerbus.control import Approval, ApprovalRequested
+from answerbus.control import ApprovalRequested, Cancel, ControlApplied, Input, InputRequested
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -16,7 +16,7 @@ from answerbus.policy import PolicyVerdict
 from services.operators.explain import died_text
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
-from services.operators.runs.tree import CallNode, CallStatus, RunNode, StepNode
+from services.operators.runs.tree import Awaited, CallNode, CallStatus, RunNode, StepNode
 from services.text.escaping import json_line, plain_line
 
 LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
@@ -29,6 +29,7 @@ _WAITING: Mapping[CallStatus, str] = MappingProxyType(
         "called": "called",
         "waiting": "queued",
         "awaits_approval": "awaits approval",
+        "awaits_input": "awaits an answer",
         "ended": "ended",
     }
 )
@@ -70,6 +71,8 @@ def state_text(run: RunNode, zone: tzinfo | None = None) -> str:
             return f"waits for tools{since}"
         case "awaits_approval":
             return f"waits for approval{since}"
+        case "awaits_input":
+            return f"waits for an answer{since}"
         case "ended":
             return _ended(run)
         case _:
@@ -126,13 +129,18 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
         parts.append(_took(call.took_ms))
     parts += _cost(Spent(micro_usd=call.micro_usd or 0))
     if call.decision is not None:
-        control = call.decision.control
-        said_by = control.said_by if isinstance(control, Approval) else None
-        who = f"{control.by} (says {said_by})" if said_by else control.by
-        parts.append(f"{call.decision.effect} by {who}: {control.reason}")
+        parts.append(_decision_text(call.decision))
     if call.policy is not None:
         parts.append(policy_text(call.policy))
     return plain_line(" · ".join(parts))
+
+
+def _decision_text(decision: ControlApplied) -> str:
+    control = decision.control
+    said_by = None if isinstance(control, Cancel) else control.said_by
+    who = f"{control.by} (says {said_by})" if said_by else control.by
+    why = "" if isinstance(control, Input) else f": {control.reason}"
+    return f"{decision.effect} by {who}{why}"
 
 
 def policy_text(policy: PolicyVerdict) -> str:
@@ -178,6 +186,40 @@ def show_text(requested: ApprovalRequested) -> str:
     """The command that prints arguments whole."""
     about = f"{requested.call_id} --workflow {shlex.quote(requested.workflow_id)}"
     return plain_line(f"answerbus approvals show {about}")
+
+
+def awaited_lines(asked: Awaited) -> tuple[str, ...]:
+    """What a person decides on, or answers."""
+    match asked:
+        case ApprovalRequested():
+            return approval_lines(asked)
+        case InputRequested():
+            return question_lines(asked)
+        case _:
+            assert_never(asked)
+
+
+def question_lines(asked: InputRequested) -> tuple[str, ...]:
+    """The question, the form of its answer, for whom, until when, and how."""
+    since, until = (f"{local_time(at):%Y-%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
+    to = f", to {asked.to}" if asked.to else ""
+    return (
+        *(plain_line(line) for line in asked.question.split("\n")),
+        cut(json_line(asked.json_schema)),
+        plain_line(f"workflow {asked.workflow_id}{to}, since {since}, until {until}"),
+        answer_text(asked.call_id),
+    )
+
+
+def answer_text(call_id: str) -> str:
+    """The command for the person who answers."""
+    return plain_line(f"answerbus approvals answer {call_id} --value …")
+
+
+def how_text(asked: Awaited) -> str:
+    """The command for the person who is asked."""
+    is_question = isinstance(asked, InputRequested)
+    return answer_text(asked.call_id) if is_question else approve_text(asked.call_id)
 
 
 def approve_text(call_id: str) -> str:

@@ -9,13 +9,17 @@ from answerbus.agent import ParentId
 from answerbus.attempt import Attempt
 from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
-from answerbus.control import ApprovalRequested, Cancel, ControlApplied
+from answerbus.control import ApprovalRequested, Cancel, ControlApplied, InputRequested
 from answerbus.event import AnyOutcome
 from answerbus.policy import PolicyVerdict
 from answerbus.step import Composed
 
-RunState = Literal["working", "waiting", "awaits_approval", "ended"]
-CallStatus = Literal["called", "waiting", "awaits_approval", "ended"]
+RunState = Literal["working", "waiting", "awaits_approval", "awaits_input", "ended"]
+CallStatus = Literal["called", "waiting", "awaits_approval", "awaits_input", "ended"]
+
+
+Awaited = ApprovalRequested | InputRequested
+"""What a person is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,21 @@ class CallNode:
     ended_at: datetime | None = None
     reconciled: bool = False
     approval: ApprovalRequested | None = None
+    question: InputRequested | None = None
     decision: ControlApplied | None = None
     policy: PolicyVerdict | None = None
     children: tuple["RunNode", ...] = ()
+
+    @property
+    def awaits(self) -> Awaited | None:
+        """What a person is asked for by it now."""
+        match self.status:
+            case "awaits_approval":
+                return self.approval
+            case "awaits_input":
+                return self.question
+            case _:
+                return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +110,10 @@ class RunNode:
         return (call for step in self.steps for call in step.calls)
 
     @property
-    def awaiting(self) -> Iterator[ApprovalRequested]:
-        """What a person is to decide, in this run and those below it."""
+    def awaiting(self) -> Iterator[Awaited]:
+        """What a person is to decide or to answer, in this run and those below it."""
         for call in self.calls:
-            if call.status == "awaits_approval" and call.approval is not None:
-                yield call.approval
+            if call.awaits:
+                yield call.awaits
             for child in call.children:
                 yield from child.awaiting

@@ -78,7 +78,7 @@ def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
         run.steps[-1].at or lane_request.origin.timestamp
         for lane_request, run in runs
         for call in run.open
-        if call.awaits_approval
+        if call.awaits_person
     ]
     yield metrics.APPROVALS_WAITING, (), len(waiting)
     now = inputs.context.clock.now()

@@ -18,7 +18,7 @@ KINDS = {
     "approvals": {"approval", "run_resumed"},
     "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
-    "steps": {"step", "approval_requested", "tool_ended", "control_applied"},
+    "steps": {"step", "approval_requested", "input_requested", "tool_ended", "control_applied"},
 }
 OF_CALLS = {"tool_call", "tool_cancel", "tool_reconcile"}
 WRITTEN_BY_OTHERS = ("requests", "approvals", "controls")

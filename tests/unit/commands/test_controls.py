@@ -4,13 +4,13 @@ import pytest
 import typer
 from pydantic import JsonValue
 
-from answerbus.control import ApprovalRequested, ControlApplied
+from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from services.command_line import stdout
-from services.commands.approvals import check
+from services.commands.approvals import check, json_of
 from services.commands.cancel import said_of
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import tree_of
-from services.operators.runs.run_words import approval_lines
+from services.operators.runs.run_words import approval_lines, question_lines
 from services.operators.runs.shown_args import ARGS_CHARS_MAX
 from services.text.digest import canonical_digest
 from tests.unit.operators.runs.events import approval_asked, call, event, step
@@ -49,6 +49,24 @@ def test_yes_prints_what_it_approves_and_does_not_approve_what_is_cut(
         with pytest.raises(typer.Exit):
             check(requested, typed, may_ask=False)
     assert f"answerbus approvals show {CALL} --workflow" in capsys.readouterr().err
+
+
+def test_a_question_is_listed_with_what_may_be_answered_and_the_command() -> None:
+    asked = event("input_requested/address", call_id=CALL, question="Where\x1b[31m?")
+    assert isinstance(asked, InputRequested)
+
+    question, schema, about, command = question_lines(asked)
+
+    assert question == "Where\\u001b[31m?"
+    assert schema.startswith('{"type": "object"')
+    assert about.startswith(f"workflow {asked.workflow_id}, to shipping, since 20")
+    assert command == f"answerbus approvals answer {CALL} --value …"
+
+
+@pytest.mark.parametrize("text", ["High Street", "{", "NaN", '{"a":1,"a":2}'])
+def test_an_answer_that_is_no_json_is_refused_before_it_is_sent(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        json_of(text)
 
 
 def test_a_tree_is_whole_on_a_narrow_terminal(

@@ -9,7 +9,7 @@ from aiohttp import ClientResponse, ClientSession, DummyCookieJar
 from aiohttp.test_utils import TestServer, unused_port
 
 from answerbus.client.bus import Bus
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval, Cancel, Input
 from answerbus.registry import Registry
 from services.console.access.origins import origins_of
 from services.console.access.sessions import Sessions
@@ -90,9 +90,9 @@ class NotedControls(ControlWriter):
 
     def __init__(self) -> None:
         super().__init__(NOWHERE)
-        self.written: list[Approval | Cancel] = []
+        self.written: list[Approval | Input | Cancel] = []
 
-    async def write(self, control: Approval | Cancel) -> None:
+    async def write(self, control: Approval | Input | Cancel) -> None:
         self.written.append(control)
 
 

@@ -17,7 +17,7 @@ from answerbus.client.terminals import terminal_of
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.replies import Asked, Reply, dead_letter
 from answerbus.contract import Contract
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval, Cancel, Input
 from answerbus.dead_letter import (
     BudgetExhausted,
     ConflictingId,
@@ -61,7 +61,7 @@ class FakeBus:
     prepared: deque[Reply] = field(default_factory=deque)
     prepared_by: Callable[[Request], Reply] | None = None
     outcomes: list[ConsumerRecord] = field(default_factory=list)
-    controls: list[Approval | Cancel] = field(default_factory=list)
+    controls: list[Approval | Input | Cancel] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)  # by group: outcomes that are done with
     _bodies: dict[RequestKey, JsonValue] = field(default_factory=dict)
     _accounts: dict[str, AccountState] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import FakeBus
 from answerbus.client.testing.fake_connection import FakeConnection
 from answerbus.client.testing.replies import Reply
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval, Cancel, Input
 from answerbus.envelope import encode
 from answerbus.outcome import Result
 from answerbus.registry import Registry
@@ -120,7 +120,7 @@ class FakeClient(Client):
         return tuple(self._fake.requests)
 
     @property
-    def controls(self) -> tuple[Approval | Cancel, ...]:
+    def controls(self) -> tuple[Approval | Input | Cancel, ...]:
         """All approvals, denials and cancellations that were published, in order."""
         return tuple(self._fake.controls)
 

@@ -18,7 +18,7 @@ from answerbus.client.terminals import end_of, ends
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
-from answerbus.control import UNPROVED, Approval, Cancel, ControlApplied
+from answerbus.control import UNPROVED, Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import decode
 from answerbus.event import AnyOutcome
 from answerbus.explain import failure_text
@@ -122,7 +122,7 @@ class FakeConnection(BusConnection):
         """See Connection."""
         return f"{UNPROVED}fake"
 
-    async def control(self, control: Approval | Cancel) -> PublishedControl:
+    async def control(self, control: Approval | Input | Cancel) -> PublishedControl:
         """See Connection; a test says by `deliver_step` what comes of it."""
         self._check_open()
         await asyncio.sleep(0)

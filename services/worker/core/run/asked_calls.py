@@ -15,6 +15,7 @@ from answerbus.request_key import RequestKey
 from answerbus.step import CallState
 from services.text.digest import canonical_digest
 from services.worker.core.guard.effort import sparing
+from services.worker.core.run.ask_person import read_question
 from services.worker.core.run.children import child_of
 from services.worker.core.run.delegation import calls_so_far, depth_of, read_args
 from services.worker.core.run.events import RunInputs
@@ -22,7 +23,7 @@ from services.worker.core.run.policy import compiled, judged_value, strictness
 from services.worker.core.run.postponed_calls import may_call_tool
 from services.worker.core.run.proposing import proposal_of
 from services.worker.core.run.repeats import EarlierCalls, earlier_calls
-from services.worker.core.run.run import CHILD_TOOLS, DELEGATE, PROPOSE, Run
+from services.worker.core.run.run import ASK_PERSON, DELEGATE, OWN_TOOLS, PROPOSE, Run
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 
 POLICY_STEP_NS_MAX = 10_000_000  # of judging all calls of a step; those beyond it are not judged
@@ -59,6 +60,9 @@ def asked_call(
         outcome = _not_asked(run, args, number, inputs)
     if outcome is None and wanted.tool == PROPOSE:
         outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
+    if outcome is None and same_as is None and wanted.tool == ASK_PERSON:
+        found = read_question(inputs.request, run, args)
+        outcome = _invalid(inputs.problems_of(found) if isinstance(found, Request) else found)
     return AskedCall(
         call_id=call_id(RequestKey.of(inputs.request), attempt, place),
         tool=wanted.tool,
@@ -92,12 +96,16 @@ def asked_calls(
 
 
 def wanted_children(request: Request, run: Run, step: AcceptedStep) -> Iterator[Request]:
-    """The children that a step would ask, as far as they can be asked at all."""
+    """The children and people that a step would ask, as far as they can be asked at all."""
     for wanted in step.calls[: run.definition.calls_max]:
         if wanted.tool == DELEGATE and wanted.outcome is None:
             child = child_of(request, run, read_args(wanted.args))
             if isinstance(child, Request):
                 yield child
+        if wanted.tool == ASK_PERSON and wanted.outcome is None:
+            question = read_question(request, run, wanted.args)
+            if isinstance(question, Request):
+                yield question
 
 
 def _asks_child(call: AskedCall) -> bool:
@@ -128,7 +136,7 @@ def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:
 
 def _judged(run: Run, call: AskedCall, inputs: RunInputs, spent: Spent) -> AskedCall:
     """By the policy that the run began with, or a stricter one of now where the settings say so."""
-    if call.has_ended or call.tool in CHILD_TOOLS:
+    if call.has_ended or call.tool in OWN_TOOLS:
         return call
     policies = run.tools[call.tool].policy, inputs.tools.current_policy(run.agent, call.tool)
     if not any(policies):
@@ -156,7 +164,7 @@ def _judged(run: Run, call: AskedCall, inputs: RunInputs, spent: Spent) -> Asked
 
 
 def _needs_approval(run: Run, tool: str, inputs: RunInputs) -> bool:
-    if tool in CHILD_TOOLS:
+    if tool in OWN_TOOLS:
         return False
     match run.tools[tool].card.approval:
         case "never":
@@ -183,6 +191,8 @@ def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tupl
     for call in calls:
         if call.has_ended:
             states.append("ended")
+        elif call.tool == ASK_PERSON:
+            states.append("awaits_input")
         elif call.needs_approval:
             states.append("awaits_approval")
         elif room > 0 and may_call_tool(run, call.tool, inputs):

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from answerbus.budget import Usage
 from answerbus.call_outcome import CallOutcome, CallTimedOut, Ran
-from answerbus.control import ApprovalRequested
+from answerbus.control import ApprovalRequested, InputRequested
 from answerbus.limits import NOTES_MAX
 from answerbus.private.runs import RunCallRecord, RunChildRecord, RunStepRecord
 from answerbus.reconcile import ToolReconcile
@@ -22,6 +22,7 @@ Written = (
     Step
     | ToolEnded
     | ApprovalRequested
+    | InputRequested
     | ToolCallRecord
     | ToolCancel
     | ToolReconcile

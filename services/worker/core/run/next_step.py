@@ -1,6 +1,7 @@
 """The next step of a run as an ordinary request, derived from request and run."""
 
 from answerbus.request import Message, Request
+from services.worker.core.run.ask_person import HOW_TO_ASK
 from services.worker.core.run.delegation import how_to_delegate, may_use
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import (
@@ -45,10 +46,12 @@ def next_step_request(
     how = [WORK_IN_STEPS.format(end=end)]
     if definition.delegate:
         how.append(how_to_delegate(may_use=may_use(request, run)))
+    if definition.ask_person:
+        how.append(HOW_TO_ASK)
     instructions = [definition.instructions, *how, context.instructions]
     so_far = transcript_of_run(request, run) if transcript is None else transcript
     messages = [*context.messages, *so_far.messages]
-    if must_finish and (definition.tools or definition.delegate):
+    if must_finish and (definition.tools or definition.delegate or definition.ask_person):
         messages.append(Message(role="user", content=LAST_STEP, trust="trusted"))
     whole = context.model_copy(
         update={

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from answerbus.private.runs import RunCallRecord
 from services.worker.core.run import events
 from services.worker.core.run.events import RunInputs
-from services.worker.core.run.run import CHILD_TOOLS, Run, ToolCall
+from services.worker.core.run.run import OWN_TOOLS, Run, ToolCall
 
 POSTPONED = timedelta(seconds=5)  # until the call is looked at again
 
@@ -20,8 +20,8 @@ def may_call(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
 
 
 def may_call_tool(run: Run, name: str, inputs: RunInputs) -> bool:
-    """Whether a call of that tool can be: children need no toolset that could be away."""
-    if name in CHILD_TOOLS:
+    """Whether a call of that tool can be: children and people need no toolset."""
+    if name in OWN_TOOLS:
         return True
     return not inputs.tools.is_stopped(name) and _is_available(run, name, inputs)
 

@@ -30,6 +30,8 @@ RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
 PROPOSE = "propose"  # the same, of steps that no model was asked for
 CHILD_TOOLS = frozenset({DELEGATE, PROPOSE})
+ASK_PERSON = "ask_person"  # the tool whose calls people answer
+OWN_TOOLS = CHILD_TOOLS | {ASK_PERSON}  # which no tool server has
 PROGRESS_SHARE = 0.1  # of a time-out: progress is written at most as often
 
 # Cached properties that hold for the run after any change, too.
@@ -105,8 +107,18 @@ class ToolCall:
         return self.asked.tool in CHILD_TOOLS
 
     @property
+    def awaits_input(self) -> bool:
+        """Whether a person is asked for its result."""
+        return self.is_open and self.asked.tool == ASK_PERSON
+
+    @property
+    def awaits_person(self) -> bool:
+        """Whether it goes on only by a person."""
+        return self.awaits_approval or self.awaits_input
+
+    @property
     def awaits_approval(self) -> bool:
-        """Whether a person is asked for it."""
+        """Whether a person is asked whether it may run."""
         if self.reconciliation is not None and self.reconciliation.state == "asks_person":
             return self.is_open
         is_approved = self.record is not None and self.record.approved is not None
@@ -115,7 +127,7 @@ class ToolCall:
     @property
     def is_waiting(self) -> bool:
         """Whether it may be called, and its turn has not come."""
-        return self.is_open and not self.is_called and not self.awaits_approval
+        return self.is_open and not self.is_called and not self.awaits_person
 
 
 @dataclass(frozen=True)
@@ -171,7 +183,7 @@ class Run:
     @property
     def stage(self) -> RunStage:
         """The thing it waits for, if any: a person before all else."""
-        if any(call.awaits_approval for call in self.open):
+        if any(call.awaits_person for call in self.open):
             return "awaits_approval"
         return "waiting" if self.open else "working"
 
@@ -211,7 +223,7 @@ class Run:
     @cached_property
     def has_read_untrusted(self) -> bool:
         """Whether a tool that is not trusted gave it anything, or is described by others."""
-        trusted = {tool.name for tool in self.definition.tools if tool.trusted}
+        trusted = {tool.name for tool in self.definition.tools if tool.trusted} | {ASK_PERSON}
         return any(
             tool.written_by == "mcp" and not tool.trusted for tool in self.definition.tools
         ) or any(

@@ -21,8 +21,9 @@ from services.text.nesting import nests_deeper
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import embedded
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
+from services.worker.core.run.ask_person import ARGS_SCHEMA
 from services.worker.core.run.delegation import args_schema
-from services.worker.core.run.run import DELEGATE
+from services.worker.core.run.run import ASK_PERSON, DELEGATE
 from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,
@@ -173,6 +174,8 @@ def _args_schemas(definition: AgentDefinition) -> Iterator[tuple[str, JsonObject
         yield tool.name, tool.card.args_schema
     if definition.delegate:
         yield DELEGATE, args_schema(definition.delegate)
+    if definition.ask_person:
+        yield ASK_PERSON, ARGS_SCHEMA
 
 
 def _schema(args: Mapping[str, Document], final: ResolvedSchema) -> JsonObject:

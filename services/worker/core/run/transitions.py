@@ -16,13 +16,19 @@ from answerbus.call_outcome import (
     Ran,
 )
 from answerbus.cause import Cancelled
-from answerbus.control import Approval
+from answerbus.control import Approval, Input
+from answerbus.failure import Problem
 from answerbus.private.runs import Link, RunChildRecord
 from answerbus.reconcile import ToolReconciled
 from answerbus.tool_call import CallApproval, ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.text.digest import text_digest
 from services.worker.core.run import events, reconciling
+from services.worker.core.run.ask_person import (
+    expires_at,
+    input_requested,
+    problems_of_answer,
+)
 from services.worker.core.run.asked_calls import asked_calls, states_of
 from services.worker.core.run.call_changes import (
     Change,
@@ -176,6 +182,17 @@ def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Change | Non
     return change.then(fill_window(change.run, inputs))
 
 
+def on_input(run: Run, given: Input, inputs: RunInputs) -> Change | tuple[Problem, ...] | None:
+    """A person answers a question; why it does not fit, or None unless the call waits for that."""
+    call = run.open_call(given.call_id)
+    if call is None or not call.awaits_input or inputs.is_ending:
+        return None
+    if problems := problems_of_answer(call.asked.args["json_schema"], given.value):
+        return problems
+    change = end_call(run, call, CallOk(value=given.value), inputs)
+    return change.then(fill_window(change.run, inputs))
+
+
 def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
     """The run ends with calls open: each ends, and tool servers are informed.
 
@@ -185,9 +202,9 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
     cancelled = CallCancelled(by=cause.by, reason=cause.reason)
     for call in run.open:
         outcome: CallOutcome = cancelled
-        if is_over and call.awaits_approval:
-            unknown = timed_out(run, call, "unknown")
-            outcome = unknown if call.reconciliation else ApprovalExpired()
+        if is_over and call.awaits_person:
+            was_made = call.reconciliation is not None
+            outcome = timed_out(run, call, "unknown") if was_made else ApprovalExpired()
         change = change.then(end_call(change.run, call, outcome, inputs))
         if call.is_called and not call.asks_child and may_cancel(run, call, inputs):
             stop = events.stop(run, call, cause.reason, inputs)
@@ -213,8 +230,17 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
 
 
 def _asked_for(run: Run, inputs: RunInputs) -> Change:
-    waiting = (call for call in run.open if call.awaits_approval)
-    return Change(run, tuple(events.approval_requested(call, inputs) for call in waiting))
+    """What people are asked by the step that was taken."""
+    change = Change(run)
+    for call in run.open:
+        if call.awaits_approval:
+            change = change.then(Change(change.run, (events.approval_requested(call, inputs),)))
+        elif call.awaits_input:
+            until = expires_at(call, inputs)
+            requested = Change(change.run, (input_requested(call, until, inputs),))
+            record = events.changed(call, inputs, called_at=inputs.now, due_at=until)
+            change = change.then(requested).then(changed_call(change.run, call, record))
+    return change
 
 
 def _result_of(run: Run, call_id: str) -> CallOk:
@@ -231,6 +257,8 @@ def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
 
 
 def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
+    if call.awaits_input:
+        return end_call(run, call, ApprovalExpired(), inputs)
     if reconciling.is_to_be_found_out(run, call, inputs):
         return reconciling.find_out(run, call, inputs)
     card = run.tools[call.asked.tool].card

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from answerbus.budget import AccountState, Usage
 from answerbus.cause import Cancelled
+from answerbus.control import Input
 from answerbus.failure import Problem
 from answerbus.outcome import Result
 from answerbus.private.runs import (
@@ -27,7 +28,7 @@ from services.worker.core.run import transitions
 from services.worker.core.run.call_changes import Change, Written
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.events import RunInputs
-from services.worker.core.run.run import CHILD_TOOLS, Run
+from services.worker.core.run.run import OWN_TOOLS, Run
 from services.worker.core.run.step_record import selected
 from services.worker.core.run.tool_access import ToolAccess
 from services.worker.core.run.tool_outcome import named_cost
@@ -120,6 +121,16 @@ class OpenRuns:
         charged = self._charge(lane_request, change, now)
         return [*self._apply(lane_request, change), *charged]
 
+    def apply_input(
+        self, lane_request: LaneRequest, given: Input, now: datetime
+    ) -> tuple[Sequence[Outgoing], tuple[Problem, ...]]:
+        """A person answers a question; what is wrong with that, if it is why nothing changes."""
+        run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
+        found = transitions.on_input(run, given, inputs)
+        if isinstance(found, tuple):
+            return (), found
+        return self._apply(lane_request, found), ()
+
     def _charge(
         self, lane_request: LaneRequest, change: Change | None, now: datetime
     ) -> list[Outgoing]:
@@ -191,7 +202,7 @@ class OpenRuns:
     def _report_ends(self, change: Change) -> None:
         for event in change.written:
             if isinstance(event, ToolEnded):  # a model may name any tool
-                is_known = event.tool in change.run.tools or event.tool in CHILD_TOOLS
+                is_known = event.tool in change.run.tools or event.tool in OWN_TOOLS
                 tool = event.tool if is_known else UNKNOWN_TOOL
                 self.observer.call_ended(tool, event)
 

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.call_id import request_of_call
-from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect
+from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect, Input
+from answerbus.failure import Problem
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.partition import partition_of
 from answerbus.reconcile import ToolReconciled
@@ -23,7 +24,7 @@ OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024
 
 ToolReport = ToolResult | ToolProgress | ToolReconciled
-Signal = ToolReport | Approval | Cancel
+Signal = ToolReport | Approval | Input | Cancel
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence
     match read.signal:
         case ToolResult() | ToolProgress() | ToolReconciled() as signal:
             return _apply_to_call(lane_state, signal, now) if read.topic is TOOL_RESULTS else []
-        case Approval() | Cancel() as signal:
+        case Approval() | Input() | Cancel() as signal:
             if read.topic is TOOL_RESULTS:
                 return []
             return _apply_control(lane_state, read, signal, now)
@@ -92,23 +93,31 @@ def _apply_control(
 ) -> Sequence[Outgoing]:
     is_misplaced = read.topic is not TOPIC_OF_KIND[control.kind]
     lane_state.counters.ignored_signals += is_misplaced
-    effect, changed, written = (
-        _NO_EFFECT if is_misplaced else _take_effect(lane_state, control, read.at or now, now)
-    )
+    done = _NO_EFFECT if is_misplaced else _take_effect(lane_state, control, read.at or now, now)
     applied = ControlApplied(
         event_id=f"{read.place_id}.applied",
         workflow_id=control.workflow_id,
         control=control,
-        effect=effect,
-        requests=tuple(changed[:CANCELLED_AT_ONCE_MAX]),
+        effect=done.effect,
+        requests=tuple(done.requests[:CANCELLED_AT_ONCE_MAX]),
         is_misplaced=is_misplaced,
+        problems=done.problems,
         at=now,
     )
-    return [*written, records.run_event_record(applied, lane_state.partition)]
+    return [*done.written, records.run_event_record(applied, lane_state.partition)]
 
 
-_Applied = tuple[ControlEffect, list[str], Sequence[Outgoing]]
-_NO_EFFECT: _Applied = ("nothing", [], [])
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What a control came to, and what is written of that."""
+
+    effect: ControlEffect
+    requests: Sequence[str] = ()
+    written: Sequence[Outgoing] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+_NO_EFFECT = _Applied("nothing")
 
 
 def _take_effect(
@@ -117,6 +126,8 @@ def _take_effect(
     match control:
         case Approval():
             return _approved(lane_state, control, now)
+        case Input():
+            return _answered(lane_state, control, now)
         case Cancel():
             return _cancelled(lane_state, control, published_at, now)
         case _:
@@ -131,7 +142,20 @@ def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Appl
     if not written:
         return _NO_EFFECT
     lane_state.signal_if_answered(lane_request)
-    return approval.decision, [lane_request.request.request_id], written
+    return _Applied(approval.decision, [lane_request.request.request_id], written)
+
+
+def _answered(lane_state: LaneState, given: Input, now: datetime) -> _Applied:
+    lane_request = _request_with_call(lane_state, CallKey.of(given))
+    if lane_request is None:
+        return _NO_EFFECT
+    written, problems = lane_state.runs.apply_input(lane_request, given, now)
+    if problems:
+        return _Applied("invalid", problems=problems)
+    if not written:
+        return _NO_EFFECT
+    lane_state.signal_if_answered(lane_request)
+    return _Applied("answered", [lane_request.request.request_id], written)
 
 
 def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: datetime) -> _Applied:
@@ -144,7 +168,7 @@ def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: dat
     for lane_request in lane_requests:
         lane_state.cancel_if_asked(lane_request)
     names = [lane_request.request.request_id for lane_request in lane_requests]
-    return ("cancelled" if lane_requests else "remembered"), names, written
+    return _Applied("cancelled" if lane_requests else "remembered", names, written)
 
 
 def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:

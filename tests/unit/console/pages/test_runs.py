@@ -6,7 +6,7 @@ import re
 import pytest
 from pydantic import JsonValue
 
-from answerbus.control import Approval, Cancel
+from answerbus.control import Approval, Cancel, Input
 from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.topics import ATTEMPTS as ATTEMPTS_TOPIC
@@ -67,7 +67,7 @@ async def text_of(here: Site, path: str, token: str = OPERATOR) -> str:
     return await response.text()
 
 
-def written(here: Site) -> list[Approval | Cancel]:
+def written(here: Site) -> list[Approval | Input | Cancel]:
     controls = here.context.controls
     assert isinstance(controls, NotedControls)
     return controls.written

@@ -18,6 +18,8 @@ CALL = "0199e7a4-6c1f-7a31-9d52-3f8e0b7c2a10.call.3"
         ("step/calls", "step 2 calls orders.get_order, orders.refund, "),
         ("tool_ended/ok", f"the call {CALL}.0 ended: ok"),
         ("approval_requested/refund", f"the call {CALL}.1 of orders.refund awaits approval"),
+        ("input_requested/address", f"the call {CALL}.2 asks shipping"),
+        ("input/address", f"the question {CALL}.2 is answered by ops@acme"),
         (
             "approval_requested/refund_again",
             f"the call {CALL}.1 of orders.refund awaits approval for delivery 2",

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from answerbus.budget import Spent
+from answerbus.control import ControlApplied
 from answerbus.event import Event
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import as_data, tree_of
@@ -198,6 +199,28 @@ def test_a_call_of_unknown_fate_awaits_a_person_once_more() -> None:
         assert next(run.calls).status == status
     (run,) = folded([*first, again, found])
     assert "found out afterwards" in shown(run)
+
+
+def test_a_question_awaits_an_answer_and_the_tree_says_how() -> None:
+    call_id = "r-1.call.1.0"
+    question = event("input_requested/address", request_id="r-1", call_id=call_id)
+    begun = [
+        asked("r-1"),
+        step("r-1", 1, call("r-1", 1, tool="ask_person", state="awaits_input")),
+        question,
+    ]
+    (run,) = folded(begun)
+
+    assert run.state == "awaits_input"
+    assert list(run.awaiting) == [question]
+    assert f"answerbus approvals answer {call_id} --value" in shown(run)
+    answer = event("control_applied/answered")
+    assert isinstance(answer, ControlApplied)
+    given = answer.control.model_copy(update={"call_id": call_id})
+    answer = answer.model_copy(update={"control": given})
+    (run,) = folded([*begun, answer, ended(call_id)])
+    assert list(run.awaiting) == []
+    assert "answered by ops@acme" in shown(run)
 
 
 def test_plain_requests_have_no_tree() -> None:

@@ -1,0 +1,105 @@
+"""`ask_person`: the tool by which a run asks people, and the check of what they answer; pure."""
+
+import json
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from pydantic import JsonValue
+
+from answerbus.control import InputRequested
+from answerbus.failure import Problem
+from answerbus.limits import (
+    INPUT_SCHEMA_BYTES_MAX,
+    NAME_CHARS_MAX,
+    RUN_TTL_S_MAX,
+)
+from answerbus.request import Request
+from services.worker.core.guard.effort import TooMuchWorkError, sparing
+from services.worker.core.json_schema.keywords import JsonObject
+from services.worker.core.run.children import child_of
+from services.worker.core.run.delegation import DelegateArgs, read_args
+from services.worker.core.run.events import RunInputs
+from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
+
+CHECK_NS_MAX = 10_000_000  # of one answer: an event loop waits
+COMPILED_MAX = 256  # schemas kept compiled in a process
+NAME = "input"
+_PATHS = {"/description": "/question", "/instructions": "/question"}
+
+ARGS_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "question": {"type": "string", "minLength": 1},
+        "json_schema": {"type": "object"},
+        "to": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX},
+        "expires_s": {"type": "integer", "minimum": 1, "maximum": RUN_TTL_S_MAX},
+    },
+    "required": ["question", "json_schema"],
+    "additionalProperties": False,
+}
+HOW_TO_ASK = (
+    "With `ask_person` you ask a person for what no tool can say: `question` says what, "
+    '`json_schema` is the JSON Schema of the answer. For example: {"kind": "tool_call", '
+    '"name": "ask_person", "args": {"question": "To which address?", "json_schema": '
+    '{"type": "object", "properties": {"street": {"type": "string"}}, "required": '
+    '["street"]}}}. The answer may take days.'
+)
+
+
+def read_question(above: Request, run: Run, args: JsonObject) -> Request | tuple[Problem, ...]:
+    """The question as a request that models could be asked, or a fault; `args` are valid.
+
+    So its schema is looked at as those of callers are, and compiled where theirs are.
+    """
+    question, schema = str(args["question"]), args["json_schema"]
+    if len(json.dumps(schema).encode()) > INPUT_SCHEMA_BYTES_MAX:
+        expected = f"at most {INPUT_SCHEMA_BYTES_MAX:,} bytes"
+        return (Problem.of("/json_schema", "too_large", expected),)
+    made = DelegateArgs(NAME, question, question, read_args(args).json_schema, (), None, None)
+    found = child_of(above, run, made)
+    if isinstance(found, Request):
+        return found
+    return tuple(one.model_copy(update={"path": _PATHS.get(one.path, one.path)}) for one in found)
+
+
+def problems_of_answer(schema: JsonObject, value: JsonValue) -> tuple[Problem, ...]:
+    """Why a value does not answer a question whose answers have that schema."""
+    validator = _compiled(json.dumps(schema))
+    if not isinstance(validator, SchemaValidator):
+        return validator  # by a version whose bounds were others
+    try:
+        with sparing(CHECK_NS_MAX):
+            return validator.problems(value)
+    except TooMuchWorkError:
+        return (Problem.of("", "too_costly", "a value that takes less time to check"),)
+
+
+@lru_cache(maxsize=COMPILED_MAX)
+def _compiled(text: str) -> SchemaValidator | tuple[Problem, ...]:
+    found = compile_schema(json.loads(text))
+    return found if isinstance(found, SchemaValidator) else found.problems
+
+
+def expires_at(call: ToolCall, inputs: RunInputs) -> datetime:
+    """Until when a person can answer."""
+    seconds = call.asked.args.get("expires_s")
+    if not isinstance(seconds, int):
+        return inputs.deadline
+    return min(inputs.now + timedelta(seconds=seconds), inputs.deadline)
+
+
+def input_requested(call: ToolCall, until: datetime, inputs: RunInputs) -> InputRequested:
+    """A person is asked."""
+    request, args = inputs.request, call.asked.args
+    return InputRequested(
+        event_id=f"{call.asked.call_id}.input",
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        call_id=call.asked.call_id,
+        question=args["question"],
+        json_schema=args["json_schema"],
+        to=args.get("to"),
+        expires_at=until,
+        at=inputs.now,
+    )
