@@ -112,6 +112,9 @@ _PARTS = {
         "Play recorded workflows by the agents and contracts of now. Exit code 1: one differs.",
     ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
+    "evidence": _Part(
+        "services.commands.evidence", "app", "Export and check signed packs for auditors."
+    ),
     "replay": _Part(
         "services.commands.replay.command",
         "app",

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.anchoring import anchor
 from services.operators.adapters.verify import verify as verify_topics
 from services.operators.audit.findings import MEANINGS, AuditFinding
 from services.operators.audit.verified import Verified
@@ -20,15 +21,11 @@ EXIT_BROKEN = 1
 BREAKS_SHOWN_MAX = 20
 
 app = typer.Typer(help="Verify what the topics say was spent.", no_args_is_help=True)
+app.command()(anchor)
 
 Workflow = Annotated[
     str | None, typer.Option("--workflow", metavar="ID", help="This workflow alone.")
 ]
-
-
-@app.callback()
-def audit() -> None:
-    """Keep `verify` a command of its own, since typer would melt a single one into the group."""
 
 
 @app.command()

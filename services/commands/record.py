@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from answerbus.cassette import CASSETTE_BYTES_MAX, Cassette
 from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable
-from answerbus.private.runs import AgentDefinition, ToolDefinition
 from answerbus.redaction import RedactionRule
-from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RUNS, STEPS
 from services.command_line import Config, bus_of, stderr, stdout
+from services.commands.known_definitions import known_definitions
 from services.commands.replay.loading import loaded_once, report_unavailable_ids
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -27,9 +26,6 @@ from services.operators.timeline.timeline import may_concern
 from services.settings import plugins
 from services.settings.settings import Settings, from_environment
 from services.text.escaping import plain_line
-from services.tools.caller import cards
-from services.worker.adapters.agents import known_agents
-from services.worker.core.run.agents import agent_id
 from services.worker.planning.recorded_exchanges import Unplayable, exchanges_of
 
 EXIT_UNKNOWN = 1
@@ -141,7 +137,7 @@ async def _recorded(
     wanted = _Wanted(workflow_id or "") if dead_letter is None else await _named(bus, dead_letter)
     recording = await recording_of(bus, wanted.workflow_id)
     unknown = recording.unknown_definitions
-    definitions = await _definitions(bus, settings, unknown) if unknown else {}
+    definitions = await known_definitions(bus, settings, unknown.values()) if unknown else {}
     return wanted, recording.cassette(definitions, rules, wanted.request_id)
 
 
@@ -174,25 +170,6 @@ def _take(recording: Recording, workflow_id: str, stored: Stored) -> None:
         event = found.event
         if not isinstance(event, Undecodable | RetryEnded) and found.workflow_id == workflow_id:
             recording.take(event)
-
-
-async def _definitions(
-    bus: Bus, settings: Settings, unknown: Mapping[str, str]
-) -> Mapping[str, AgentDefinition]:
-    """Those that the settings and the announced tools still give, by their digests."""
-    announced = [card for card in await cards(bus) if isinstance(card, ToolsetCard)]
-    tools = {
-        tool.name: tool
-        for card in announced
-        for tool in (
-            ToolDefinition(toolset=card.toolset, card=one, written_by=card.written_by)
-            for one in card.tools
-        )
-    }
-    agents = known_agents(settings.agents)
-    found = (agents.freeze(ref, tools) for ref in agents.refs() if ref.name in unknown.values())
-    known = [one for one in found if isinstance(one, AgentDefinition)]
-    return {agent_id(one).digest: one for one in known if agent_id(one).digest in unknown}
 
 
 def _unplayable(cassette: Cassette) -> list[str]:

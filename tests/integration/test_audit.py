@@ -14,6 +14,7 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, 
 from services.commands.workflow import UNREAD
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus
+from tests.integration.evidence_packs import is_whole
 
 pytestmark = pytest.mark.kafka
 
@@ -80,7 +81,7 @@ async def verified(bus: Bus, *options: str) -> tuple[int, dict[str, Any]]:
     return ended.code, json.loads(ended.out)
 
 
-async def test_what_workers_wrote_is_whole_and_has_a_timeline(bus: Bus) -> None:
+async def test_what_workers_wrote_is_whole_and_has_a_timeline(bus: Bus, tmp_path: Path) -> None:
     await work(bus, REQUESTS)
     attempts = await bus.everything(ATTEMPTS)
     code, reported = await verified(bus)
@@ -111,6 +112,8 @@ async def test_what_workers_wrote_is_whole_and_has_a_timeline(bus: Bus) -> None:
     )
     assert (await verified(bus, "--workflow", WORKFLOW))[1]["attempts"] == 5
     await the_story_is_told(bus)
+    evidence = await is_whole(bus, tmp_path, "--since", "1d")
+    assert (evidence["attempts"], evidence["outcomes"]) == (len(attempts), len(REQUESTS) + 1)
 
 
 async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:

@@ -27,6 +27,7 @@ from answerbus.topics import (
     toolset_cards,
 )
 from tests.integration.bus import Bus, create_topics, request, until
+from tests.integration.evidence_packs import is_whole
 
 pytestmark = pytest.mark.kafka
 
@@ -166,7 +167,9 @@ def call_of(request_id: str, workflow_id: str, attempt: int) -> str:
     return call_id(RequestKey(workflow_id, request_id), attempt, 0)
 
 
-async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: Bus) -> None:
+async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(
+    bus: Bus, tmp_path: Path
+) -> None:
     config = await prepared(bus)
     ran: list[str] = []
     may_answer = asyncio.Event()
@@ -207,6 +210,8 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(bus: B
     open_records = {record.key: record.value for record in await bus.records(RUNS)}
     assert set(open_records.values()) == {None}
     assert len(TOPICS) == 7, "a deployment without agents needs no more"
+    evidence = await is_whole(bus, tmp_path, "--workflow", "w-1")
+    assert (evidence["attempts"], evidence["steps"], evidence["definitions"]) == (3, 4, 1)
 
 
 async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:

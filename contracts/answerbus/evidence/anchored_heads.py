@@ -1,0 +1,57 @@
+"""Heads that were signed before a pack was made: each must be in its chain, as far as that goes."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from answerbus.evidence.anchor_file import Anchor
+from answerbus.evidence.chains import ChainCheck, ChainName, PackChain
+
+
+class AnchoredHeads:
+    """Those that no record of the pack has met yet.
+
+    An anchor says a time after its reading, and a pack one before its own: what was anchored before
+    the pack is in it, unless it is older than its `reaches_back_to`.
+    """
+
+    def __init__(self, manifest: Mapping[str, Any]) -> None:
+        self._workflow, self._made_at = manifest.get("workflow_id"), str(manifest.get("at"))
+        reaches = manifest.get("reaches_back_to")
+        self._reaches: dict[str, Any] = reaches if isinstance(reaches, dict) else {}
+        self._awaited: dict[tuple[str, ChainName], dict[str, str]] = {}
+        self.later = 0
+
+    def add(self, anchor: Anchor) -> None:
+        """Those of an anchor; one that is later than the pack says nothing about it."""
+        if anchor.at > self._made_at:
+            self.later += 1
+            return
+        for chain, name, head in anchor.heads:
+            if self._workflow is None or name[:1] == (self._workflow,):
+                self._awaited.setdefault((chain, name), {})[head] = anchor.at
+
+    def met(self, file: str, name: ChainName, digest: str) -> None:
+        """A record of the pack."""
+        if awaited := self._awaited.get((file, name)):
+            awaited.pop(digest, None)
+
+    def is_cut(self, file: str) -> bool:
+        """Whether the pack does not reach back to the beginning of the topic."""
+        return self._reaches.get(file) is not None
+
+    def missing(self, checks: Mapping[str, ChainCheck]) -> Iterator[tuple[str, str]]:
+        """The file and in words what is not there."""
+        for (file, name), heads in self._awaited.items():
+            check = checks.get(file)
+            chain = check.chains.get(name) if check else None
+            for head, at in heads.items():
+                if check and self._must_be_there(file, chain, head, at):
+                    yield file, f"{head} of {name}, anchored at {at}, is not there"
+
+    def _must_be_there(self, file: str, chain: PackChain | None, head: str, at: str) -> bool:
+        reaches = self._reaches.get(file)
+        if chain is None:
+            return reaches is None
+        if chain.begins is None:
+            return True
+        return head != chain.begins and (reaches is None or at >= str(reaches))

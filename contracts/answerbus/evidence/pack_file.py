@@ -1,0 +1,126 @@
+"""The zip of an evidence pack: its size, its members and its signature, before all that it holds.
+
+Nothing but the manifest is read before the signature is checked, and no more than was signed.
+"""
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+from answerbus.evidence.ed25519 import is_signed
+
+FILES = ("attempts", "steps", "outcomes", "definitions", "schemas", "heads")
+NAMES = {"manifest.json", "manifest.sig", *(f"{name}.jsonl" for name in FILES)}
+PACK_DOMAIN, ANCHOR_DOMAIN = b"answerbus evidence v1\n", b"answerbus anchor v1\n"
+DIRECTORY_BYTES_MAX = 4 * 1024  # of a zip with eight members
+MANIFEST_BYTES_MAX = 1024 * 1024
+LINE_BYTES_MAX = 4 * 1024 * 1024
+_END_BYTES = 22  # of a zip, and a comment of up to 64 KiB
+_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+
+
+class PackFinding(NamedTuple):
+    """One thing that is wrong: its kind, where (file and line, from 1), and in words."""
+
+    kind: str
+    place: str
+    text: str
+
+
+class UnusablePack(Exception):
+    """The pack, or one file of it, cannot be read any further."""
+
+    def __init__(self, kind: str, place: str, text: str) -> None:
+        super().__init__(text)
+        self.finding = PackFinding(kind, place, text)
+
+
+def opened(file: BinaryIO) -> zipfile.ZipFile:
+    """The zip; its directory is measured before it is read. Raises UnusablePack."""
+    try:
+        file.seek(0, 2)
+        start = max(file.tell() - _END_BYTES - 65_535, 0)
+        file.seek(start)
+        end = file.read()
+        at = end.rfind(b"PK\x05\x06")
+        if at < 0 or len(end) - at < _END_BYTES:
+            raise zipfile.BadZipFile("its end is missing")
+        size = struct.unpack_from("<L", end, at + 12)[0]
+        if size == 0xFFFFFFFF or size > DIRECTORY_BYTES_MAX:
+            raise UnusablePack("not_a_pack", "zip", "its directory is larger than that of a pack")
+        found = zipfile.ZipFile(file)
+    except _BROKEN_ZIP as error:
+        raise UnusablePack("truncated_zip", "zip", f"it is no whole zip: {error}") from None
+    names = [entry.filename for entry in found.infolist()]
+    if sorted(names) != sorted(NAMES):
+        raise UnusablePack(
+            "not_a_pack", "zip", f"its members are {', '.join(map(repr, names))[:400]}"
+        )
+    return found
+
+
+def small(pack: zipfile.ZipFile, name: str) -> bytes:
+    """A member that is read at once. Raises UnusablePack."""
+    try:
+        with pack.open(name) as member:
+            found = member.read(MANIFEST_BYTES_MAX + 1)
+    except _BROKEN_ZIP as error:
+        raise UnusablePack("truncated_zip", name, f"it cannot be read: {error}") from None
+    if len(found) > MANIFEST_BYTES_MAX:
+        raise UnusablePack("not_a_pack", name, "it is too large")
+    return found
+
+
+def signed_by(
+    keys: Sequence[bytes], key: Any, domain: bytes, message: bytes, signature: bytes
+) -> None:
+    """Raises UnusablePack unless one of the keys, the one that is named, signed the message."""
+    try:
+        named, code = bytes.fromhex(key), bytes.fromhex(signature.decode().strip())
+    except (ValueError, TypeError):
+        raise UnusablePack("bad_signature", "signature", "it is no signature") from None
+    if named not in keys:
+        text = "it is signed by another key than those that were given"
+        raise UnusablePack("unknown_key", "signature", text)
+    if not is_signed(named, domain + message, code):
+        raise UnusablePack("bad_signature", "signature", "what was signed is not what is here")
+
+
+def manifest_of(pack: zipfile.ZipFile, keys: Sequence[bytes]) -> dict[str, Any]:
+    """The manifest, once its signature is right. Raises UnusablePack."""
+    text = small(pack, "manifest.json")
+    found = parsed(text, "manifest.json")
+    signed_by(keys, found.get("key"), PACK_DOMAIN, text, small(pack, "manifest.sig"))
+    files = found.get("files")
+    if found.get("kind") != "evidence" or found.get("version") != 1 or not isinstance(files, dict):
+        raise UnusablePack("not_a_pack", "manifest.json", "it is of another version")
+    return found
+
+
+def parsed(text: bytes, place: str) -> dict[str, Any]:
+    """A small JSON object. Raises UnusablePack."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UnusablePack("not_a_pack", place, "it is no JSON object")
+    return found
+
+
+def lines_of(pack: zipfile.ZipFile, name: str, bytes_max: int) -> Iterator[bytes]:
+    """Each line with its end, of no more bytes than were signed. Raises UnusablePack."""
+    try:
+        with pack.open(name) as member:
+            left = bytes_max
+            while line := member.readline(min(LINE_BYTES_MAX, left) + 1):
+                left -= len(line)
+                if left < 0 or len(line) > LINE_BYTES_MAX:
+                    text = "it, or a line of it, is longer than it may be"
+                    raise UnusablePack("changed_file", name, text)
+                yield line
+    except _BROKEN_ZIP as error:
+        raise UnusablePack("truncated_zip", name, f"it cannot be read: {error}") from None

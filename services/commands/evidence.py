@@ -1,0 +1,131 @@
+"""`answerbus evidence`: signed packs of what happened, and the program that checks them."""
+
+import asyncio
+import time
+import zipapp
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+import answerbus.evidence
+from answerbus.broker_time import moment
+from answerbus.client.bus import Bus
+from answerbus.evidence.__main__ import main as check
+from answerbus.wire import format_timestamp
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.commands.anchoring import Key
+from services.commands.known_definitions import known_definitions
+from services.commands.operator import By, now, operator
+from services.operators.adapters.evidence import EvidenceOrder, Exported
+from services.operators.adapters.evidence import export as write_pack
+from services.operators.adapters.signing import EvidenceSigner, signer_of
+from services.operators.audit.evidence import PackScope
+from services.operators.dead_letters.moment import EXAMPLES, moment_ms
+from services.settings import plugins
+from services.settings.settings import Settings, from_environment
+from services.text.digest import canonical
+from services.text.escaping import plain_line
+
+app = typer.Typer(help="Export and check signed packs for auditors.", no_args_is_help=True)
+
+Workflow = Annotated[str | None, typer.Option("--workflow", metavar="ID", help="This workflow.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="All since then: 30d, RFC 3339.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file, such as pack.zip.")]
+Pack = Annotated[Path, typer.Argument(metavar="PACK", help="What `export` has written.")]
+PublicKeys = Annotated[
+    list[Path], typer.Option("--key", metavar="FILE", help="Public key as PEM; repeatable.")
+]
+Anchors = Annotated[
+    list[Path] | None,
+    typer.Option("--anchor", metavar="FILE", help="What `audit anchor` wrote; repeatable."),
+]
+
+
+@app.command()
+def export(
+    *,
+    key: Key,
+    out: Out,
+    workflow: Workflow = None,
+    since: Since = None,
+    by: By = None,
+    config: Config = None,
+) -> None:
+    """Write attempts, steps, decisions, outcomes, definitions, schemas and heads, and sign them.
+
+    Run `answerbus audit verify` before: it compares the topics with each other.
+    """
+    if (workflow is None) == (since is None):
+        raise typer.BadParameter("either --workflow or --since")
+    if out.exists():
+        raise typer.BadParameter(f"--out: {out} is there already.")
+    settings, begin = from_environment(config), _moment(since)
+    scope = PackScope(workflow, format_timestamp(begin) if begin else None)
+    bus, signer = bus_of(settings.kafka), signer_of(key)
+    try:
+        done = asyncio.run(_export(bus, settings, signer, scope, begin, operator(by), out))
+    except BaseException:
+        out.unlink(missing_ok=True)  # a part of a pack would look like a forgery
+        raise
+    counts = ", ".join(f"{count:,} {name}" for name, count in done.lines.items())
+    stdout().print(plain_line(f"{out}: {counts}."), markup=False)
+    for digest in sorted(done.unknown):
+        stderr().print(f"No definition or schema of the digest {digest} is kept.", markup=False)
+
+
+@app.command()
+def verify(pack: Pack, *, key: PublicKeys, anchor: Anchors = None, as_json: AsJson = False) -> None:
+    """Check a pack with the public key. Exit code 1: it is not whole, and each finding is named."""
+    keys = [part for path in key for part in ("--key", str(path))]
+    anchors = [part for path in anchor or () for part in ("--anchor", str(path))]
+    raise typer.Exit(check([*keys, *anchors, *(["--json"] if as_json else []), "--", str(pack)]))
+
+
+@app.command()
+def verifier(*, out: Out) -> None:
+    """Write the program that checks packs, for auditors: it needs Python 3.11 alone."""
+    folder = Path(answerbus.evidence.__file__).parent
+    with TemporaryDirectory() as temporary:
+        inner = Path(temporary) / "answerbus"
+        copytree(folder, inner / "evidence", ignore=ignore_patterns("__pycache__"))
+        (inner / "__init__.py").touch()
+        zipapp.create_archive(temporary, out, main="answerbus.evidence.__main__:run")
+    stdout().print(plain_line(f"{out}: python {out} PACK.zip --key PUBLIC.pem"), markup=False)
+
+
+async def _export(
+    bus: Bus,
+    settings: Settings,
+    signer: EvidenceSigner,
+    scope: PackScope,
+    since: datetime | None,
+    by: str,
+    out: Path,
+) -> Exported:
+    order = EvidenceOrder(scope, signer, now(), by, settings.accounts.remember_s, since)
+    return await write_pack(bus, out, order, await _texts(bus, settings))
+
+
+async def _texts(bus: Bus, settings: Settings) -> Mapping[str, str]:
+    """What this installation knows: agents of the settings, and contracts."""
+    agents = await known_definitions(bus, settings)
+    found = {digest: one.model_dump_json() for digest, one in agents.items()}
+    for contract in plugins.registry():
+        found[contract.id.digest] = canonical(contract.schema()).decode()
+    return found
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    at_ms = moment_ms(text, int(time.time() * 1000))
+    if at_ms is None:
+        raise typer.BadParameter(f"{text!r} is no time, such as {EXAMPLES}.")
+    return moment(at_ms)

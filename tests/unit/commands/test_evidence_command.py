@@ -1,0 +1,91 @@
+"""`answerbus evidence` without Kafka: keys, signers, and the program for auditors."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from typer.testing import CliRunner
+
+from answerbus.evidence.ed25519 import is_signed
+from services import cli
+from services.operators.adapters import signing
+from services.operators.adapters.signing import signer_of
+from services.settings.settings import SetUpError
+from tests.contracts.evidence.packs import KEY, OTHER_KEY, public, signed, whole, written
+
+
+def ran(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli.application(), ["evidence", *arguments])
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    path = tmp_path / "key.hex"
+    path.write_text(public().hex())
+    return str(path)
+
+
+def test_a_pack_is_checked_by_the_command_and_by_the_program_for_auditors(
+    tmp_path: Path, key: str
+) -> None:
+    pack = str(written(tmp_path / "pack.zip", signed(whole())))
+    other = str(written(tmp_path / "other.zip", signed(whole(), OTHER_KEY)))
+    program = tmp_path / "verify.pyz"
+    assert ran("verifier", "--out", str(program))[0] == 0
+
+    def by_program(path: str) -> tuple[int, str]:
+        command = [sys.executable, "-I", "-S", str(program), path, "--key", key]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    assert ran("verify", pack, "--key", key)[0] == 0
+    assert by_program(pack)[0] == 0
+    assert by_program(pack)[1].startswith("whole: 6 attempts")
+    assert ran("verify", other, "--key", key)[0] == 1
+    assert by_program(other)[0] == 1
+    assert "unknown_key at signature" in by_program(other)[1]
+
+
+def test_what_is_no_key_is_named(tmp_path: Path) -> None:
+    of_curve = tmp_path / "ec.pem"
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    of_curve.write_bytes(generate_private_key(SECP256R1()).private_bytes(*form))
+    text = tmp_path / "text.pem"
+    text.write_text("no key")
+
+    for path in (of_curve, text):
+        with pytest.raises(SetUpError, match="is no private key of Ed25519"):
+            signer_of(str(path))
+    with pytest.raises(SetUpError, match="cannot be read"):
+        signer_of(str(tmp_path / "missing.pem"))
+
+
+def plugin(monkeypatch: pytest.MonkeyPatch, **members: Any) -> None:
+    entry = EntryPoint("kms", "tests:signer", signing.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: SimpleNamespace(**members))
+    monkeypatch.setattr(signing, "entry_points", lambda **_: [entry])
+
+
+def test_a_plug_in_signs_and_a_wrong_one_is_found_before_anything_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin(monkeypatch, public_key=public(), sign=KEY.sign)
+    assert is_signed(public(), b"m", signer_of("plugin:kms").sign(b"m"))
+
+    plugin(monkeypatch, public_key=public(), sign=OTHER_KEY.sign)
+    with pytest.raises(SetUpError, match="its own public key refuses"):
+        signer_of("plugin:kms").sign(b"m")
+
+    plugin(monkeypatch)
+    with pytest.raises(SetUpError, match="'kms' cannot be used"):
+        signer_of("plugin:kms")
+    monkeypatch.setattr(signing, "entry_points", lambda **_: [])
+    with pytest.raises(SetUpError, match="0 distributions"):
+        signer_of("plugin:kms")
