@@ -80,6 +80,7 @@ def routes() -> list[web.RouteDef]:
         web.get("/workflow", workflow.workflow),
         web.get("/runs", runs.runs),
         web.post("/runs/decide", runs.decide),
+        web.post("/runs/answer", runs.answer),
         web.post("/runs/cancel", runs.cancel),
         web.get("/tail", tail.tail),
         web.get("/audit", audit.audit),

@@ -21,6 +21,7 @@ from services.settings.console import SESSION_S_MAX
 COOKIE = "answerbus_console"
 CSRF_FIELD = "csrf"
 OPEN_PATHS = ("/login", "/static/", "/runbooks/")
+MAY_DECIDE = frozenset({Role.OPERATOR, Role.APPROVER})
 _SECRET_BYTES = 32
 
 SESSION: web.RequestKey[Session] = web.RequestKey("session", Session)
@@ -124,5 +125,13 @@ def operator_of(request: web.Request) -> Session:
     """The session of a request that may change things; raises 403 else."""
     session = session_of(request)
     if session.role is not Role.OPERATOR:
+        raise web.HTTPForbidden(text="Only operators can change this.")
+    return session
+
+
+def approver_of(request: web.Request) -> Session:
+    """The session of a request that decides about calls and answers questions; raises 403 else."""
+    session = session_of(request)
+    if session.role not in MAY_DECIDE:
         raise web.HTTPForbidden(text="Viewers cannot change anything.")
     return session

@@ -135,12 +135,14 @@ def _tokens(chosen: ConsoleSettings) -> Tokens:
     """Those that are set; one is made up where no operator could act. Raises SetUpError."""
     operator, viewer = _token(chosen.operator_token_env), _token(chosen.viewer_token_env)
     named = {name: _token(variable) or "" for name, variable in chosen.operators.items()}
+    approvers = {name: _token(variable) or "" for name, variable in chosen.approvers.items()}
     has_issuer = chosen.oidc is not None
-    if reason := may_start(chosen.host, operator, viewer, named, has_issuer=has_issuer):
+    if reason := may_start(chosen.host, operator, viewer, named, approvers, has_issuer=has_issuer):
         raise SetUpError(reason)
     if operator or named or has_issuer:
-        return Tokens(operator, viewer, named)
-    return Tokens(secrets.token_urlsafe(), viewer, made_up_for=_own_name())
+        return Tokens(operator, viewer, named, approvers)
+    made_up = secrets.token_urlsafe()
+    return Tokens(made_up, viewer, approvers=approvers, made_up_for=_own_name())
 
 
 def _token(variable: str | None) -> str | None:

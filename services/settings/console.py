@@ -19,7 +19,8 @@ class OidcSettings(Section):
 
     `role_claim` names what of an ID token says who may do what: a claim, or a path with dots to
     one within others. Who has one of `operators` there is an operator, else who has one of
-    `viewers` a viewer; `name_claim` is what their actions are signed with.
+    `approvers` may approve calls and answer questions, else who has one of `viewers` is a viewer;
+    `name_claim` is what their actions are signed with.
     """
 
     issuer: Annotated[str, Field(pattern=r"^https?://[^?#]+$", max_length=1_000)]
@@ -34,6 +35,7 @@ class OidcSettings(Section):
     name_claim: Text = "preferred_username"
     role_claim: Text = "groups"
     operators: _ClaimValues = ()
+    approvers: _ClaimValues = ()
     viewers: _ClaimValues = ()
     clock_skew_s: Annotated[Whole, Field(ge=0, le=600)] = 60
     ca_file: FileName | None = None
@@ -44,7 +46,7 @@ class OidcSettings(Section):
             raise ValueError("`issuer` must be an https address, or one of this machine")
         if self.client_secret_env and self.client_secret_file:
             raise ValueError("a secret lies in one place: leave `client_secret_env` or `_file` out")
-        if not self.operators and not self.viewers:
+        if not (self.operators or self.approvers or self.viewers):
             raise ValueError("no one could sign in: name values of the claim in `operators`")
         if "openid" not in self.scopes:
             raise ValueError("`scopes` must have openid")
@@ -64,7 +66,8 @@ def is_protected(url: str) -> bool:
 class ConsoleSettings(Section):
     """`[console]`: where operators' pages are served, to whom, and whom they ask.
 
-    `operators` says by name which variable holds the token of each who has one of their own;
+    `operators` says by name which variable holds the token of each who has one of their own,
+    `approvers` the same of those who may only approve calls and answer questions;
     `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
     """
 
@@ -72,6 +75,7 @@ class ConsoleSettings(Section):
     port: Annotated[Whole, Field(ge=0, le=65_535)] = 8090
     operator_token_env: str | None = None
     operators: Annotated[dict[OperatorName, str], JSON_IN_VARIABLE, Field(max_length=1_000)] = {}
+    approvers: Annotated[dict[OperatorName, str], JSON_IN_VARIABLE, Field(max_length=1_000)] = {}
     viewer_token_env: str | None = None
     oidc: OidcSettings | None = None
     session_s: Annotated[Whole, Field(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
@@ -79,6 +83,12 @@ class ConsoleSettings(Section):
     ssl_certfile: FileName | None = None
     ssl_keyfile: FileName | None = None
     workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> Self:
+        if both := sorted(self.operators.keys() & self.approvers.keys()):
+            raise ValueError(f"in `operators` and in `approvers`: {', '.join(both)}")
+        return self
 
     @model_validator(mode="after")
     def _has_a_certificate_for_its_key(self) -> Self:

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
+from answerbus.control import Input
 from services.console.guard import COOKIE
 from services.console.tasks.polling import WorkerStatus
 from services.operators.records.stored import Stored
 from tests.browser.filled_site import long_run
-from tests.browser.looks import DESKTOP, shot
+from tests.browser.looks import DESKTOP, flaws, shot
 from tests.browser.test_frame import opened
 from tests.unit.console.context import OPERATOR, NotedControls, Site, site
 from tests.unit.operators.runs.events import WORKFLOW
@@ -136,6 +137,30 @@ async def test_an_approval_is_given_from_the_status_in_three_steps(browser: Brow
         assert [one.kind for one in controls.written] == ["approval"]
 
     assert operator.steps <= 3
+
+
+async def test_a_question_is_answered_by_keyboard_alone_on_a_page_without_flaws(
+    browser: Browser,
+) -> None:
+    asked = stored("input_requested/address", NOON_MS - 3_000)
+    async with at_work(browser, asked) as (operator, here):
+        page = operator.page
+        await page.goto("/runs")
+        assert await flaws(page) == []
+        await page.locator("#approvals summary").first.focus()
+        for key in ("Tab", "Tab"):  # the link to the workflow, and the first field
+            await operator.press(key)
+        await page.keyboard.type("High Street")
+        await operator.press("Tab")
+        await page.keyboard.type("3")
+        await shot(page, "task-question")
+        await operator.press("Enter")
+        await expect(page.get_by_role("status").first).to_be_visible()
+        controls = here.context.controls
+        assert isinstance(controls, NotedControls)
+        (given,) = controls.written
+        assert isinstance(given, Input)
+        assert given.value == {"street": "High Street", "floor": 3}
 
 
 async def test_what_a_run_waited_for_is_seen_as_its_page_opens(browser: Browser) -> None:

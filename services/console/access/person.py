@@ -34,7 +34,7 @@ class SignInRefused:
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """Which claim names a person, and which values of another make them operator or viewer.
+    """Which claim names a person, and which values of another give them a role.
 
     `taken` are the names of tokens, so that what a person does is never taken for a token's.
     """
@@ -44,6 +44,7 @@ class RoleRule:
     operators: frozenset[str]
     viewers: frozenset[str]
     taken: frozenset[str] = frozenset()
+    approvers: frozenset[str] = frozenset()
 
     def person(self, claims: Mapping[str, object]) -> Person | SignInRefused:
         """Who that is, if they have a name and a role here."""
@@ -60,11 +61,13 @@ class RoleRule:
         values = _texts(claim_at(claims, self.role_claim))
         if values & self.operators:
             return Person(Role.OPERATOR, name, str(claims.get("sub")))
+        if values & self.approvers:
+            return Person(Role.APPROVER, name, str(claims.get("sub")))
         if values & self.viewers:
             return Person(Role.VIEWER, name, str(claims.get("sub")))
         return SignInRefused(
             f"{name} has no role here: nothing in `{self.role_claim}` stands in "
-            "`console.oidc.operators` or `viewers`."
+            "`console.oidc.operators`, `approvers` or `viewers`."
         )
 
 

@@ -13,9 +13,13 @@ _NONE_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 class Role(Enum):
-    """Operators see contexts and answers and may act; viewers see neither, and may not."""
+    """Operators see contexts and answers and may act; viewers see neither, and may not.
+
+    Approvers see what runs ask people, and may decide and answer that; else they are viewers.
+    """
 
     OPERATOR = "operator"
+    APPROVER = "approver"
     VIEWER = "viewer"
 
 
@@ -31,13 +35,15 @@ class TokenHolder:
 class Tokens:
     """What is to be known to be let in; None: there is no such role.
 
-    `named` are operators with a token of their own, by name. `made_up_for` is who started a console
+    `named` are operators with a token of their own, by name, `approvers` those who may approve
+    and answer. `made_up_for` is who started a console
     whose operators' token was made up for this start; only such a token may be in an address.
     """
 
     operator: str | None = field(repr=False)
     viewer: str | None = field(default=None, repr=False)
     named: Mapping[str, str] = field(default_factory=lambda: _NONE_NAMED, repr=False)
+    approvers: Mapping[str, str] = field(default_factory=lambda: _NONE_NAMED, repr=False)
     made_up_for: str | None = None
 
     def holder_of(self, given: str) -> TokenHolder | None:
@@ -61,6 +67,8 @@ class Tokens:
     def _all(self) -> Iterator[tuple[str, TokenHolder]]:
         for name, token in self.named.items():
             yield token, TokenHolder(Role.OPERATOR, name)
+        for name, token in self.approvers.items():
+            yield token, TokenHolder(Role.APPROVER, name)
         if self.operator:
             yield self.operator, TokenHolder(Role.OPERATOR, self.made_up_for or Role.OPERATOR.value)
         if self.viewer:
@@ -72,11 +80,12 @@ def may_start(
     operator: str | None,
     viewer: str | None,
     named: Mapping[str, str] = _NONE_NAMED,
+    approvers: Mapping[str, str] = _NONE_NAMED,
     *,
     has_issuer: bool = False,
 ) -> str | None:
     """Why the console must not be started like this; None if it may."""
-    given = [token for token in (operator, viewer, *named.values()) if token]
+    given = [t for t in (operator, viewer, *named.values(), *approvers.values()) if t]
     if any(len(token) < TOKEN_CHARS_MIN for token in given):
         return (
             f"A token of the console has less than {TOKEN_CHARS_MIN} characters: take a longer "

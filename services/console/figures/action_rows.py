@@ -20,6 +20,8 @@ _EFFECTS: Mapping[str, str] = MappingProxyType(
         "cancelled": "done",
         "approved": "done",
         "denied": "done",
+        "answered": "done",
+        "invalid": "did not fit: the question is open",
         "skipped": "done",
     }
 )

@@ -38,7 +38,8 @@ def _rule_of(chosen: ConsoleSettings, oidc: OidcSettings) -> RoleRule:
         role_claim=oidc.role_claim,
         operators=frozenset(oidc.operators),
         viewers=frozenset(oidc.viewers),
-        taken=frozenset({*chosen.operators, *(role.value for role in Role)}),
+        approvers=frozenset(oidc.approvers),
+        taken=frozenset({*chosen.operators, *chosen.approvers, *(role.value for role in Role)}),
     )
 
 

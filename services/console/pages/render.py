@@ -12,9 +12,10 @@ from markupsafe import Markup, escape
 
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
-from services.console.guard import SESSION
+from services.console.guard import MAY_DECIDE, SESSION
 from services.console.pages.frame import frame_values
 from services.console.views.chips import value_words
+from services.console.views.input_form import fields_of
 from services.console.views.links import profile_href, profile_place
 from services.console.views.units import bytes_text, duration, share, short, usd
 from services.operators.dead_letters.why import why_text
@@ -45,6 +46,7 @@ def environment() -> Environment:
         pretty=pretty,
         shown_args=shown_args,
         again_lines=again_lines,
+        input_fields=fields_of,
         show_text=show_text,
         duration=duration,
         short=short,
@@ -99,6 +101,7 @@ def _common(request: web.Request) -> Mapping[str, Any]:
         "here": request.path,
         "session": session,
         "operator": session is not None and session.role is Role.OPERATOR,
+        "approver": session is not None and session.role in MAY_DECIDE,
         "progress": context.feed.progress,
         "issuer": context.issuer,
         "has_tokens": context.guard.tokens.any,

@@ -1,4 +1,4 @@
-"""Open runs of agents, tool calls that await approval, and operators' decisions on them."""
+"""Open runs of agents, what they ask people, and what people decide and answer."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -8,17 +8,23 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from answerbus.client.turns import in_turns
-from answerbus.control import Approval, ApprovalRequested, Cancel
+from answerbus.control import Approval, ApprovalRequested, Cancel, Input, InputRequested
 from answerbus.envelope import decode
+from answerbus.explain import problems_text
+from answerbus.failure import Problem
 from answerbus.limits import REASON_BYTES_MAX
+from answerbus.problems import problems_of
 from answerbus.request_key import CallKey
 from answerbus.wire import clip
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form, form_of, known_names, page_number
-from services.console.guard import operator_of, session_of
+from services.console.guard import approver_of, operator_of, session_of
 from services.console.pages.render import long_page, page
+from services.console.views.input_form import fields_of, value_of
 from services.operators.records.stored import RecordPosition
 from services.operators.runs.shown_args import is_intact, shown_args
+from services.operators.runs.tree import Awaited
+from services.worker.core.run.ask_person import problems_of_answer
 
 PAGE_RUNS = 30
 APPROVALS_SHOWN_MAX = 20
@@ -27,6 +33,7 @@ APPROVALS_OPEN = 2  # of them; the arguments of the others are folded away
 _NOTICES = {
     "approved": "The approval is written; the run goes on once its worker has read it.",
     "denied": "The refusal is written; the run sees it once its worker has read it.",
+    "answered": "The answer is written; the run goes on once its worker has read it.",
     "cancelled": "The cancellation is written; the run ends once its worker has read it.",
 }
 
@@ -45,7 +52,7 @@ async def runs(request: web.Request) -> web.Response:
             request,
             "runs.html",
             notice=_NOTICES.get(request.query.get("notice", "")),
-            awaiting=await _approvals_at(context, places[:APPROVALS_SHOWN_MAX]),
+            awaiting=await _asked_at(context, places[:APPROVALS_SHOWN_MAX]),
             decision_on=lambda requested: open_runs.decision_on(CallKey.of(requested)),
             approvals_count=len(open_runs.asked_ms(now_ms)),
             approvals_open=APPROVALS_OPEN,
@@ -58,13 +65,13 @@ async def runs(request: web.Request) -> web.Response:
 
 async def decide(request: web.Request) -> web.Response:
     """Approve or deny a call, with the arguments that the person has seen."""
-    session = operator_of(request)
+    session = approver_of(request)
     context, form = request.app[CONTEXT], await form_of(request)
     decision, reason = _decision(form), _reason(form)
-    call = CallKey(form.get("workflow", ""), form.get("call", ""))
-    place = context.feed.state.open_runs.place_of(call)
-    requested = next(iter(await _approvals_at(context, [place])), None) if place else None
-    if requested is None or requested.args_digest != form.get("digest"):
+    requested = await _asked_in(context, form)
+    if not isinstance(requested, ApprovalRequested) or (
+        requested.args_digest != form.get("digest")
+    ):
         text = "This call awaits no approval any more, or its arguments are others than you saw."
         return page(request, "message.html", 409, title="Nothing to decide", text=text)
     args = shown_args(requested)
@@ -86,6 +93,36 @@ async def decide(request: web.Request) -> web.Response:
     return _back(decision)
 
 
+async def answer(request: web.Request) -> web.Response:
+    """Answer a question of a run, with the values of its form."""
+    session = approver_of(request)
+    context, form = request.app[CONTEXT], await form_of(request)
+    asked = await _asked_in(context, form)
+    if not isinstance(asked, InputRequested):
+        text = "This question is answered, or its run is over."
+        return page(request, "message.html", 409, title="Nothing to answer", text=text)
+    value, faults = value_of(fields_of(asked.json_schema), form)
+    if problems := faults or problems_of_answer(asked.json_schema, value):
+        return _does_not_fit(request, problems)
+    try:
+        given = Input(
+            call_id=asked.call_id,
+            value=value,
+            by=clip(session.name, REASON_BYTES_MAX),
+            workflow_id=asked.workflow_id,
+            at=_now(context),
+        )
+    except ValidationError as error:
+        return _does_not_fit(request, problems_of(error, value))
+    await context.controls.write(given)
+    return _back("answered")
+
+
+def _does_not_fit(request: web.Request, problems: tuple[Problem, ...]) -> web.Response:
+    text = f"Go back and change it: {problems_text(problems)}"
+    return page(request, "message.html", 422, title="The answer does not fit", text=text)
+
+
 async def cancel(request: web.Request) -> web.Response:
     session = operator_of(request)
     context, form = request.app[CONTEXT], await form_of(request)
@@ -105,13 +142,20 @@ async def cancel(request: web.Request) -> web.Response:
     return _back("cancelled")
 
 
-async def _approvals_at(
+async def _asked_in(context: ConsoleContext, form: Form) -> Awaited | None:
+    """What is asked by the call that a form names, if no person has decided or answered it."""
+    call = CallKey(form.get("workflow", ""), form.get("call", ""))
+    place = context.feed.state.open_runs.place_of(call)
+    return next(iter(await _asked_at(context, [place])), None) if place else None
+
+
+async def _asked_at(
     context: ConsoleContext, places: Sequence[RecordPosition]
-) -> tuple[ApprovalRequested, ...]:
+) -> tuple[Awaited, ...]:
     """What is asked at these places and can still be decided, read again from there."""
     picked = await context.picker.pick_all(places)
     events = [decode(stored.value) async for stored in in_turns(picked)]
-    found = (event for event in events if isinstance(event, ApprovalRequested))
+    found = (event for event in events if isinstance(event, Awaited))
     now = _now(context)
     return tuple(sorted((e for e in found if e.expires_at > now), key=lambda event: event.at))
 

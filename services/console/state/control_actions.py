@@ -11,12 +11,13 @@ from services.operators.records.run_summary import (
     ApprovalSummary,
     CancelSummary,
     ControlAppliedSummary,
+    InputSummary,
 )
 from services.operators.records.summary import RecordSummary
 
 ACTIONS_MAX = 10_000  # the newest are kept
 
-ControlKind = Literal["approved", "denied", "cancelled", "skipped"]
+ControlKind = Literal["approved", "denied", "answered", "cancelled", "skipped"]
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class ControlActions:
 
     def take(self, record: RecordSummary) -> None:
         match record.event:
-            case (ApprovalSummary() | CancelSummary()) as event:
+            case (ApprovalSummary() | InputSummary() | CancelSummary()) as event:
                 self._noted(event.workflow_id, event.control, record.at_ms)
             case ControlAppliedSummary() as event:
                 action = self._noted(event.workflow_id, event.control, record.at_ms)
@@ -83,6 +84,8 @@ def _kind(control: ControlPart) -> ControlKind | None:
             return "approved"
         case "approval", "denied":
             return "denied"
+        case "input", _:
+            return "answered"
         case "cancel", _:
             return "cancelled"
         case _:

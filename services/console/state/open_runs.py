@@ -17,6 +17,8 @@ from services.operators.records.run_summary import (
     ApprovalRequestedSummary,
     ApprovalSummary,
     ControlAppliedSummary,
+    InputRequestedSummary,
+    InputSummary,
     StepSummary,
     ToolEndedSummary,
 )
@@ -73,7 +75,10 @@ class OpenRuns:
                     run.open_calls |= {
                         call.call_id for call in event.calls if call.state != "ended"
                     }
-            case ApprovalRequestedSummary(request_id=str(request_id)) as event:
+            case (
+                ApprovalRequestedSummary(request_id=str(request_id))
+                | InputRequestedSummary(request_id=str(request_id))
+            ) as event:
                 run = self._note(RequestKey(event.workflow_id, request_id), record.at_ms, None)
                 if run is not None:
                     run.awaiting[event.call_id] = AskedApproval(
@@ -82,28 +87,34 @@ class OpenRuns:
             case ToolEndedSummary(request_id=str(request_id)) as event:
                 run_key = RequestKey(event.workflow_id, request_id)
                 self._decided(run_key, event.call_id, record.at_ms, ended=True)
-            case (ApprovalSummary() | ControlAppliedSummary()) as event:
+            case (ApprovalSummary() | InputSummary() | ControlAppliedSummary()) as event:
                 self._take_decision(event, record.at_ms)
             case (AnswerSummary() | DeadLetterSummary()) as event:
                 self._end(event)
             case _:
                 pass
 
-    def _take_decision(self, event: ApprovalSummary | ControlAppliedSummary, at_ms: int) -> None:
+    def _take_decision(
+        self, event: ApprovalSummary | InputSummary | ControlAppliedSummary, at_ms: int
+    ) -> None:
         """What a person decided on a call, and what a worker made of it."""
         if event.control.call_id is None:
             return
         call = CallKey(event.workflow_id, event.control.call_id)
         match event:
             case ApprovalSummary():
-                text = f"{event.decision.capitalize()} by {event.by}"
-                self._decisions[call] = event.delivery, text
-                if len(self._decisions) > DECISIONS_KEPT:
-                    self._decisions.popitem(last=False)
-            case ControlAppliedSummary(effect="approved" | "denied"):
+                self._keep(call, event.delivery, f"{event.decision.capitalize()} by {event.by}")
+            case InputSummary():
+                self._keep(call, 1, f"Answered by {event.by}")
+            case ControlAppliedSummary(effect="approved" | "denied" | "answered"):
                 self._decided(_run_of(call), call.call_id, at_ms, ended=False)
             case ControlAppliedSummary():  # the call goes on waiting for one that counts
                 self._decisions.pop(call, None)
+
+    def _keep(self, call: CallKey, delivery: int, text: str) -> None:
+        self._decisions[call] = delivery, text
+        if len(self._decisions) > DECISIONS_KEPT:
+            self._decisions.popitem(last=False)
 
     def runs(self, now_ms: int) -> Sequence[OpenRun]:
         """Those that can still be open, the oldest first."""

@@ -23,6 +23,8 @@ from services.operators.records.run_summary import (
     ApprovalSummary,
     CancelSummary,
     ControlAppliedSummary,
+    InputRequestedSummary,
+    InputSummary,
     RunEventSummary,
     StepSummary,
     ToolEndedSummary,
@@ -81,7 +83,7 @@ def _run(event: AnyRunSummary) -> Iterator[str]:
                 yield duration(event.took_ms)
         case ApprovalRequestedSummary():
             yield event.tool
-        case ApprovalSummary() | CancelSummary():
+        case ApprovalSummary() | CancelSummary() | InputRequestedSummary() | InputSummary():
             pass
         case other:
             assert_never(other)

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import assert_never
 
 from answerbus.call_outcome import CallOutcome
-from answerbus.control import ApprovalRequested
 from services.console.views.run_waits import wait_text, waits
 from services.console.views.scale import Tick
 from services.console.views.stretches import MS, BarKind, Stretch
@@ -18,7 +17,7 @@ from services.operators.records.decoded import DecodedRecord
 from services.operators.records.within_limits import moved
 from services.operators.runs.fold import RunFold
 from services.operators.runs.run_words import call_text, outcome_text, run_text, step_text
-from services.operators.runs.tree import CallNode, RunNode, StepNode
+from services.operators.runs.tree import Awaited, CallNode, RunNode, StepNode
 
 LINES_SHOWN = 16  # of one tree, beside its first line; those before them are folded away
 LONG_SHARE = 0.05  # of the whole time: who takes longer is not folded away
@@ -26,19 +25,24 @@ LONG_SHOWN = 8  # of those
 LINES_DRAWN = 300  # of one tree, the newest; those before them are in words alone
 _MS = timedelta(milliseconds=1)
 _OPEN = MappingProxyType(
-    {"called": "runs", "waiting": "queued", "awaits_approval": "awaits approval"}
+    {
+        "called": "runs",
+        "waiting": "queued",
+        "awaits_approval": "awaits approval",
+        "awaits_input": "awaits an answer",
+    }
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One node; `awaits` if it is a call that awaits approval, `open_id` if a run is open."""
+    """One node; `awaits` if it is a call that awaits a person, `open_id` if a run is open."""
 
     depth: int
     kind: str
     text: str
     bars: tuple[Bar, ...] = ()
-    awaits: ApprovalRequested | None = None
+    awaits: Awaited | None = None
     open_id: str | None = None
 
 
@@ -115,12 +119,11 @@ def _nodes(run: RunNode, depth: int, now: datetime, *, operator: bool) -> Iterat
         line = RunLine(depth + 1, "step", step_text(step, show_content=operator))
         yield _Node(line, tuple(step_stretches(step)))
         for call in step.calls:
-            requested = call.approval if call.status == "awaits_approval" else None
             line = RunLine(
                 depth + 2,
                 "call",
                 call_text(call, show_content=operator),
-                awaits=requested,
+                awaits=call.awaits,
             )
             yield _Node(line, tuple(call_stretches(call, step, run, now)))
             for child in call.children:
@@ -162,9 +165,10 @@ def call_stretches(
     """It waits for a person if it must, and then runs until it ends."""
     over = run.since if run.terminal is not None else None
     end, begin = call.ended_at or over or now, step.at
-    if call.approval is not None:
+    if call.approval is not None or call.question is not None:
         decided = call.decision.at if call.decision is not None else end
-        yield _stretch("approval", begin, decided, f"{call.tool}: waits for approval")
+        what = "approval" if call.question is None else "an answer"
+        yield _stretch("approval", begin, decided, f"{call.tool}: waits for {what}")
         begin = decided
         if call.decision is None:
             return

@@ -45,6 +45,25 @@ class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="appr
     delivery: Count = 1
 
 
+class InputRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="input_requested"):
+    """A question that awaits a person."""
+
+    call_id: Text = ""
+    delivery: Count = 1
+
+
+class InputSummary(RunEventSummary, frozen=True, gc=False, tag="input"):
+    """A person's answer to a question."""
+
+    call_id: Text | None = None
+    by: Reason = ""
+    at: Moment | None = None
+
+    @property
+    def control(self) -> ControlPart:
+        return ControlPart(self.kind, self.call_id, self.request_id, "", self.by, "", self.at)
+
+
 class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
     """What a control came to."""
 
@@ -84,6 +103,8 @@ AnyRunSummary = (
     StepSummary
     | ToolEndedSummary
     | ApprovalRequestedSummary
+    | InputRequestedSummary
+    | InputSummary
     | ControlAppliedSummary
     | ApprovalSummary
     | CancelSummary

@@ -41,7 +41,8 @@ from tests.unit.operators.stored_examples import NOON_MS
 
 OPERATOR, VIEWER = "the-operators-own-token", "the-viewers-own-token"
 NIGHT = "the-token-of-one-operator"  # whose name is night@acme
-TOKENS = Tokens(OPERATOR, VIEWER, {"night@acme": NIGHT})
+APPROVER = "the-token-of-one-approver"  # whose name is ann@acme
+TOKENS = Tokens(OPERATOR, VIEWER, {"night@acme": NIGHT}, {"ann@acme": APPROVER})
 NOWHERE = Bus("127.0.0.1:1", "answerbus", {})
 
 

@@ -88,7 +88,7 @@ async def test_open_runs_and_what_they_await_are_listed() -> None:
     async with site(*a_run()) as here:
         text = await text_of(here, "/runs")
 
-    assert "1 call awaits approval" in text
+    assert "1 call awaits a person" in text
     assert "1 open run" in text
     assert "support v3" in text
     assert "orders.refund" in text
@@ -259,7 +259,7 @@ async def test_what_is_over_awaits_nothing(more: list[Event], order: int) -> Non
     async with site(*[*a_run(), *later][::order]) as here:
         text = await text_of(here, "/runs")
 
-    assert "0 calls await approval" in text
+    assert "0 calls await a person" in text
     assert ("0 open runs" in text) == (own["kind"] == "result")
 
 
@@ -277,7 +277,7 @@ async def test_many_runs_are_pages_and_many_approvals_are_folded_away() -> None:
         cookie = await here.log_in(OPERATOR)
         unknown = (await here.get("/runs?pages=1", cookie)).status
 
-    assert f"{PAGE_RUNS + 5} calls await approval" in first
+    assert f"{PAGE_RUNS + 5} calls await a person" in first
     assert f"The {APPROVALS_SHOWN_MAX} oldest are shown" in first
     assert first.count('class="card approval"') == APPROVALS_SHOWN_MAX
     assert len(re.findall(r'class="card approval"[^>]* open>', first)) == APPROVALS_OPEN
