@@ -1,9 +1,10 @@
-"""What plug-ins are made of that bring a provider: the names that stay (docs/providers.md)."""
+"""The names that plug-ins of providers and credentials are made of, and that stay."""
 
 from services.settings.profiles import OpenAILikeProfile, ReachedProfile
 from services.worker.adapters.providers.apis.api import HttpRequest, HttpResponse, Preflight
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.adapters.providers.credentials.credential import Token
 from services.worker.adapters.providers.kinds.kind import ProviderKind, SampleReplies, SampleReply
 from services.worker.adapters.providers.kinds.openai import OpenAILikeKind
 from services.worker.core.attempt.prompt import Prompt
@@ -43,6 +44,7 @@ __all__ = [
     "SampleReply",
     "Throttled",
     "TimedOut",
+    "Token",
     "Truncated",
     "Unavailable",
     "Unhealthy",

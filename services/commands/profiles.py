@@ -15,6 +15,7 @@ from services.text.escaping import json_lines
 _SHOWN_APART = {
     *("provider", "model", "dialect", "base_url", "api_key_env", "api_key_file", "script", "price"),
     "then",
+    "credential",
 }
 
 
@@ -40,7 +41,9 @@ def _who(profile: Profile) -> list[str]:
         return [*lines, f"plays {profile.script}"]
     if profile.base_url:
         lines.append(f"at {_address(profile.base_url)}")
-    if profile.api_key_file:
+    if profile.credential:
+        lines.append(f"tokens of the credential {profile.credential}")
+    elif profile.api_key_file:
         lines.append(f"key in the file {profile.api_key_file}")
     elif profile.api_key_env:
         lines.append(_key_text(profile, profile.api_key_env))
@@ -85,7 +88,7 @@ def _is_set(profile: ReachedProfile) -> bool | None:
     """Whether the key is where it should be; None for a profile without one."""
     if profile.api_key_file:
         return profile.api_key_file.exists()
-    variable = profile.api_key_env
+    variable = None if profile.credential else profile.api_key_env
     return None if variable is None else secret(variable) is not None
 
 

@@ -73,6 +73,8 @@ class ReachedProfile(_Profile):
     base_url: Text | None = None
     check_model: Flag = True
     api_key_file: FileName | None = None
+    credential: Text | None = None  # in the place of a key: whose tokens authorize calls
+    audience: Text | None = None  # of its tokens; by default what the provider takes
 
     @field_validator("base_url")
     @classmethod
@@ -89,6 +91,10 @@ class ReachedProfile(_Profile):
     def _has_one_key(self) -> Self:
         if self.api_key_file is not None and self.names_key_variable:
             raise ValueError("a key lies in one place: leave `api_key_env` or `api_key_file` out")
+        if self.credential and (self.api_key_file is not None or self.names_key_variable):
+            raise ValueError("a profile has a key or a `credential`: leave one of them out")
+        if self.audience and not self.credential:
+            raise ValueError("`audience` is for the tokens of a `credential`: name one")
         return self
 
     @property
@@ -135,6 +141,21 @@ class OpenAIProfile(OpenAILikeProfile):
 
     provider: Literal["openai"]
     api_key_env: str | None = "OPENAI_API_KEY"
+
+
+class AzureProfile(OpenAILikeProfile):
+    """`provider = "azure"`: models of OpenAI and others at Azure, by its v1 API."""
+
+    provider: Literal["azure"]
+    api_key_env: str | None = "AZURE_OPENAI_API_KEY"
+    resource: Annotated[Text, Field(pattern=r"^[A-Za-z0-9\-]{2,64}$")] | None = None
+    priced_as: Text | None = None  # the model behind a deployment
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> Self:
+        if (self.resource is None) == (self.base_url is None):
+            raise ValueError("needs `resource`, the name of the Azure resource, or `base_url`")
+        return self
 
 
 class AnthropicProfile(ReachedProfile):
@@ -232,7 +253,12 @@ def asks_alike(one: "Profile", other: "Profile") -> bool:
 
 
 _BuiltIn = Annotated[
-    OpenAIProfile | AnthropicProfile | GeminiProfile | OllamaProfile | ScriptedProfile,
+    OpenAIProfile
+    | AzureProfile
+    | AnthropicProfile
+    | GeminiProfile
+    | OllamaProfile
+    | ScriptedProfile,
     Field(discriminator="provider"),
 ]
 BUILT_IN = frozenset(

@@ -2,9 +2,22 @@
 
 import os
 from pathlib import Path
+from typing import Protocol
 
 BYTES_MAX = 64 * 1024
 KEPT = 8  # of the values that it has had: a server may still echo one of those
+
+
+class ChangingSecret(Protocol):
+    """A secret that has another value now and then; `values` are the last ones."""
+
+    @property
+    def value(self) -> str:
+        """The present one, after a look."""
+        ...
+
+    @property
+    def values(self) -> tuple[str, ...]: ...
 
 
 class UnreadableSecret(Exception):

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from answerbus.masking import Mask
 from services.settings.profiles import Profile, ScriptedProfile
-from services.settings.secret_file import SecretFile, UnreadableSecret
+from services.settings.secret_file import ChangingSecret, SecretFile, UnreadableSecret
 from services.settings.settings import Settings, SetUpError, secret
 
 
@@ -77,15 +77,15 @@ _USER_INFO = re.compile(r"(?:[^/?#]*//)?([^/?#]*)@")
 
 
 class LiveMask(Mask):
-    """Replaces the given secrets, and all values that the files are known to have had."""
+    """Replaces the given secrets, and all values that files and tokens are known to have had."""
 
-    def __init__(self, secrets: Iterable[str | None], files: Sequence[SecretFile]) -> None:
+    def __init__(self, secrets: Iterable[str | None], files: Sequence[ChangingSecret]) -> None:
         self._secrets: tuple[str | None, ...] = ()
-        self._files: tuple[SecretFile, ...] = ()
+        self._files: tuple[ChangingSecret, ...] = ()
         self._known: tuple[tuple[str, ...], ...] = ()
         self.learn(secrets, files)
 
-    def learn(self, secrets: Iterable[str | None], files: Sequence[SecretFile]) -> None:
+    def learn(self, secrets: Iterable[str | None], files: Sequence[ChangingSecret]) -> None:
         """Mask these too; what was a secret once is masked for good."""
         self._secrets = tuple(dict.fromkeys((*self._secrets, *secrets)))
         self._files = tuple(dict.fromkeys((*self._files, *files)))

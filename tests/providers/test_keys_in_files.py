@@ -4,11 +4,9 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from pydantic import TypeAdapter
 
 from answerbus.masking import Mask
@@ -19,50 +17,17 @@ from services.worker.adapters.clock import SystemClock
 from services.worker.core.attempt.reply import Answered, Rejected, Reply
 from services.worker.ports.provider import NotReady, Provider, Ready
 from tests.providers.calls import PROMPT
+from tests.providers.keyed_server import KeyedServer, keyed_server
 
 FIRST, SECOND, THIRD = "sk-first-0123456789", "sk-second-987654321", "sk-third-5566778899"
 CALLS, AT_ONCE, SWAPS = 400, 20, 8
 TIMEOUT_S = 30.0
 
 
-@dataclass
-class KeyedServer:
-    """Speaks enough of OpenAI's API, to those whose key is valid; echoes keys as bad servers do."""
-
-    valid: set[str]
-    seen: list[str] = field(default_factory=list)
-    held: asyncio.Event = field(default_factory=asyncio.Event)
-    address: str = ""
-
-    def __post_init__(self) -> None:
-        self.held.set()
-
-    async def answer(self, request: web.Request) -> web.Response:
-        key = request.headers["authorization"].removeprefix("Bearer ")
-        self.seen.append(key)
-        if key not in self.valid:
-            return web.json_response({"error": {"message": f"no such key {key}"}}, status=401)
-        if request.method == "GET":
-            return web.json_response({"object": "list", "data": [{"id": "m"}]})
-        await self.held.wait()
-        choice = {"message": {"role": "assistant", "content": key}, "finish_reason": "stop"}
-        return web.json_response(
-            {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice]}
-        )
-
-
 @pytest.fixture
 async def server() -> AsyncIterator[KeyedServer]:
-    found = KeyedServer({FIRST})
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", found.answer)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    found.address = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    yield found
-    await runner.cleanup()
+    async with keyed_server(FIRST) as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ from services.settings.profiles import Profile, ReachedProfile, ScriptedProfile
 from services.settings.secret_file import SecretFile
 from services.settings.secrets import LiveMask
 from services.settings.settings import SetUpError
-from services.worker.adapters.providers.apis.connection import Connection
-from services.worker.adapters.providers.keyed import KeyedProvider
+from services.worker.adapters.providers.apis.connection import AwsKeys, Connection
+from services.worker.adapters.providers.credentials.known import credential_named
+from services.worker.adapters.providers.credentials.renewed import RenewedToken
+from services.worker.adapters.providers.keyed import FileKey, Key, KeyedProvider, KeySource
 from services.worker.adapters.providers.keys import key_of
 from services.worker.adapters.providers.kinds.known import Kind, kind_of
 from services.worker.adapters.providers.masked import MaskedProvider
@@ -50,7 +52,7 @@ def backend_of(
     name: str, profile: Profile, context: BackendContext, key_file: SecretFile | None
 ) -> Backend:
     """The backend of a profile. Raises SetUpError that names it."""
-    provider, server = _provider(name, profile, context.clock, key_file)
+    provider, server = _provider(name, profile, context, key_file)
     facts = ProfileFacts(
         name=name,
         provider=profile.provider,
@@ -90,9 +92,10 @@ def _shows_schema(profile: Profile) -> bool:
 
 
 def _provider(
-    name: str, profile: Profile, clock: Clock, key_file: SecretFile | None
+    name: str, profile: Profile, context: BackendContext, key_file: SecretFile | None
 ) -> tuple[Provider, str]:
     """The provider, and the server that it shares with other profiles."""
+    clock = context.clock
     if isinstance(profile, ScriptedProfile):
         scripted = ScriptedProvider(
             script=profile.script, journal=profile.journal, model=profile.model, clock=clock
@@ -111,12 +114,39 @@ def _provider(
             "https://host/v1 or http://localhost:8080/v1."
         )
 
-    def make(key: str | None) -> Provider:
-        keyed = replace(connection, api_key=key)
-        standard = kind.standard_api(profile, keyed)
-        return HttpProvider(kind.api(profile, keyed), clock, fallback=standard)
+    def make(key: Key | None) -> Provider:
+        signing = key if isinstance(key, AwsKeys) else None
+        text = None if isinstance(key, AwsKeys) else key
+        keyed = replace(connection, api_key=text, signing=signing)
+        standard, sign = kind.standard_api(profile, keyed), kind.sign(profile, keyed)
+        return HttpProvider(kind.api(profile, keyed), clock, fallback=standard, sign=sign)
 
-    return KeyedProvider(key_file, make) if key_file else make(key), server
+    keys = _key_source(name, profile, kind, context, key_file)
+    if keys is None:
+        return make(key), server
+    audience = profile.audience or kind.audience if profile.credential else None
+    return KeyedProvider(profile.provider, profile.model, keys, make, audience, clock), server
+
+
+def _key_source(
+    name: str,
+    profile: ReachedProfile,
+    kind: Kind,
+    context: BackendContext,
+    key_file: SecretFile | None,
+) -> KeySource | None:
+    """Where the key of a profile comes from that changes. Raises SetUpError."""
+    if key_file is not None:
+        return FileKey(key_file)
+    if profile.credential is None:
+        return None
+    try:
+        credential = credential_named(profile.credential)
+    except UnusablePlugin as error:
+        raise SetUpError(f"Profile `{name}`: {error}.") from None
+    token = RenewedToken(profile.credential, credential, profile.audience or kind.audience)
+    context.mask.learn((), [token])
+    return token
 
 
 def _kind(name: str, profile: ReachedProfile) -> Kind:
@@ -136,4 +166,5 @@ def connection_of(profile: ReachedProfile, key: str | None) -> Connection:
         temperature=profile.temperature,
         check_model=profile.check_model,
         native=profile.dialect != "prompted",
+        credential=profile.credential,
     )

@@ -11,6 +11,7 @@ from services.settings.agents import AgentSettings
 from services.settings.console import ConsoleSettings, OidcSettings
 from services.settings.profiles import (
     AnthropicProfile,
+    AzureProfile,
     GeminiProfile,
     OllamaProfile,
     OpenAIProfile,
@@ -31,6 +32,7 @@ TABLES: list[tuple[str, type[Section], dict[str, Any]]] = [
     ("console", ConsoleSettings, {}),
     ("console.oidc", OidcSettings, OIDC),
     ("profiles.a", OpenAIProfile, {"provider": "openai", "model": "m"}),
+    ("profiles.a", AzureProfile, {"provider": "azure", "model": "m", "resource": "r1"}),
     ("profiles.a", AnthropicProfile, {"provider": "anthropic", "model": "m"}),
     ("profiles.a", GeminiProfile, {"provider": "gemini", "model": "m"}),
     ("profiles.a", OllamaProfile, {"provider": "ollama", "model": "m"}),

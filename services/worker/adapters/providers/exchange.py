@@ -17,6 +17,7 @@ from services.worker.adapters.providers.http1 import (
     BrokenExchangeError,
     Connections,
     NotConnectedError,
+    Sign,
 )
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.tasks.fair_timeout import FairTimeout
@@ -33,13 +34,18 @@ class HttpClient:
     """Sends requests to one server: one exchange each, without redirects, retries and cookies."""
 
     def __init__(
-        self, base_url: str, headers: Mapping[str, str], max_in_flight: int, limits: ExchangeLimits
+        self,
+        base_url: str,
+        headers: Mapping[str, str],
+        max_in_flight: int,
+        limits: ExchangeLimits,
+        sign: Sign | None = None,
     ) -> None:
         self._base_url = base_url
         agent = f"answerbus/{version('answerbus-services')}"
         self._headers = {**headers, **OWN_HEADERS, "user-agent": agent}
         self._max_in_flight = max_in_flight
-        self._limits = limits
+        self._limits, self._sign = limits, sign
         self._opened: Connections | None = None
 
     async def exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
@@ -63,7 +69,7 @@ class HttpClient:
             is_tls = any(urlsplit(to).scheme == "https" for to in (url, proxy or ""))
             context = _trusted() if is_tls else None
             self._opened = Connections(
-                url, proxy, self._headers, self._max_in_flight, self._limits, context
+                url, proxy, self._headers, self._max_in_flight, self._limits, context, self._sign
             )
         return self._opened
 

@@ -1,8 +1,14 @@
 """The provider over HTTP: all APIs are asked in the same way."""
 
 import asyncio
+from collections.abc import Mapping
 
-from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse
+from services.worker.adapters.providers.apis.api import (
+    Api,
+    HttpRequest,
+    HttpResponse,
+    Signer,
+)
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.exchange import HttpClient, reply_to
 from services.worker.core.attempt.prompt import Prompt
@@ -15,7 +21,10 @@ QUESTIONS_MAX = 20  # of one check at start
 
 
 class HttpProvider:
-    """See Provider; what `api` is throttled for is asked by `fallback` at once, if there is one."""
+    """See Provider; what `api` is throttled for is asked by `fallback` at once, if there is one.
+
+    `sign` gives the headers that authorize a single request, by its bytes and the time.
+    """
 
     def __init__(
         self,
@@ -24,12 +33,18 @@ class HttpProvider:
         limits: ExchangeLimits = LIMITS,
         *,
         fallback: Api | None = None,
+        sign: Signer | None = None,
     ) -> None:
         self.name, self.model = api.name, api.connection.model
         self._api, self._fallback = api, fallback
         self._clock = clock
         self._preflight_timeout_s = limits.preflight_timeout_s
-        self._http = HttpClient(api.base_url, api.headers, api.connection.max_in_flight, limits)
+        slots = api.connection.max_in_flight
+
+        def signed(method: str, target: str, body: bytes) -> Mapping[str, str]:
+            return sign(method, target, body, clock.now()) if sign else {}
+
+        self._http = HttpClient(api.base_url, api.headers, slots, limits, sign and signed)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         began_s = asyncio.get_running_loop().time()

@@ -21,6 +21,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from services.worker.adapters.providers.apis.api import HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 
+Sign = Callable[[str, str, bytes], Mapping[str, str]]
 KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
 HEAD_BYTES_MAX = 64 * 1024  # of a response's head, and of what follows its last chunk
 FRAMING_PER_BYTE = 8  # bytes of chunk sizes around each byte of a body
@@ -223,14 +224,17 @@ class Connections:
         max_in_flight: int,
         limits: ExchangeLimits,
         context: SSLContext | None,
+        sign: Sign | None = None,
     ) -> None:
         """All requests go to the server of `url`, with these headers; `context` where that is TLS.
+
+        `sign` gives the headers of a single request, from its method, its target and its body.
 
         Raises NotConnectedError for what is not an address.
         """
         self._url, self._server = url, _Server.at(url)
         self._proxy = None if proxy is None else _Server.at(proxy)
-        self._limits, self._context = limits, context
+        self._limits, self._context, self._sign = limits, context, sign
         self._slots = asyncio.Semaphore(max_in_flight)
         self._idle: deque[KeptConnection] = deque()  # the one used last is used next
         self._open: set[KeptConnection] = set()
@@ -267,7 +271,9 @@ class Connections:
 
     def _request(self, method: str, path: str, body: bytes | None) -> bytes:
         length = "" if body is None else f"content-length: {len(body)}\r\n"
-        head = f"{method} {self._target_of(path)} HTTP/1.1\r\n{self._fields}{length}\r\n"
+        target = self._target_of(path)
+        signed = _lines(self._sign(method, target, body or b"")) if self._sign else ""
+        head = f"{method} {target} HTTP/1.1\r\n{self._fields}{signed}{length}\r\n"
         return head.encode() + (body or b"")
 
     def _target_of(self, path: str) -> str:
@@ -284,7 +290,7 @@ class Connections:
             said["authorization"] = server.basic
         if proxy is not None and not server.is_tls and proxy.basic:
             said["proxy-authorization"] = proxy.basic
-        return "".join(f"{name}: {value}\r\n" for name, value in said.items())
+        return _lines(said)
 
     async def _connection(self) -> KeptConnection:
         """One that nobody else uses, with its slot."""
@@ -361,6 +367,10 @@ class Connections:
     def _close(self, connection: KeptConnection) -> None:
         self._open.discard(connection)
         connection.close()
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 def _basic(address: SplitResult) -> str | None:

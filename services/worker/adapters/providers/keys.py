@@ -23,6 +23,8 @@ def key_files(profiles: Mapping[str, Profile]) -> tuple[dict[str, SecretFile], d
 
 def key_of(name: str, profile: ReachedProfile) -> str | None:
     """The key of a profile; a server of one's own may need none, but what is named is there."""
+    if profile.credential:
+        return None
     key = secret(profile.api_key_env)
     needs_key = profile.names_key_variable or not profile.has_own_server
     if profile.api_key_env and key is None and needs_key:

@@ -1,6 +1,6 @@
 """A provider's API for the one HTTP provider: builds requests and reads responses. Pure."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -28,6 +28,9 @@ class HttpResponse:
     headers: Mapping[str, str]
     body: bytes
 
+
+Signer = Callable[[str, str, bytes, datetime], Mapping[str, str]]
+"""The headers that authorize a single request: of its method, its target, its body, and now."""
 
 # Each question is answered by a 2xx, or by what else it came to.
 Question = Generator[HttpRequest, HttpResponse | Reply, NotReady | Unhealthy | None]

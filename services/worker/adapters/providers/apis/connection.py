@@ -4,11 +4,21 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class AwsKeys:
+    """What signs requests to AWS; `session_token` where the keys are those of a role."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Connection:
     """One profile at one server; `base_url` None is the maker's own.
 
     `check_model` is False for servers that list other names than they serve. `native` says whether
-    the profile has its answers enforced, so that the model must be able to.
+    the profile has its answers enforced, so that the model must be able to. `credential` is the
+    name of the one that `api_key`, then a token, or `signing` come from.
     """
 
     model: str
@@ -18,6 +28,8 @@ class Connection:
     temperature: float | None = None
     check_model: bool = True
     native: bool = True
+    credential: str | None = None
+    signing: AwsKeys | None = None
 
     def url(self, makers: str) -> str:
         """Where requests go: `base_url`, or at need the maker's own address."""

@@ -93,7 +93,7 @@ class OpenAIApi:
             problem = yield from self._listing_problem(listing.body)
             software = preflight.software_in(listing.body)
         else:
-            problem, software = preflight.check_listing(listing, self.base_url), None
+            problem, software = preflight.check_listing(listing, self), None
         return problem or Ready(software)
 
     def _chat_body(self, prompt: Prompt) -> "CompletionCreateParamsNonStreaming":

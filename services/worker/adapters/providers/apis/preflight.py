@@ -46,20 +46,24 @@ def check_one_model(
     if isinstance(found, HttpResponse):
         return _not_ready(judge(json_in(found.body)))
     if not (isinstance(found, Rejected) and found.status == 404 and api.connection.check_model):
-        return check_listing(found, api.base_url)
+        return check_listing(found, api)
     listing = yield models
     if isinstance(listing, HttpResponse):
         return _not_ready(unknown(listing.body))
-    return check_listing(listing, api.base_url)
+    return check_listing(listing, api)
 
 
 def _not_ready(remedy: str | None) -> NotReady | None:
     return None if remedy is None else NotReady(remedy)
 
 
-def check_listing(reply: Reply, url: str) -> NotReady | Unhealthy | None:
+def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
     """Why asking for models failed, if that says that calls would fail as well; else None."""
+    url, credential = api.base_url, api.connection.credential
     match reply:
+        case Rejected(status=401) if credential:
+            advice = "correct `audience`, or give its identity the right to call models"
+            return NotReady(f"{url} refuses the token of the credential `{credential}`: {advice}")
         case Rejected(status=401) | Rejected(code="API_KEY_INVALID"):
             places = "`api_key_env` or `api_key_file`"
             return NotReady(f"{url} refuses the key: put a valid one where {places} points")

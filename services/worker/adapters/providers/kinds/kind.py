@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from services.settings.profiles import ReachedProfile
-from services.worker.adapters.providers.apis.api import Api
+from services.worker.adapters.providers.apis.api import Api, Signer
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.core.attempt.tariff import STANDARD, Kept
 from services.worker.dialects.dispatch import DialectName
@@ -48,6 +48,7 @@ class ProviderKind(ABC, Generic[P]):
 
     profile: type[P]
     dialect: DialectName  # what it enforces of a schema
+    audience: str | None = None  # of tokens, where a profile names none
     example: Mapping[str, Any] = {}  # what a profile must have beside `provider` and `model`
 
     @abstractmethod
@@ -60,6 +61,10 @@ class ProviderKind(ABC, Generic[P]):
 
     def standard_api(self, profile: P, connection: Connection) -> Api | None:  # noqa: ARG002
         """How a call is made again, at once, that a tier had no room for; None for not at all."""
+        return None
+
+    def sign(self, profile: P, connection: Connection) -> Signer | None:  # noqa: ARG002
+        """What authorizes a single request, where its headers do not; None where they do."""
         return None
 
     def shows_schema(self, profile: P) -> bool:  # noqa: ARG002

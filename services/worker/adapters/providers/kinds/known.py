@@ -6,6 +6,7 @@ from typing import Any
 from services.settings.installed import UnusablePlugin, names, require_free
 from services.settings.profiles import BUILT_IN, PROVIDERS, ReachedProfile, plugin
 from services.worker.adapters.providers.kinds.anthropic import AnthropicKind
+from services.worker.adapters.providers.kinds.azure import AzureKind
 from services.worker.adapters.providers.kinds.gemini import GeminiKind
 from services.worker.adapters.providers.kinds.kind import ProviderKind
 from services.worker.adapters.providers.kinds.ollama import OllamaKind
@@ -14,6 +15,7 @@ from services.worker.adapters.providers.kinds.openai import OpenAIKind
 Kind = ProviderKind[Any]  # whose profiles are those of its own class, as `kind_of` chooses it
 SHIPPED: Mapping[str, Kind] = {
     "openai": OpenAIKind(),
+    "azure": AzureKind(),
     "anthropic": AnthropicKind(),
     "gemini": GeminiKind(),
     "ollama": OllamaKind(),

@@ -1,0 +1,40 @@
+"""A credential: gives tokens, or keys that sign, each for a time."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from services.worker.adapters.providers.apis.connection import AwsKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What authorizes calls for `lasts_s` seconds from now; None where nobody knows how long."""
+
+    key: str | AwsKeys = field(repr=False)
+    lasts_s: float | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All of it that nobody may see."""
+        match self.key:
+            case AwsKeys(secret_key=secret, session_token=session):
+                return (secret, session) if session else (secret,)
+            case str():
+                return (self.key,)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a header can carry it; a plug-in may have given anything."""
+        if isinstance(self.key, AwsKeys):
+            return True
+        is_text = isinstance(self.key, str) and self.key.isascii() and self.key.isprintable()
+        return is_text and bool(self.key)
+
+
+Credential = Callable[[str | None], Awaitable[Token]]
+"""An async function from an audience (of the settings, else of the provider) to a token. It may
+raise anything; it is asked before a token ends, and once when one is refused."""
+
+
+class NoTokenError(Exception):
+    """A credential gave no token: the text says why in a part of a sentence, without secrets."""
