@@ -7,8 +7,8 @@ That is: a service principal of variables, workload identity, managed identity, 
 # ruff: noqa: PLC0415
 
 import asyncio
-import time
 
+from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.providers.credentials.credential import Token
 
 
@@ -22,4 +22,4 @@ def _token(scope: str) -> Token:
 
     with DefaultAzureCredential() as credential:
         found = credential.get_token(scope)
-    return Token(found.token, found.expires_on - time.time())
+    return Token(found.token, found.expires_on - SystemClock().now().timestamp())

@@ -1,4 +1,4 @@
-"""What a token says of itself, if it is a JWT: whom it is for, and when it holds. Pure.
+"""What a token says of itself, if it is a JWT: whom it is for, and when it holds.
 
 Nothing is verified, which is the provider's part: this only finds the sentence to show.
 """

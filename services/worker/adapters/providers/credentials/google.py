@@ -8,8 +8,9 @@ workload identity), the login of gcloud, the metadata server.
 # ruff: noqa: PLC0415
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC
 
+from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.providers.credentials.credential import Token
 
 
@@ -25,5 +26,5 @@ def _token(scope: str) -> Token:
     credentials, _ = google.auth.default(scopes=[scope])
     credentials.refresh(Request())  # type: ignore[no-untyped-call]
     ends_at = credentials.expiry.replace(tzinfo=UTC) if credentials.expiry else None
-    lasts_s = (ends_at - datetime.now(UTC)).total_seconds() if ends_at else None  # noqa: TID251
+    lasts_s = (ends_at - SystemClock().now()).total_seconds() if ends_at else None
     return Token(str(credentials.token), lasts_s)
