@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from answerbus.cassette import CASSETTE_BYTES_MAX, Cassette
 from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable
+from answerbus.private.runs import AgentDefinition
 from answerbus.redaction import RedactionRule
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RUNS, STEPS
 from services.command_line import Config, bus_of, stderr, stdout
-from services.commands.known_definitions import known_definitions
 from services.commands.replay.loading import loaded_once, report_unavailable_ids
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -136,8 +136,11 @@ async def _recorded(
 ) -> tuple[_Wanted, Cassette | None]:
     wanted = _Wanted(workflow_id or "") if dead_letter is None else await _named(bus, dead_letter)
     recording = await recording_of(bus, wanted.workflow_id)
-    unknown = recording.unknown_definitions
-    definitions = await known_definitions(bus, settings, unknown.values()) if unknown else {}
+    definitions: Mapping[str, AgentDefinition] = {}
+    if unknown := recording.unknown_definitions:
+        from services.commands.known_definitions import known_definitions  # noqa: PLC0415 - slow
+
+        definitions = await known_definitions(bus, settings, unknown.values())
     return wanted, recording.cassette(definitions, rules, wanted.request_id)
 
 
@@ -155,10 +158,10 @@ async def recording_of(bus: Bus, workflow_id: str) -> Recording:
     """All that is kept of the workflow. Raises BusUnavailable."""
     recording = Recording(workflow_id)
     optional = await bus.present(RUNS, STEPS)
-    topics = (REQUESTS, *optional, RESULTS, REFUSALS, DEAD_LETTERS)
-    async with reading(bus, topics, workflow_id=workflow_id) as reader:
-        for topic in topics:  # requests first, whose order is that of the cassette
-            async for batch in reader.to_end((topic,)):
+    others = (*optional, RESULTS, REFUSALS, DEAD_LETTERS)
+    async with reading(bus, (REQUESTS, *others), workflow_id=workflow_id) as reader:
+        for topics in ((REQUESTS,), others):  # whose order is that of the cassette
+            async for batch in reader.to_end(topics):
                 for stored in batch:
                     _take(recording, workflow_id, stored)
     return recording
