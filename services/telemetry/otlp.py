@@ -1,9 +1,10 @@
 """Spans and GenAI metrics for an OpenTelemetry collector, sent by threads of the SDK's own."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal
 
 from opentelemetry.context import Context
@@ -96,13 +97,22 @@ class Otlp:
         begun = self._tracer.start_span(
             span.name,
             context=None if span.parent is None else _around(span.parent),
-            kind=SpanKind.CLIENT if span.kind == "client" else SpanKind.CONSUMER,
+            kind=_KINDS[span.kind],
             attributes=span.attributes,
             start_time=_ns(span.start),
         )
         if span.failed:
             begun.set_status(Status(StatusCode.ERROR))
         begun.end(_ns(span.end))
+
+
+_KINDS: Mapping[str, SpanKind] = MappingProxyType(
+    {
+        "client": SpanKind.CLIENT,
+        "consumer": SpanKind.CONSUMER,
+        "internal": SpanKind.INTERNAL,
+    }
+)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ class Span:
     """Something that is over; `trace` names the span itself, `parent` who caused it."""
 
     name: str
-    kind: Literal["client", "consumer"]
+    kind: Literal["client", "consumer", "internal"]
     trace: Trace
     parent: Trace | None
     start: datetime

@@ -130,6 +130,7 @@ async def test_a_collector_is_sent_one_trace_and_no_content(bus: Bus, collector:
         "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 12,
         "gen_ai.usage.output_tokens": 3,
+        "gen_ai.conversation.id": "order-wanted",
         "error.type": "malformed",
         "answerbus.profile": "default",
         "answerbus.request.id": "wanted",

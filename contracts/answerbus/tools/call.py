@@ -1,7 +1,7 @@
 """A call as a tool sees it: its id for idempotency, signs of life, notes for the run's end."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -29,6 +29,7 @@ class ToolCall:
         timeout_s: float,
         report: ReportProgress,
         loop: asyncio.AbstractEventLoop,
+        trace: Mapping[str, str] | None = None,
     ) -> None:
         self.id: str = record.call_id
         """The same in each delivery of this call: an idempotency key."""
@@ -39,6 +40,8 @@ class ToolCall:
         """What a request of this tool names as its parent, to stand in the run's own turn."""
         self.approved: CallApproval | None = record.approved
         self.labels: dict[str, str] = dict(record.labels)
+        self.trace: Mapping[str, str] = trace or {}
+        """`traceparent` and `tracestate` of the call, for the headers of what the tool asks."""
         self._timeout_s = timeout_s
         self._report, self._loop = report, loop
         self._notes: list[str] = []

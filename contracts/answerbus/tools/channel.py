@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from answerbus.tools.core.positions import Position
+from answerbus.trace import TRACE_PARENT, TRACE_STATE
 
 
 class ClaimLost(Exception):
@@ -28,6 +29,15 @@ class Received:
     end: int
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
+
+    @property
+    def trace(self) -> Mapping[str, str]:
+        """The headers that name the trace of a call, for its result and for what it asks."""
+        return {
+            name: content.decode()
+            for name, content in self.headers
+            if name in {TRACE_PARENT, TRACE_STATE} and content is not None and content.isascii()
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 
 from answerbus.envelope import TOOLS_SOURCE, Encoded, encode
 from answerbus.limits import NOTE_BYTES_MAX
@@ -15,7 +14,6 @@ from answerbus.tools.running import Outcome, TimeLimit
 from answerbus.wire import clip
 
 AGAIN_AFTER_S = (0.1, 0.5, 2.0, 5.0)  # and then the last one again
-_TRACE = ("traceparent", "tracestate")
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +46,7 @@ class Replies:
             notes=notes,
             micro_usd=micro_usd,
         )
-        encoded = encode(result, source=TOOLS_SOURCE, trace=_trace(received))
+        encoded = encode(result, source=TOOLS_SOURCE, trace=received.trace)
         self.answered.keep(record, result, len(encoded.value))
         await self._send(_answer(record, encoded))
 
@@ -62,7 +60,7 @@ class Replies:
             finding=finding,
             server=self._server,
         )
-        encoded = encode(said, source=TOOLS_SOURCE, trace=_trace(received))
+        encoded = encode(said, source=TOOLS_SOURCE, trace=received.trace)
         await self._send(_answer(record, encoded))
 
     async def _send(self, answer: Answer) -> None:
@@ -127,12 +125,3 @@ class ProgressWriter:
 def _answer(record: ToolCallRecord | ToolReconcile, encoded: Encoded) -> Answer:
     place = record.reply
     return Answer(place.partition, place.key.encode(), encoded.value, encoded.headers)
-
-
-def _trace(received: Received) -> Mapping[str, str]:
-    """The result belongs to the trace of its call."""
-    return {
-        name: content.decode()
-        for name, content in received.headers
-        if name in _TRACE and content is not None and content.isascii()
-    }

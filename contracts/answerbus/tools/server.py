@@ -267,7 +267,7 @@ class ToolServer:
             self._running[CallKey.of(record)].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
             progress = ProgressWriter(self._replies, record, limit)
-            call = ToolCall(record, card.timeout_s, progress.report, loop)
+            call = ToolCall(record, card.timeout_s, progress.report, loop, taken.received.trace)
             since = loop.time()
             finished = await run(what.tool, what.args, call, limit)
             await progress.close()

@@ -156,7 +156,7 @@ async def _called(client: Client, name: str, args: dict[str, Any], call: ToolCal
             next_s = loop.time() + PROGRESS_EVERY_S
             call.progress(progress_text(progress, total, message))
 
-    meta: Any = {CALL_ID: call.id, DELIVERY: call.delivery}
+    meta: Any = {CALL_ID: call.id, DELIVERY: call.delivery, **call.trace}
     params = types.CallToolRequestParams(name=name, arguments=args, _meta=meta)
     try:
         # Not by `call_tool`: it compiles the schema of results, which a stranger wrote, with a

@@ -41,8 +41,8 @@ class Observer(Protocol):
         """A request was ended without another call, and that is committed."""
         ...
 
-    def call_ended(self, tool: str, end: ToolEnded) -> None:
-        """A tool call is about to have its end written; `tool` is bounded, see open_runs.py."""
+    def call_ended(self, lane_request: LaneRequest, tool: str, end: ToolEnded) -> None:
+        """The end of a run's call is about to be written; `tool` is bounded, see open_runs.py."""
         ...
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
@@ -88,9 +88,9 @@ class Observers:
         for observer in self._observers:
             observer.dead_lettered(lane_request, dead_letter)
 
-    def call_ended(self, tool: str, end: ToolEnded) -> None:
+    def call_ended(self, lane_request: LaneRequest, tool: str, end: ToolEnded) -> None:
         for observer in self._observers:
-            observer.call_ended(tool, end)
+            observer.call_ended(lane_request, tool, end)
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         for observer in self._observers:

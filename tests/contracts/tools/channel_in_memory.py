@@ -54,6 +54,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.records: list[bytes] = []
+        self.headers: Sequence[tuple[str, bytes | None]] = ()  # of each record
         self.committed = Position(0, "")
         self.answers: list[dict[str, Any]] = []
         self.refuse_commits = False
@@ -89,7 +90,7 @@ class MemoryChannel:
     async def receive(self, limit: int) -> Sequence[Received]:
         await asyncio.sleep(0.001)
         found = [
-            Received(0, offset, offset + 1, self._broker.records[offset])
+            Received(0, offset, offset + 1, self._broker.records[offset], self._broker.headers)
             for offset in range(self._at, len(self._broker.records))[:limit]
         ]
         self._at += len(found)

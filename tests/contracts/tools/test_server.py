@@ -60,6 +60,24 @@ async def test_calls_are_answered_where_they_say_with_their_token() -> None:
     assert broker.committed.offset == 1
 
 
+async def test_a_tool_has_the_trace_of_its_call_and_nothing_else_of_its_headers() -> None:
+    broker, deeds, seen = Broker(), Toolset("deeds"), list[dict[str, str]]()
+    trace = f"00-{'1' * 32}-{'2' * 16}-01"
+    broker.headers = [("traceparent", trace.encode()), ("other", b"x"), ("tracestate", b"\xff")]
+
+    @deeds.tool
+    async def act(name: str, call: ToolCall) -> str:
+        seen.append(dict(call.trace))
+        return name
+
+    broker.put(call_body("c-1"))
+    serving = Serving(deeds, broker)
+    await until(lambda: broker.results)
+    await serving.stop()
+
+    assert seen == [{"traceparent": trace}]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [

@@ -87,7 +87,7 @@ class MetricsObserver:
         self._ended(lane_request, dead_letter, dead_letter.at)
         self._count_dead_letter(dead_letter, profile)
 
-    def call_ended(self, tool: str, end: ToolEnded) -> None:
+    def call_ended(self, _: LaneRequest, tool: str, end: ToolEnded) -> None:
         is_repeat = isinstance(end.outcome, CallOk) and end.outcome.same_as is not None
         self.counts.add(metrics.TOOL_CALLS, tool, "repeated" if is_repeat else end.outcome.kind)
         if end.took_ms is not None:

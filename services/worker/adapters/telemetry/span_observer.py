@@ -75,8 +75,35 @@ class SpanObserver:
     def released(self, lane_request: LaneRequest, spend: Spend) -> None:
         """There was no call."""
 
-    def call_ended(self, tool: str, end: ToolEnded) -> None:
-        """Tool servers have spans of their own."""
+    def call_ended(self, lane_request: LaneRequest, tool: str, end: ToolEnded) -> None:
+        """From the call's first delivery; what was not called has no span.
+
+        Spans of tool servers are below it.
+        """
+        if end.took_ms is None:
+            return
+        kind = end.outcome.kind
+        error = {} if kind == "ok" else {"error.type": kind}
+        self._exporter.span(
+            Span(
+                name=f"execute_tool {tool}",
+                kind="internal",
+                trace=lane_request.trace_of_call(end.call_id),
+                parent=lane_request.trace,
+                start=end.at - timedelta(milliseconds=end.took_ms),
+                end=end.at,
+                attributes={
+                    "gen_ai.operation.name": "execute_tool",
+                    "gen_ai.tool.name": tool,
+                    "gen_ai.tool.call.id": end.call_id,
+                    "gen_ai.conversation.id": end.workflow_id,
+                    "answerbus.request.id": end.request_id,
+                    "answerbus.outcome": kind,
+                    **error,
+                },
+                failed=bool(error),
+            )
+        )
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """How long a call took that died with its worker is not known."""
@@ -99,9 +126,10 @@ class SpanObserver:
 
     def _end(self, lane_request: LaneRequest, kind: str, now: datetime) -> None:
         began_here = lane_request.incoming_trace == lane_request.trace
+        agent = lane_request.request.agent
         self._exporter.span(
             Span(
-                name="answer request",
+                name=f"invoke_agent {agent.name}" if agent else "answer request",
                 kind="consumer",
                 trace=lane_request.trace,
                 parent=None if began_here else lane_request.incoming_trace,
@@ -131,6 +159,10 @@ def _of_call(call: Call) -> dict[str, str | int | float | bool | Sequence[str]]:
         "gen_ai.response.finish_reasons": (facts.stop_reason,) if facts.stop_reason else None,
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+        "gen_ai.conversation.id": call.lane_request.request.workflow_id,
         "error.type": error,
         "answerbus.profile": call.plan.profile.name,
         "answerbus.request.id": call.spend.request_id,
@@ -142,8 +174,13 @@ def _of_call(call: Call) -> dict[str, str | int | float | bool | Sequence[str]]:
 
 
 def _of_request(lane_request: LaneRequest) -> dict[str, str | int | float | bool | Sequence[str]]:
-    request, origin = lane_request.request, lane_request.origin
+    request, origin, agent = lane_request.request, lane_request.origin, lane_request.request.agent
+    of_agent: dict[str, str] = {}
+    if agent:
+        of_agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name}
     return {
+        **of_agent,
+        "gen_ai.conversation.id": request.workflow_id,
         "messaging.system": "kafka",
         "messaging.operation.type": "process",
         "messaging.destination.name": origin.topic,

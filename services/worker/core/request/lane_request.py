@@ -151,6 +151,10 @@ class LaneRequest:
         """Until the deadline; negative after it."""
         return (self.deadline - now).total_seconds()
 
+    def trace_of_call(self, call_id: str) -> Trace:
+        """The span of a tool call of its run."""
+        return self.incoming_trace.child(call_id)
+
     @property
     def trace(self) -> Trace:
         """The request's own span, under which its attempts stand."""

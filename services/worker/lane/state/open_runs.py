@@ -16,9 +16,12 @@ from answerbus.private.runs import (
     run_key,
     step_key,
 )
+from answerbus.reconcile import ToolReconcile
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
+from answerbus.tool_call import ToolCallRecord, ToolCancel
+from answerbus.trace import Trace
 from services.worker.core.budget.allowance import minimum_after
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
@@ -173,7 +176,7 @@ class OpenRuns:
             events = (event for event in change.written if not event.kind.startswith("run_"))
             written += [records.run_event_record(event, self.partition) for event in events]
             written += [self._null(key) for key in _keys(lane_request, run)]
-            self._report_ends(change)
+            self._report_ends(lane_request, change)
             # What arrives until this is committed finds no call open.
             lane_request.change_run(change.run)
             self.watch(lane_request)
@@ -188,23 +191,23 @@ class OpenRuns:
         if change is None:
             return []
         lane_request.change_run(change.run)
-        self._report_ends(change)
+        self._report_ends(lane_request, change)
         self.watch(lane_request)
         return [self._written(lane_request, event) for event in change.written]
 
     def _written(self, lane_request: LaneRequest, event: Written) -> OutRecord:
         if not isinstance(event, RunChildRecord):
-            return records.run_event_record(event, self.partition)
+            return records.run_event_record(event, self.partition, _trace_of(lane_request, event))
         record = records.run_event_record(event, self.partition, lane_request.trace)
         self.queue.put(request_from_child(event, record.size_bytes, record.headers))
         return record
 
-    def _report_ends(self, change: Change) -> None:
+    def _report_ends(self, lane_request: LaneRequest, change: Change) -> None:
         for event in change.written:
             if isinstance(event, ToolEnded):  # a model may name any tool
                 is_known = event.tool in change.run.tools or event.tool in OWN_TOOLS
                 tool = event.tool if is_known else UNKNOWN_TOOL
-                self.observer.call_ended(tool, event)
+                self.observer.call_ended(lane_request, tool, event)
 
     def _head(self, lane_request: LaneRequest, run: Run) -> OutRecord:
         head = RunRecord(
@@ -249,3 +252,10 @@ def _keys(lane_request: LaneRequest, run: Run) -> Iterator[str]:
             yield step_key(request_id, n, scope)
         else:
             yield call_key(request_id, n, place, scope)
+
+
+def _trace_of(lane_request: LaneRequest, event: Written) -> Trace | None:
+    """What a tool server is sent belongs to the span of its call."""
+    if isinstance(event, ToolCallRecord | ToolCancel | ToolReconcile):
+        return lane_request.trace_of_call(event.call_id)
+    return None

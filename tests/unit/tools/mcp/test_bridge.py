@@ -109,6 +109,9 @@ def test_contents_become_values() -> None:
     assert progress_text(3.0, None, "reading") == "3: reading"
 
 
+TRACE = f"00-{'1' * 32}-{'2' * 16}-01"
+
+
 class Offering:
     """A server in this process, with tools that a test may change."""
 
@@ -166,7 +169,7 @@ async def offered(
 async def called(found: Tool, x: str) -> tuple[Outcome, list[str]]:
     loop, notes = asyncio.get_running_loop(), list[str]()
     record = ToolCallRecord.model_validate(call_body("c-1"))
-    call = ToolCall(record, 5.0, notes.append, loop)
+    call = ToolCall(record, 5.0, notes.append, loop, {"traceparent": TRACE})
     ended = await asyncio.wait_for(run(found, {"x": x}, call, TimeLimit(60.0, loop)), LIMIT_S)
     return ended.outcome, notes
 
@@ -238,7 +241,8 @@ async def test_what_a_server_answers_becomes_an_outcome(x: str, expected: dict[s
         outcome, _ = await called(toolset.tools["act"], x)
 
         assert outcome.model_dump().items() >= expected.items()
-        assert dict(offering.seen[0].meta or {})["answerbus/call_id"] == "c-1"
+        meta = dict(offering.seen[0].meta or {})
+        assert (meta["answerbus/call_id"], meta["traceparent"]) == ("c-1", TRACE)
 
 
 async def test_progress_is_a_sign_of_life() -> None:
