@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from answerbus.cassette import CASSETTE_BYTES_MAX, Cassette
+from answerbus.cassette import Cassette, CassetteFault, read_cassette
 from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable
 from answerbus.private.runs import AgentDefinition
+from answerbus.problems import problems_of
 from answerbus.redaction import RedactionRule
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RUNS, STEPS
 from services.command_line import Config, bus_of, stderr, stdout
@@ -106,8 +107,8 @@ def record(
         stderr().print(plain_line(f"No request of {wanted.workflow_id} is kept."), markup=False)
         raise typer.Exit(EXIT_UNKNOWN)
     text = cassette.model_dump_json(indent=1)
-    if len(text.encode()) > CASSETTE_BYTES_MAX:
-        stderr().print(f"It would have more than {CASSETTE_BYTES_MAX:,} bytes.", markup=False)
+    if isinstance(fault := read_cassette(text.encode()), CassetteFault):
+        stderr().print(plain_line(f"It would be no cassette: {fault.text}."), markup=False)
         raise typer.Exit(EXIT_UNKNOWN)
     path = out or Path(f"{_file_name(wanted.request_id or wanted.workflow_id)}.json")
     path.write_text(text, encoding="utf-8")
@@ -141,7 +142,13 @@ async def _recorded(
         from services.commands.known_definitions import known_definitions  # noqa: PLC0415 - slow
 
         definitions = await known_definitions(bus, settings, unknown.values())
-    return wanted, recording.cassette(definitions, rules, wanted.request_id)
+    try:
+        return wanted, recording.cassette(definitions, rules, wanted.request_id)
+    except ValidationError as error:
+        problem = problems_of(error, None)[0]
+        raise typer.BadParameter(
+            f"It is no cassette by these rules, or too large: {problem.expected}."
+        ) from None
 
 
 async def _named(bus: Bus, dead_letter: str) -> _Wanted:
