@@ -111,6 +111,11 @@ _PARTS = {
         "play",
         "Play recorded workflows by the agents and contracts of now. Exit code 1: one differs.",
     ),
+    "compare": _Part(
+        "services.commands.compare",
+        "compare",
+        "Ask another profile what was asked before, and compare; exit code 1 if a bar is missed.",
+    ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
     "evidence": _Part(
         "services.commands.evidence", "app", "Export and check signed packs for auditors."

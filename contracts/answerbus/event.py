@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 
 from answerbus import run_event, tool_event
 from answerbus.attempt import Attempt
+from answerbus.compared import Compared
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.ledger import (
@@ -37,6 +38,7 @@ Event = (
     | Replayed
     | Dismissed
     | Attempt
+    | Compared
     | LedgerRecord
     | ToolEvent
     | RunEvent
@@ -53,6 +55,8 @@ def event_id(event: Event) -> str:
     """The id that readers dedupe by; derived from the request's, so that repeats carry the same."""
     match event:
         case Result() | Attempt() | UnvalidatedResult() | Refusal() | RetryRequest():
+            return event.event_id
+        case Compared():
             return event.event_id
         case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return key(event)
@@ -73,7 +77,7 @@ def event_id(event: Event) -> str:
 def key(event: Event) -> str:
     """The record key (topics.py says of each topic which it is)."""
     match event:
-        case Result() | Attempt() | UnvalidatedResult() | Refusal() | Request():
+        case Result() | Attempt() | UnvalidatedResult() | Refusal() | Request() | Compared():
             return event.workflow_id
         case ClosedRecord():
             return f"{CLOSED_KEY}{event.name}"
@@ -102,6 +106,8 @@ def workflow_of(event: Event) -> str | None:
             return event.workflow_id
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed() | AccountRecord():
             return event.workflow_id
+        case Compared():
+            return event.workflow_id
         case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress():
             return event.workflow_id
         case ToolReconcile() | ToolReconciled():
@@ -123,7 +129,7 @@ def request_of(event: Event) -> str | None:
             return None
         case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
             return event.request_id
-        case ToolReconcile():
+        case ToolReconcile() | Compared():
             return event.request_id
         case ToolReconciled():
             return None
@@ -146,7 +152,7 @@ def happened_at(event: Event) -> datetime | None:
             return event.updated_at
         case Request() | ToolResult() | ToolProgress() | ToolReconciled():
             return None
-        case RetryRequest() | DeadLetter() | Replayed() | Dismissed():
+        case RetryRequest() | DeadLetter() | Replayed() | Dismissed() | Compared():
             return event.at
         case ToolCallRecord() | ToolCancel() | ToolReconcile():
             return event.at

@@ -45,6 +45,9 @@ ANSWER_VALUES_MAX = 18_000
 TOOL_RESULT_VALUES_MAX = 18_000
 PRIOR_VALUES_MAX = 3_000  # of the answers of earlier attempts, in one event of a worker
 EVENT_VALUES_MAX = 28_000
+COMPARED_FIELDS_MAX = 64  # members of one answer that are compared
+COMPARED_PATH_CHARS_MAX = 256
+MODEL_CHARS_MAX = 256
 
 # Runs: what an agent may do in one.
 STEPS_DEFAULT = 12

@@ -280,6 +280,17 @@ ACCEPTED_TOOLS = Topic(
     compaction_lag_ms=_HOUR_MS,
     segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_DAY_MS),
 )
+COMPARISONS = Topic(
+    "comparisons",
+    ("compared",),
+    "workflow_id",
+    "delete",
+    30 * _DAY_MS,
+    writers=("operators",),
+    readers=("operators",),
+    summary="Questions that operators asked again of another profile; no worker reads it.",
+    partitions=1,
+)
 RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS, ACCEPTED_TOOLS)
 """Those that a worker with agents needs, with as many partitions as the requests."""
 
@@ -293,6 +304,7 @@ EVERY_TOPIC = (
     RUNS,
     STEPS,
     ACCEPTED_TOOLS,
+    COMPARISONS,
 )
 
 # Each private topic may hold `skipped` records; the kind is listed with the ledger.

@@ -194,7 +194,8 @@ class Bus:
         name = self.topic(topic)
         found: list[ConsumerRecord] = []
         async with self.reader([name]) as consumer:
-            places = [TopicPartition(name, number) for number in range(self.partitions)]
+            count = topic.partitions or self.partitions
+            places = [TopicPartition(name, number) for number in range(count)]
             ends = await consumer.end_offsets(places)
             while any([await consumer.position(place) < ends[place] for place in places]):
                 found += await _poll(consumer)

@@ -1,4 +1,4 @@
-"""`answerbus spend` on a real broker: its sums are those of the outcomes, to the micro-dollar."""
+"""`answerbus spend` and `compare` on a real broker: what was spent, and asked again."""
 
 import csv
 import json
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from answerbus.topics import ATTEMPTS
-from tests.integration.bus import ANSWERED, Bus, request
+from answerbus.topics import ATTEMPTS, COMPARISONS, RESULTS
+from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
 from tests.integration.command_line import answerbus
 
 pytestmark = pytest.mark.kafka
@@ -69,3 +69,49 @@ async def test_the_sums_are_those_of_the_outcomes_and_the_dearest_comes_first(bu
     assert {(row["contract"], row["profile"]) for row in rows} == {("plan_proposal.v1", "priced")}
     assert sum(Decimal(row["charged_usd"]) for row in rows) * 1_000_000 == charged
     assert sum(Decimal(row["used_usd"]) for row in rows) * 1_000_000 == used
+
+
+async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outcome(
+    bus: Bus,
+) -> None:
+    other = bus.folder / "other.json"
+    odd = {**DEP_BUMP, "target_version": "4.17.22", "rationale": "it is newer"}
+    rules = [
+        {"when": {"request_id": "r-5"}, "reply": {"kind": "answered", "json": odd, "usage": USAGE}},
+        {"reply": {**ANSWERED, "usage": USAGE}},
+    ]
+    other.write_text(json.dumps({"rules": rules}))
+    profiles = bus.scripted("priced") + PRICE + bus.scripted("new", script=str(other)) + PRICE
+    config = bus.config([{"reply": {**ANSWERED, "usage": USAGE}}], profiles + bus.scripted("free"))
+    bus.start_worker(config)
+    arguments = ("compare", "--budget-usd", "1", "--json", "--config", str(config))
+    nothing = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "new")
+    asked = [request(f"r-{n}", "order-1", profile="priced") for n in range(REQUESTS)]
+    budget = {"attempts": REQUESTS}
+    await bus.publish([{**one, "budget": budget} for one in asked])
+    before = await bus.terminals(REQUESTS, LIMIT_S)
+    free = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "free")
+    unknown = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "nobody")
+    bars = ("--bar", "valid>=1", "--bar", "equal>=0.9")
+    ended = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "new", *bars)
+    found = json.loads(ended.out)
+
+    assert (nothing.code, free.code, unknown.code) == (3, 3, 3)
+    assert "No outcome of this time" in nothing.err
+    assert "'free' has no price" in free.err
+    assert "no profile 'nobody'" in unknown.err
+    assert ended.code == 1, ended.err
+    assert "The bar equal>=0.9 is missed." in ended.err
+    assert (found["asked"], found["equal"]["hits"], found["again"]["valid"]["hits"]) == (8, 7, 8)
+    assert found["fields"]["/target_version"]["hits"] == 7
+    assert found["bars"] == {"valid>=1": True, "equal>=0.9": False}
+    assert found["charged_micro_usd"] == REQUESTS * (100 + 20 * 10)
+    assert found["recorded"]["micro_usd"]["mean"] == found["again"]["micro_usd"]["mean"] == 300
+
+    written = [json.loads(one.value) for one in await bus.records(COMPARISONS)]
+    assert [one["request_id"] for one in written if not one["equal"]] == ["r-5"]
+    assert {one["comparison"] for one in written} == {found["comparison"]}
+    assert len(await bus.records(ATTEMPTS)) == REQUESTS
+    assert sorted(one["event_id"] for one in await bus.everything(RESULTS)) == sorted(
+        one["event_id"] for one in before
+    )

@@ -1,13 +1,10 @@
 """What the rows come to: counts by group, and how many were valid after one attempt and more."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.model_survey.questions import ATTEMPTS
 from tests.model_survey.rows import Row
-
-_Z_95 = 1.959964  # of the normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +80,3 @@ def valid_within(rows: Sequence[Row]) -> list[int]:
         sum(any(row.accepted_at for row in asked[:count]) for asked in times.values())
         for count in range(1, ATTEMPTS + 1)
     ]
-
-
-def interval(hits: int, of: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share."""
-    share, z2 = hits / of, _Z_95**2
-    middle = (share + z2 / (2 * of)) / (1 + z2 / of)
-    half = _Z_95 / (1 + z2 / of) * math.sqrt(share * (1 - share) / of + z2 / (4 * of**2))
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.local_model.models import MODELS
+from services.operators.comparisons.intervals import wilson
 from tests.model_survey.agent_trials import CASES, TRIALS
 from tests.model_survey.agents import AgentRow
 from tests.model_survey.counts import (
     Counts,
     by_group,
     counted,
-    interval,
     valid_after,
     valid_within,
 )
@@ -108,7 +108,7 @@ def _agents(rows: Sequence[AgentRow]) -> str:
         if not found:
             continue
         worked = sum(row.worked for row in found)
-        low, high = interval(worked, len(found))
+        low, high = wilson(worked, len(found))
         cells = (case, wanted, len(found), worked, f"{low:.0%} to {high:.0%}", *_sums(found))
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
@@ -145,7 +145,7 @@ def _mending(rows: Sequence[Row], again: Sequence[Row]) -> str:
         "| --- | ---: | --- | ---: |",
     ]
     for attempts, (valid, control) in enumerate(zip(reported, anew, strict=True), start=1):
-        low, high = interval(valid, len(rows))
+        low, high = wilson(valid, len(rows))
         plural = "s" if attempts > 1 else ""
         lines.append(
             f"| {attempts} attempt{plural} | {valid} | {low:.0%} to {high:.0%} | {control} |"
@@ -160,5 +160,5 @@ def _mending(rows: Sequence[Row], again: Sequence[Row]) -> str:
 def _later(valid: Sequence[int], asked: int) -> str:
     """How many of the failed were valid later, with the 95 % interval of the share."""
     mended, failed = valid[-1] - valid[0], asked - valid[0]
-    low, high = interval(mended, failed) if failed else (0.0, 1.0)
+    low, high = wilson(mended, failed) if failed else (0.0, 1.0)
     return f"{mended} of {failed} ({low:.0%} to {high:.0%})"

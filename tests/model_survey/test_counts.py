@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
+from services.operators.comparisons.intervals import wilson
 from tests.model_survey.agent_trials import CASES, EndedCall, Trial, has_worked, trials
 from tests.model_survey.agents import row_of
-from tests.model_survey.counts import counted, interval, valid_after, valid_within
+from tests.model_survey.counts import counted, valid_after, valid_within
 from tests.model_survey.page import agents_part, all_published_valid, page
 from tests.model_survey.rows import Row, Try, as_line, parsed
 
@@ -84,11 +85,11 @@ def test_one_published_answer_that_is_not_valid_is_enough() -> None:
 
 
 def test_an_interval_holds_the_share_and_stays_between_none_and_all() -> None:
-    low, high = interval(3, 4)
+    low, high = wilson(3, 4)
 
     assert 0.30 < low < 0.75 < high < 0.96
-    assert interval(0, 9)[0] == 0
-    assert interval(9, 9)[1] == 1
+    assert wilson(0, 9)[0] == 0
+    assert wilson(9, 9)[1] == 1
 
 
 def test_the_page_says_how_many_were_not_asked() -> None:

@@ -16,6 +16,7 @@ PRIVATE = {
     "attempt",
     "closed",
     "closed_ids",
+    "compared",
     "dismissed",
     "lane",
     "replayed",

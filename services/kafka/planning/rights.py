@@ -8,6 +8,7 @@ from answerbus.topics import (
     ACCEPTED_TOOLS,
     APPROVALS,
     ATTEMPTS,
+    COMPARISONS,
     CONTROLS,
     DEAD_LETTERS,
     LEDGER,
@@ -30,6 +31,7 @@ Resource = Literal["topic", "group", "transactional_id", "cluster"]
 Operation = Literal[
     "Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs", "AlterConfigs"
 ]
+_MADE_WHERE_MISSING: tuple[Operation, ...] = ("Create", "Read", "Write")
 CLUSTER = "kafka-cluster"  # Kafka's own name of the one cluster
 TOOLSET_DEFAULT = "echo"
 
@@ -149,6 +151,8 @@ def _operator(names: ResourceNames) -> Iterator[Right]:
     yield from _acting(names, needed=True)
     yield from _guiding(names)
     yield _topic(ACCEPTED_TOOLS, "Write", names, "accepts changes of tools", needed=False)
+    for operation in _MADE_WHERE_MISSING:
+        yield _topic(COMPARISONS, operation, names, "compares profiles", needed=False)
     why = "shows and checks tools"
     yield Right("topic", names.cards, "Read", why, is_prefix=True, needed=False)
 
@@ -160,6 +164,7 @@ def _console(names: ResourceNames) -> Iterator[Right]:
     yield from _acting(names, needed=False)
     yield from _guiding(names)
     yield _topic(RUNS, "Read", names, "shows what operators skipped there", needed=False)
+    yield _topic(COMPARISONS, "Read", names, "shows comparisons", needed=False)
     why = "shows rates and sizes of topics, and lag"
     yield _topic(TOOL_RESULTS, "Read", names, why, needed=False)
     for own in (names.calls, names.cards):

@@ -1,6 +1,6 @@
 """The history of a dead run, read from its steps: where a replay resumes; pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from answerbus import json_text
@@ -100,20 +100,25 @@ class _Reading:
             return self.before
         return ResumedRun(
             request_id=request_id,
-            steps=(*(self.before.steps if self.before else ()), *map(self._step, self.steps)),
+            steps=(
+                *(self.before.steps if self.before else ()),
+                *(resumed_step(step, self.ends) for step in self.steps),
+            ),
             previous=self.chain.head or "",
             number=self.number,
         )
 
-    def _step(self, step: Step) -> ResumedStep:
-        calls = tuple(
-            ResumedCall(
-                call_id=call.call_id,
-                tool=call.tool,
-                args=call.args,
-                args_digest=call.args_digest,
-                outcome=self.ends[call.call_id],
-            )
-            for call in step.calls
+
+def resumed_step(step: Step, ends: Mapping[str, CallOutcome]) -> ResumedStep:
+    """A step with the end of each of its calls, which must be there."""
+    calls = tuple(
+        ResumedCall(
+            call_id=call.call_id,
+            tool=call.tool,
+            args=call.args,
+            args_digest=call.args_digest,
+            outcome=ends[call.call_id],
         )
-        return ResumedStep(attempt=step.attempt, said=step.said, calls=calls)
+        for call in step.calls
+    )
+    return ResumedStep(attempt=step.attempt, said=step.said, calls=calls)

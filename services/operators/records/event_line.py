@@ -9,6 +9,7 @@ from rich.text import Text
 
 from answerbus.attempt import Attempt
 from answerbus.budget import AccountState
+from answerbus.compared import Compared
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.outcome import (
@@ -129,6 +130,8 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
         case Dismissed() as event:
             undone = "undone " if event.undone else ""
             return plain_line(f"{undone}by {event.by}: {event.reason}")
+        case Compared() as event:
+            return compared_text(event)
         case Skipped() as event:
             return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
         case ClosedIdsRecord() as event:
@@ -141,6 +144,12 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             return run_text(other)
         case other:
             assert_never(other)
+
+
+def compared_text(event: Compared) -> str:
+    """How the answers compare; nothing of them."""
+    how = {None: event.again.outcome, True: "equal", False: "another answer"}[event.equal]
+    return plain_line(f"{event.comparison}: asked again of {event.again.profile}: {how}")
 
 
 def _since(event: RetryRequest | DeadLetter) -> timedelta | None:

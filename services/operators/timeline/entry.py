@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from answerbus.attempt import Attempt
+from answerbus.compared import Compared
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
@@ -27,7 +28,13 @@ from answerbus.tool_event import ToolEvent
 from services.operators.explain import died_text, failure_text, problem_text, written_text
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
-from services.operators.records.event_line import model_text, next_text, result_text, retry_text
+from services.operators.records.event_line import (
+    compared_text,
+    model_text,
+    next_text,
+    result_text,
+    retry_text,
+)
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RecordPosition, RetryEnded
 from services.operators.records.tool_text import tool_text
@@ -133,6 +140,8 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
         case LaneRecord() as event:
             return f"the lane is opened by {plain_line(event.worker)}"
+        case Compared() as event:
+            return compared_text(event)
         case Skipped() as event:
             message = f"the record at offset {event.offset} is passed by, by {event.by}"
             return plain_line(f"{message}: {event.reason}")

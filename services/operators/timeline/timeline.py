@@ -9,6 +9,7 @@ from typing import assert_never
 
 from answerbus.attempt import Attempt
 from answerbus.call_id import attempt_of_call
+from answerbus.compared import Compared
 from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
@@ -214,7 +215,7 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
             return math.inf, 2
         case ClosedRecord():
             return math.inf, 3
-        case Replayed() | Dismissed():
+        case Replayed() | Dismissed() | Compared():
             return math.inf, 4
         case (ToolCallRecord() | Step() | RunStepRecord()) as event:
             return event.attempt, 1

@@ -1,0 +1,178 @@
+"""`answerbus compare`: another profile asked what was asked before, without an outcome."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from answerbus.limits import NAME_CHARS_MAX
+from services.command_line import AsJson, Config, stderr, stdout
+from services.commands.comparing import Order, run
+from services.commands.long_task import EXIT_STOPPED
+from services.console.views.units import duration, usd
+from services.operators.adapters.comparing import ComparisonProgress
+from services.operators.comparisons.report import (
+    MEASURES,
+    ComparisonReport,
+    Threshold,
+    as_data,
+    threshold_of,
+)
+from services.operators.comparisons.sample import OutcomeSample
+from services.operators.comparisons.words import mean_text, share_text
+from services.operators.dead_letters.moment import EXAMPLES, moment_ms
+from services.operators.dead_letters.money import micro_usd_of
+from services.settings.settings import from_environment
+from services.text.escaping import json_lines, plain_line
+
+EXIT_BELOW_BAR = 1
+SAMPLE_MAX = 10_000
+AT_ONCE_MAX = 64
+FIELDS_SHOWN = 20
+
+Profile = Annotated[str, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
+Budget = Annotated[
+    str, typer.Option("--budget-usd", metavar="USD", help="What it may cost in all, as 5.00.")
+]
+Since = Annotated[
+    str, typer.Option("--since", metavar="TIME", help=f"Outcomes from then on: {EXAMPLES}.")
+]
+Size = Annotated[
+    int, typer.Option("--sample", min=1, max=SAMPLE_MAX, help="How many requests to draw.")
+]
+ContractName = Annotated[
+    str | None,
+    typer.Option("--contract", help="This one alone, as plan_proposal or plan_proposal.v1."),
+]
+Bars = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bar",
+        metavar="BOUND",
+        help=f"Exit code 1 if missed, such as valid>=0.98; of {', '.join(MEASURES)}. Repeatable.",
+    ),
+]
+AtOnce = Annotated[
+    int, typer.Option("--concurrency", min=1, max=AT_ONCE_MAX, help="How many calls at once.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", help="Of the comparison.", show_default="the profile and the time"),
+]
+
+
+def compare(
+    *,
+    profile: Profile,
+    budget: Budget,
+    since: Since = "7d",
+    size: Size = 200,
+    contract: ContractName = None,
+    bar: Bars = None,
+    at_once: AtOnce = 4,
+    name: Name = None,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Ask another profile what was asked before, and compare; exit code 1 if a bar is missed.
+
+    Each request is asked once, and each step of a run after its recorded steps. No tool is called,
+    no workflow is charged, and answers go to the topic of comparisons alone.
+    """
+    now_ms, bars = int(time.time() * 1000), [_bar(text) for text in bar or ()]
+    limit, since_ms = micro_usd_of(budget), moment_ms(since, now_ms)
+    if limit is None:
+        raise typer.BadParameter(f"{budget!r} is no amount such as 5.00", param_hint="--budget-usd")
+    if since_ms is None or since_ms >= now_ms:
+        raise typer.BadParameter(f"{since!r} is no time, such as {EXAMPLES}", param_hint="--since")
+    order = Order(_name(name, profile), profile, limit, since_ms, at_once)
+    ended = asyncio.run(run(from_environment(config), order, OutcomeSample(size, contract)))
+    report = ended.progress.folded.report()
+    for note in notes(ended.progress):
+        stderr().print(note, style="yellow", markup=False)
+    if as_json:
+        data = as_data(report, bars)
+        typer.echo(json_lines({"comparison": order.name, **data, **_left_out(ended.progress)}))
+    else:
+        for table in tables(report, order.name):
+            stdout().print(table)
+    _leave(report, bars, is_stopped=ended.is_stopped)
+
+
+def _leave(report: ComparisonReport, bars: Sequence[Threshold], *, is_stopped: bool) -> None:
+    missed = [bar.text for bar in bars if not bar.is_met(report)]
+    for text in missed:
+        stderr().print(f"The bar {text} is missed.", style="red", markup=False)
+    if is_stopped:
+        raise typer.Exit(EXIT_STOPPED)
+    if missed or not report.asked:
+        raise typer.Exit(EXIT_BELOW_BAR)
+
+
+def _bar(text: str) -> Threshold:
+    found = threshold_of(text)
+    if found is None:
+        known = ", ".join(MEASURES)
+        raise typer.BadParameter(f"{text!r} is no bound such as valid>=0.98; there are {known}")
+    return found
+
+
+def _name(given: str | None, profile: str) -> str:
+    name = given or f"{profile}-{time.strftime('%Y-%m-%d.%H%M%S', time.gmtime())}"
+    if not is_name(name):
+        raise typer.BadParameter(
+            f"a name has letters, digits, dots, dashes and underscores, {NAME_CHARS_MAX} at most",
+            param_hint="--name",
+        )
+    return name
+
+
+def is_name(text: str) -> bool:
+    plain = text.replace(".", "").replace("-", "").replace("_", "")
+    return len(text) <= NAME_CHARS_MAX and plain.isascii() and plain.isalnum()
+
+
+def notes(progress: ComparisonProgress) -> Iterator[str]:
+    """What was not asked, and why."""
+    for why, count in progress.left_out.most_common():
+        yield f"{count:,} of the sample were not asked: {why}."
+    if progress.ended is not None:
+        yield progress.ended
+
+
+def _left_out(progress: ComparisonProgress) -> dict[str, object]:
+    left_out = {"left_out": dict(progress.left_out), "ended": progress.ended}
+    return {"requests": progress.requests, **left_out}
+
+
+def tables(report: ComparisonReport, name: str) -> Iterator[Table]:
+    """Both sides, then the members of answers that agree least."""
+    table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
+    table.add_column(Text(plain_line(name)), style="bold")
+    for head in ("recorded", "asked again"):
+        table.add_column(head, justify="right", no_wrap=True)
+    one, other = report.recorded, report.again
+    for head in ("valid", "refused", "invalid", "failed"):
+        table.add_row(head, share_text(getattr(one, head)), share_text(getattr(other, head)))
+    table.add_row("equal answers", "", share_text(report.equal))
+    for head, found, text in (
+        ("cost", "micro_usd", lambda value: usd(round(value))),
+        ("tokens", "tokens", lambda value: f"{value:,.0f}"),
+        ("latency", "duration_ms", duration),
+    ):
+        table.add_row(
+            head, mean_text(getattr(one, found), text), mean_text(getattr(other, found), text)
+        )
+    table.caption = f"{report.asked:,} calls, {usd(report.charged_micro_usd)} charged"
+    yield table
+    if report.fields:
+        fields = Table(box=None, pad_edge=False, header_style="dim")
+        fields.add_column("member", style="bold", overflow="fold")
+        fields.add_column("equal", justify="right", no_wrap=True)
+        for path, share in list(report.fields.items())[:FIELDS_SHOWN]:
+            fields.add_row(Text(plain_line(path)), share_text(share))
+        yield fields

@@ -1,0 +1,110 @@
+"""A comparison set up from the settings, and run to its end or until Ctrl-C."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from answerbus.client.bus import Bus
+from answerbus.toolset_card import ToolsetCard
+from answerbus.topics import COMPARISONS
+from services.command_line import bus_of, stderr
+from services.commands.long_task import progress as progress_bar
+from services.commands.long_task import stopping
+from services.commands.topics import applied
+from services.operators.adapters import comparing
+from services.operators.adapters.asking_again import Asker
+from services.operators.adapters.comparing import ComparisonProgress
+from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.sample import OutcomeSample
+from services.settings import plugins
+from services.settings.secrets import mask_of
+from services.settings.settings import Settings, SetUpError
+from services.tools.caller import cards
+from services.worker.adapters import backends
+from services.worker.adapters.agents import known_agents
+from services.worker.adapters.building import BackendContext
+from services.worker.adapters.clock import SystemClock
+from services.worker.adapters.costly_work.child_process import ChildProcess
+from services.worker.adapters.kafka.prompt_secret import prompt_secret
+from services.worker.core.run.known_tools import KnownTools
+from services.worker.limits.slots import Slots
+from services.worker.planning.planner import Planner
+
+CUT = "Kafka may have deleted outcomes since then (retention): only what is kept was drawn from."
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be compared: `since_ms` is the time of the oldest outcome."""
+
+    name: str
+    profile: str
+    limit_micro_usd: int
+    since_ms: int
+    at_once: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndedComparison:
+    """What came of it; `is_stopped` by Ctrl-C."""
+
+    progress: ComparisonProgress
+    is_stopped: bool
+
+
+async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedComparison:
+    """Raises SetUpError where nothing can be compared, and BusUnavailable."""
+    bus = bus_of(settings.kafka)
+    async with _asker(settings, bus, order) as asker:
+        with stderr().status("reading"):
+            is_cut = await comparing.drawn(bus, sample, order.since_ms)
+        if is_cut:
+            stderr().print(CUT, style="yellow")
+        if not len(sample):
+            raise SetUpError(
+                "No outcome of this time can be compared: give an earlier --since (the topics keep "
+                "answers for 7 days by default), or another --contract."
+            )
+        await applied(settings.kafka, (COMPARISONS,), dry_run=False)
+        with stopping() as stop, progress_bar("asking", len(sample)) as on_asked:
+            found = await comparing.compare(
+                *(bus, sample, asker, order.name),
+                at_once=order.at_once,
+                stop=stop,
+                on_asked=lambda: on_asked(1),
+            )
+            return EndedComparison(found, stop.is_set())
+
+
+@asynccontextmanager
+async def _asker(settings: Settings, bus: Bus, order: Order) -> AsyncIterator[Asker]:
+    """A planner as a worker has it, with one profile. Raises SetUpError."""
+    profile = settings.profiles.get(order.profile)
+    if profile is None:
+        known = ", ".join(sorted(settings.profiles)) or "none"
+        raise SetUpError(f"The settings have no profile {order.profile!r}: there are {known}.")
+    clock, costly_work = SystemClock(), ChildProcess()
+    context = BackendContext(clock, mask_of(settings), costly_work)
+    alone = profile.model_copy(update={"then": ()})  # a fallback would answer in its place
+    built, advice = await backends.started({order.profile: alone}, context)
+    try:
+        if built[order.profile].facts.tariff is None:
+            raise SetUpError(
+                f"The profile {order.profile!r} has no price, so that --budget-usd cannot hold: "
+                f"set `profiles.{order.profile}.price`; zeros for a model of your own."
+            )
+        for sentence in advice:
+            stderr().print(sentence, style="yellow", markup=False)
+        agents, tools = known_agents(settings.agents), KnownTools()
+        for card in await cards(bus) if len(agents) else ():
+            if isinstance(card, ToolsetCard):
+                tools.take(card)
+        planner = Planner(
+            *(built, plugins.registry(), await prompt_secret(settings)),
+            *(agents, tools.tools, costly_work),
+        )
+        purse = Purse(order.limit_micro_usd)
+        yield Asker(planner, order.profile, purse, Slots(order.at_once), clock)
+    finally:
+        await backends.close(built)
+        await costly_work.close()

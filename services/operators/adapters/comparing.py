@@ -1,0 +1,136 @@
+"""A comparison from its sample to its records: reads, asks, and writes to a topic of its own."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from answerbus.client.bounded import bounded
+from answerbus.client.bus import Bus
+from answerbus.client.turns import in_turns
+from answerbus.compared import Compared
+from answerbus.envelope import encode
+from answerbus.topics import (
+    ATTEMPTS,
+    COMPARISONS,
+    DEAD_LETTERS,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+    STEPS,
+)
+from services.operators.adapters.asking_again import Asker, CannotGoOn
+from services.operators.adapters.picker import picking
+from services.operators.adapters.reader import reading
+from services.operators.comparisons.questions import NotAsked, RecordedQuestion, questions_of
+from services.operators.comparisons.report import Comparison
+from services.operators.comparisons.sample import OutcomeSample
+from services.operators.records.summary import summarize
+
+SOURCE = "/answerbus/compare"
+WRITE_S = 30.0
+
+
+@dataclass(slots=True)
+class ComparisonProgress:
+    """`left_out` counts requests by why they are not asked, `ended` is why no more were."""
+
+    folded: Comparison = field(default_factory=Comparison)
+    left_out: Counter[str] = field(default_factory=Counter)
+    ended: str | None = None
+    requests: int = 0
+
+
+async def drawn(bus: Bus, sample: OutcomeSample, since_ms: int) -> bool:
+    """Draw from the outcomes since then, and find what the topics hold of their requests.
+
+    Gives whether retention may have deleted outcomes since then. Raises BusUnavailable.
+    """
+    async with reading(bus, (RESULTS, REFUSALS, DEAD_LETTERS), since=_moment(since_ms)) as reader:
+        is_cut = await reader.is_cut(RESULTS)
+        async for batch in reader.to_end():
+            async for stored in in_turns(batch):
+                sample.take_outcome(summarize(stored))
+    if sample.begins_ms is not None:
+        past = (REQUESTS, ATTEMPTS)
+        since = _moment(sample.begins_ms)
+        async with reading(bus, past, since=since, optional=(STEPS,)) as reader:
+            async for batch in reader.to_end():
+                async for stored in in_turns(batch):
+                    sample.take_past(summarize(stored))
+    return is_cut
+
+
+async def compare(
+    bus: Bus,
+    sample: OutcomeSample,
+    asker: Asker,
+    name: str,
+    *,
+    at_once: int,
+    stop: asyncio.Event,
+    on_asked: Callable[[], None] = lambda: None,
+) -> ComparisonProgress:
+    """Ask what was drawn, so many at once, until all is asked, the budget is over, or it stops.
+
+    Each answer is written when it is there: to the topic of comparisons, and nowhere else. Raises
+    BusUnavailable.
+    """
+    progress, turn = ComparisonProgress(), asyncio.Lock()
+    questions = _questions(bus, sample, progress)
+
+    async def ask_on() -> None:
+        while not stop.is_set() and progress.ended is None:
+            async with turn:  # the topics are read by one at a time
+                question = await anext(questions, None)
+            if question is None:
+                return
+            compared = await asker.ask(question, name)
+            if isinstance(compared, CannotGoOn):
+                progress.ended = compared.why
+                return
+            await write(compared)
+            progress.folded.take(compared)
+            on_asked()
+
+    async with bus.running(bus.producer()) as producer:
+
+        async def write(compared: Compared) -> None:
+            place, record = bus.place(COMPARISONS, 0), encode(compared, source=SOURCE)
+            with bus.explained():
+                sent = producer.send_and_wait(
+                    place.topic, record.value, record.key, place.partition, headers=record.headers
+                )
+                await bounded(sent, WRITE_S)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(at_once):
+                    group.create_task(ask_on())
+        except* Exception as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            await questions.aclose()
+    return progress
+
+
+async def _questions(
+    bus: Bus, sample: OutcomeSample, progress: ComparisonProgress
+) -> AsyncGenerator[RecordedQuestion]:
+    """Records are read when their turn has come: all of them would be too much to hold."""
+    async with picking(bus) as picker:
+        for sampled in sample:
+            places = [sampled.request, sampled.outcome, *sampled.steps]
+            records = await picker.pick_all([place for place in places if place])
+            found = questions_of(sampled, records)
+            if isinstance(found, NotAsked):
+                progress.left_out[found.why] += 1
+                continue
+            progress.requests += 1
+            for question in found:
+                yield question
+
+
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(max(0, at_ms) / 1000, UTC)

@@ -1,0 +1,1 @@
+"""Profiles compared on questions that were asked before; pure."""
