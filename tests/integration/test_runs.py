@@ -54,12 +54,24 @@ CARD: Json = {
             "delivery": "at_most_once",
             "approval": "always",
         },
+        {
+            "name": "refund",
+            "args_schema": {"type": "object"},
+            "delivery": "at_most_once",
+            "reconcilable": True,
+            "timeout_s": 1,
+        },
     ],
 }
 AGENT = """
 [agents.support]
 instructions = "You say phrases again."
 tools = ["shop.echo", "shop.pay"]
+
+[agents.asking]
+instructions = "You pay orders back."
+tools = ["shop.refund"]
+ask_person = true
 
 [agents.haunted]
 instructions = "You say phrases again."
@@ -85,7 +97,14 @@ def says(text: str) -> Json:
     return {"kind": "answered", "json": {"actions": [{"kind": "text_response", "content": text}]}}
 
 
+SCHEMA: Json = {"type": "object", "required": ["street"]}
+QUESTION: Json = {"question": "Where to?", "json_schema": SCHEMA}
+ASKS: Json = {"kind": "tool_call", "name": "ask_person", "args": QUESTION}
+REFUNDS: Json = calls("refund")
+REFUNDS["json"]["actions"].append(ASKS)
 RULES: list[Json] = [
+    {"when": {"request_id": "lost", "contains": "High Street"}, "reply": says("Paid back.")},
+    {"when": {"request_id": "lost"}, "reply": REFUNDS},
     {"when": {"contains": '"value": "second"'}, "reply": says("All is said.")},
     {"when": {"contains": '"value": "first"'}, "reply": calls("echo", phrase="second")},
     {"when": {"request_id": "paid"}, "reply": calls("pay")},
@@ -103,7 +122,7 @@ def ask(name: str, workflow_id: str, **more: Any) -> Json:
 
 @asynccontextmanager
 async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> AsyncIterator[None]:
-    """One consume and one produce; it answers when it may."""
+    """One consume and one produce; it answers when it may. Results of refunds are lost."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bus.bootstrap,
         isolation_level="read_committed",
@@ -115,17 +134,22 @@ async def tool_server(bus: Bus, ran: list[str], may_answer: asyncio.Event) -> As
         async def serve() -> None:
             async for record in consumer:
                 call = json.loads(record.value)
-                if call["kind"] != "tool_call":
+                if call["kind"] == "tool_cancel":
                     continue
-                ran.append(call["call_id"])
-                await may_answer.wait()
+                about: Json = {"kind": "tool_reconciled", "finding": {"kind": "happened"}}
+                if call["kind"] == "tool_call":
+                    ran.append(call["call_id"])
+                    if call["tool"] == "refund":
+                        continue
+                    await may_answer.wait()
+                    value = call["args"].get("phrase", "paid")
+                    about = {"kind": "tool_result", "outcome": {"kind": "ok", "value": value}}
                 reply = call["reply"]
                 fields = {
-                    "kind": "tool_result",
+                    **about,
                     "call_id": call["call_id"],
                     "workflow_id": call["workflow_id"],
                     "token": reply["token"],
-                    "outcome": {"kind": "ok", "value": call["args"].get("phrase", "paid")},
                 }
                 await producer.send_and_wait(
                     reply["topic"],
@@ -212,6 +236,31 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(
     assert len(TOPICS) == 7, "a deployment without agents needs no more"
     evidence = await is_whole(bus, tmp_path, "--workflow", "w-1")
     assert (evidence["attempts"], evidence["steps"], evidence["definitions"]) == (3, 4, 1)
+
+
+async def test_a_lost_result_is_found_out_and_the_first_answer_that_fits_counts(bus: Bus) -> None:
+    config = await prepared(bus)
+    ran: list[str] = []
+    async with tool_server(bus, ran, asyncio.Event()):
+        bus.start_worker(config)
+        await bus.publish([ask("lost", "w-1", agent={"name": "asking"})])
+        await until(lambda: len(ran) == 1, "the refund is called")
+        (question,) = [e for e in await bus.everything(STEPS) if e["kind"] == "input_requested"]
+        answer = {"kind": "input", "call_id": question["call_id"], "by": "ops"}
+        answer |= {"workflow_id": "w-1", "at": question["at"]}
+        place = partition_of("w-1", bus.partitions)
+        for value in ("no street", {"street": "High Street"}, {"street": "Low Street"}):
+            await say(bus, bus.topic(APPROVALS), {**answer, "value": value}, place)
+        (result,) = await bus.terminals(1)
+
+    assert (result["answer"], ran) == ("Paid back.", [call_of("lost", "w-1", 1)])
+    steps = await bus.everything(STEPS)
+    applied = [event["effect"] for event in steps if event["kind"] == "control_applied"]
+    assert applied == ["invalid", "answered", "nothing"]
+    ends = {e["tool"]: e for e in steps if e["kind"] == "tool_ended"}
+    assert ends["shop.refund"]["reconciled"]
+    assert ends["ask_person"]["outcome"] == {"kind": "ok", "value": {"street": "High Street"}}
+    assert bus.workers[-1].terminate() == 0
 
 
 async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:

@@ -28,7 +28,7 @@ from tests.unit.worker.core.run_builders import (
 )
 
 TIMEOUT_S = 30.0
-HISTORIES, EVENTS = 150, 60
+HISTORIES, EVENTS = 80, 60
 QUIET_S = TIMEOUT_S + reconciling.END_OF_TOOLS.total_seconds()
 DID_NOT_HAPPEN = {"kind": "did_not_happen"}
 UNKNOWN = {"kind": "unknown"}
