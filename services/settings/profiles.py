@@ -214,6 +214,17 @@ class GeminiProfile(ReachedProfile):
         return self
 
 
+class BedrockProfile(ReachedProfile):
+    """`provider = "bedrock"`: models of all makers at Amazon Bedrock, by Converse."""
+
+    provider: Literal["bedrock"]
+    dialect: _Dialect = "native"
+    api_key_env: str | None = "AWS_BEARER_TOKEN_BEDROCK"
+    region: Annotated[Text, Field(pattern=r"^[a-z]{2,4}(-[a-z]{1,12}){1,3}-[0-9]{1,2}$")]
+    temperature: Annotated[Number, Field(ge=0, le=1)] | None = None
+    service_tier: Literal["default", "flex", "priority", "reserved"] | None = None
+
+
 class OllamaProfile(ReachedProfile):
     """`provider = "ollama"`: an Ollama server; by default one on this machine."""
 
@@ -257,6 +268,7 @@ _BuiltIn = Annotated[
     | AzureProfile
     | AnthropicProfile
     | GeminiProfile
+    | BedrockProfile
     | OllamaProfile
     | ScriptedProfile,
     Field(discriminator="provider"),

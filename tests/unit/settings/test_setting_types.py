@@ -12,6 +12,7 @@ from services.settings.console import ConsoleSettings, OidcSettings
 from services.settings.profiles import (
     AnthropicProfile,
     AzureProfile,
+    BedrockProfile,
     GeminiProfile,
     OllamaProfile,
     OpenAIProfile,
@@ -35,6 +36,11 @@ TABLES: list[tuple[str, type[Section], dict[str, Any]]] = [
     ("profiles.a", AzureProfile, {"provider": "azure", "model": "m", "resource": "r1"}),
     ("profiles.a", AnthropicProfile, {"provider": "anthropic", "model": "m"}),
     ("profiles.a", GeminiProfile, {"provider": "gemini", "model": "m"}),
+    (
+        "profiles.a",
+        BedrockProfile,
+        {"provider": "bedrock", "model": "m", "region": "eu-central-1"},
+    ),
     ("profiles.a", OllamaProfile, {"provider": "ollama", "model": "m"}),
     ("profiles.a", ScriptedProfile, {"provider": "scripted", "script": "s"}),
     ("agents.a", AgentSettings, {"instructions": "i"}),

@@ -7,6 +7,7 @@ from services.settings.installed import UnusablePlugin, names, require_free
 from services.settings.profiles import BUILT_IN, PROVIDERS, ReachedProfile, plugin
 from services.worker.adapters.providers.kinds.anthropic import AnthropicKind
 from services.worker.adapters.providers.kinds.azure import AzureKind
+from services.worker.adapters.providers.kinds.bedrock import BedrockKind
 from services.worker.adapters.providers.kinds.gemini import GeminiKind
 from services.worker.adapters.providers.kinds.kind import ProviderKind
 from services.worker.adapters.providers.kinds.ollama import OllamaKind
@@ -18,6 +19,7 @@ SHIPPED: Mapping[str, Kind] = {
     "azure": AzureKind(),
     "anthropic": AnthropicKind(),
     "gemini": GeminiKind(),
+    "bedrock": BedrockKind(),
     "ollama": OllamaKind(),
 }
 
