@@ -24,7 +24,6 @@ from answerbus.evidence.pack_file import (
 from answerbus.evidence.record_digest import record_of
 
 FINDINGS_MAX = 100  # that are named; what is beyond is counted
-_NOT_CHAINED = {"approval_requested", "control_applied"}  # what people were asked and said
 _WORDS = {
     "duplicated_record": "the very record is there before",
     "fork": "another record follows the same one, or its chain begins twice",
@@ -118,17 +117,16 @@ class _Check:
         return True
 
     def _attempt(self, body: dict[str, Any], computed: str, line: int) -> None:
+        self._in_scope("attempts", body, line)
         name = (str(body.get("account_id")),)
         self._record("attempts", name, body, computed, line)
         if schema := body.get("schema_digest"):
             self._needed.setdefault(str(schema), f"attempts.jsonl:{line}")
 
     def _step(self, body: dict[str, Any], computed: str, line: int) -> None:
-        kind = str(body.get("kind"))
-        if kind in _NOT_CHAINED:
-            return
-        if kind not in ("step", "tool_ended"):
-            self._add("unreadable", "steps", line, f"it is of the kind {kind!r:.100}")
+        self._in_scope("steps", body, line)
+        if "hash" not in body:
+            return  # what people were asked and said; of a step, the next one would lack it
         name = (str(body.get("workflow_id")), str(body.get("request_id")))
         self._record("steps", name, body, computed, line)
         agent = body.get("agent")
@@ -140,14 +138,14 @@ class _Check:
     ) -> None:
         if body.get("hash") != computed:
             self._add("changed_record", file, line, f"its hash should be {computed}")
-        if self._workflow not in (None, body.get("workflow_id")):
-            self._add("foreign_workflow", file, line, f"it is of {body.get('workflow_id')!r:.100}")
         self.anchored.met(file, name, self._chains[file].follow(name, body, line))
 
     def _outcome(self, body: dict[str, Any], _: str, line: int) -> None:
+        self._in_scope("outcomes", body, line)
+
+    def _in_scope(self, file: str, body: dict[str, Any], line: int) -> None:
         if self._workflow not in (None, body.get("workflow_id")):
-            text = f"it is of {body.get('workflow_id')!r:.100}"
-            self._add("foreign_workflow", "outcomes", line, text)
+            self._add("foreign_workflow", file, line, f"it is of {body.get('workflow_id')!r:.100}")
 
     def _text(self, file: str, body: dict[str, Any], _: str, line: int) -> None:
         text = str(body.get("text")).encode(errors="surrogatepass")

@@ -10,8 +10,6 @@ from pydantic import JsonValue
 from answerbus import json_text
 from answerbus.evidence.chains import ChainCheck
 
-CHAINED = {"attempt", "step", "tool_ended"}
-
 
 @dataclass(frozen=True, slots=True)
 class PackScope:
@@ -36,8 +34,8 @@ class PackContents:
 
     def take(self, file: str, body: Mapping[str, Any]) -> None:
         """A record that is written into that file."""
-        if body.get("kind") not in CHAINED or file not in self.chains:
-            return
+        if "hash" not in body or file not in self.chains:
+            return  # what people were asked and said is in no chain
         if file == "attempts":
             name: tuple[str, ...] = (str(body.get("account_id")),)
             if schema := body.get("schema_digest"):

@@ -9,6 +9,7 @@ import pytest
 
 from answerbus.evidence.pack_file import LINE_BYTES_MAX
 from answerbus.evidence.verifier import FINDINGS_MAX, EvidenceReport, verify
+from services.operators.audit.evidence import line_of
 from tests.contracts.evidence.packs import (
     DEFINITION,
     OTHER_KEY,
@@ -53,6 +54,16 @@ def test_a_whole_pack_is_whole(tmp_path: Path) -> None:
     }
 
 
+def test_questions_to_people_are_in_no_chain(tmp_path: Path) -> None:
+    files = whole()
+    for kind in ("approval_requested", "input_requested", "control_applied", "of_a_later_version"):
+        files["steps"].insert(1, line_of({"kind": kind, "workflow_id": "w-0"}))
+
+    assert kinds(checked(tmp_path, signed(files))) == set()
+    files["steps"].insert(1, line_of({"kind": "control_applied", "workflow_id": "w-1"}))
+    assert kinds(checked(tmp_path, signed(files))) == {"foreign_workflow"}
+
+
 def reordered(files: Files) -> None:
     found = files["attempts"]
     found[2], found[3] = found[3], found[2]
@@ -73,6 +84,10 @@ def without_the_beginning(files: Files) -> None:
 
 def without_the_beginning_of_a_run(files: Files) -> None:
     files.update(files_of(attempts=attempts(), steps=steps()[1:]))
+
+
+def with_a_step_in_no_chain(files: Files) -> None:
+    files["steps"][1] = changed(files["steps"][1], lambda body: body.pop("hash"))
 
 
 def twice(files: Files) -> None:
@@ -143,6 +158,7 @@ SIGNED_AGAIN: list[tuple[Callable[[Files], None], str]] = [
     (without_the_middle, "dropped_record"),
     (without_the_beginning, "dropped_record"),
     (without_the_beginning_of_a_run, "dropped_record"),
+    (with_a_step_in_no_chain, "dropped_record"),
     (without_the_tail, "dropped_tail"),
     (twice, "duplicated_record"),
     (with_a_changed_field, "changed_record"),
@@ -342,7 +358,7 @@ def test_records_of_any_form_end_as_findings_though_they_are_signed(tmp_path: Pa
             files = whole()
             files[name] = [*files[name], body]
             report = checked(tmp_path, signed(files))
-            assert report.count or name == "outcomes", (name, body)
+            assert report.count or name in {"outcomes", "steps"}, (name, body)
 
 
 def test_a_line_of_any_length_is_not_read_as_a_whole(tmp_path: Path) -> None:
