@@ -30,7 +30,8 @@ class FairQueue(Generic[T]):
 
     def put(self, key: FairKey, item: T, *, first: bool = False) -> None:
         """Add an item behind, or before, the others of its workflow."""
-        workflows = self._waiting.setdefault(key.tenant, OrderedDict())
+        if (workflows := self._waiting.get(key.tenant)) is None:
+            workflows = self._waiting[key.tenant] = OrderedDict()
         if (waiting := workflows.get(key.workflow)) is None:
             waiting = workflows[key.workflow] = deque()
             self._workflows += 1
@@ -104,6 +105,7 @@ def has_share(held: int, free: int, limit: int) -> bool:
 
 def count_down(counter: Counter[K], key: K) -> None:
     """One less; keys of nothing are forgotten, since requests may name any."""
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]
+    if left := counter[key] - 1:
+        counter[key] = left
+    else:
+        counter.pop(key)

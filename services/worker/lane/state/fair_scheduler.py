@@ -27,7 +27,6 @@ class FairScheduler:
     """
 
     tenant_label: str = TENANT_LABEL
-
     running_in: Counter[str] = field(default_factory=Counter)  # by workflow
     _running: set[LaneRequest] = field(default_factory=set)
     _running_of: Counter[str] = field(default_factory=Counter)
@@ -56,7 +55,8 @@ class FairScheduler:
     def line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
         """Its turn will come; `first` of its workflow, or last."""
         request = lane_request.request
-        ready = self._ready.setdefault(request.profile, FairQueue(_is_gone))
+        if (ready := self._ready.get(request.profile)) is None:
+            ready = self._ready[request.profile] = FairQueue(_is_gone)
         ready.put(fair_key(request, self.tenant_label), lane_request, first=first)
 
     def take(self, most: int = sys.maxsize) -> LaneRequest | None:
