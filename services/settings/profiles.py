@@ -225,6 +225,31 @@ class BedrockProfile(ReachedProfile):
     service_tier: Literal["default", "flex", "priority", "reserved"] | None = None
 
 
+class _AtVertex(ReachedProfile):
+    dialect: _Dialect = "native"
+    credential: Text | None = "google"  # there are no keys for it
+    project: Annotated[Text, Field(pattern=r"^[a-z0-9:.\-]{1,64}$")]
+    region: Annotated[Text, Field(pattern=r"^[a-z0-9\-]{2,32}$")]
+
+
+class VertexProfile(_AtVertex):
+    """`provider = "vertex"`: Gemini at Google Vertex."""
+
+    provider: Literal["vertex"]
+    temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
+    thinking_budget: Annotated[Whole, Field(ge=-1, le=1_000_000)] | None = None
+    reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
+
+
+class VertexAnthropicProfile(_AtVertex):
+    """`provider = "vertex_anthropic"`: Anthropic's models at Google Vertex."""
+
+    provider: Literal["vertex_anthropic"]
+    temperature: Annotated[Number, Field(ge=0, le=1)] | None = None
+    reasoning_effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    thinking_budget: Annotated[Whole, Field(ge=0, le=1_000_000)] | None = None
+
+
 class OllamaProfile(ReachedProfile):
     """`provider = "ollama"`: an Ollama server; by default one on this machine."""
 
@@ -269,6 +294,8 @@ _BuiltIn = Annotated[
     | AnthropicProfile
     | GeminiProfile
     | BedrockProfile
+    | VertexProfile
+    | VertexAnthropicProfile
     | OllamaProfile
     | ScriptedProfile,
     Field(discriminator="provider"),

@@ -8,6 +8,7 @@ from typing import get_args
 
 from answerbus.limits import REASON_BYTES_MAX
 from services.worker.adapters.providers.apis import anthropic as anthropic_replies
+from services.worker.adapters.providers.apis import bedrock as bedrock_replies
 from services.worker.adapters.providers.apis import gemini as gemini_replies
 from services.worker.adapters.providers.apis import ollama as ollama_replies
 from services.worker.adapters.providers.apis import openai_replies, openai_responses
@@ -37,6 +38,7 @@ READERS = {
     "openai-responses": Api(openai_responses.parse_response, openai_replies.parse_error),
     "anthropic": Api(anthropic_replies.parse_response, anthropic_replies.parse_error),
     "gemini": Api(gemini_replies.parse_response, gemini_replies.parse_error),
+    "bedrock": Api(bedrock_replies.parse_response, bedrock_replies.parse_error),
     "ollama": Api(ollama_replies.parse_response, ollama_replies.parse_error),
 }
 

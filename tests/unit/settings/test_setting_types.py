@@ -18,6 +18,8 @@ from services.settings.profiles import (
     OpenAIProfile,
     ScriptedProfile,
     TokenPrice,
+    VertexAnthropicProfile,
+    VertexProfile,
 )
 from services.settings.section import Section
 from services.settings.settings import KafkaSettings, SetUpError, TelemetrySettings, load
@@ -40,6 +42,16 @@ TABLES: list[tuple[str, type[Section], dict[str, Any]]] = [
         "profiles.a",
         BedrockProfile,
         {"provider": "bedrock", "model": "m", "region": "eu-central-1"},
+    ),
+    (
+        "profiles.a",
+        VertexProfile,
+        {"provider": "vertex", "model": "m", "project": "p", "region": "global"},
+    ),
+    (
+        "profiles.a",
+        VertexAnthropicProfile,
+        {"provider": "vertex_anthropic", "model": "m", "project": "p", "region": "global"},
     ),
     ("profiles.a", OllamaProfile, {"provider": "ollama", "model": "m"}),
     ("profiles.a", ScriptedProfile, {"provider": "scripted", "script": "s"}),

@@ -12,6 +12,7 @@ from services.worker.adapters.providers.kinds.gemini import GeminiKind
 from services.worker.adapters.providers.kinds.kind import ProviderKind
 from services.worker.adapters.providers.kinds.ollama import OllamaKind
 from services.worker.adapters.providers.kinds.openai import OpenAIKind
+from services.worker.adapters.providers.kinds.vertex import VertexAnthropicKind, VertexKind
 
 Kind = ProviderKind[Any]  # whose profiles are those of its own class, as `kind_of` chooses it
 SHIPPED: Mapping[str, Kind] = {
@@ -20,6 +21,8 @@ SHIPPED: Mapping[str, Kind] = {
     "anthropic": AnthropicKind(),
     "gemini": GeminiKind(),
     "bedrock": BedrockKind(),
+    "vertex": VertexKind(),
+    "vertex_anthropic": VertexAnthropicKind(),
     "ollama": OllamaKind(),
 }
 
