@@ -160,7 +160,7 @@ async def test_planted_differences_of_a_tenth_are_found_exactly() -> None:
     assert len({one.event_id for one in found}) == SAMPLE
 
 
-async def test_invalid_answers_refusals_and_failures_are_told_apart() -> None:
+async def test_invalid_answers_refusals_and_failures_are_distinguished() -> None:
     answers = {
         0: said({"mood": "sad"}),
         1: said("", content=None, refusal="I will not."),

@@ -164,7 +164,6 @@ def _console(names: ResourceNames) -> Iterator[Right]:
     yield from _acting(names, needed=False)
     yield from _guiding(names)
     yield _topic(RUNS, "Read", names, "shows what operators skipped there", needed=False)
-    yield _topic(COMPARISONS, "Read", names, "shows comparisons", needed=False)
     why = "shows rates and sizes of topics, and lag"
     yield _topic(TOOL_RESULTS, "Read", names, why, needed=False)
     for own in (names.calls, names.cards):
