@@ -60,6 +60,7 @@ READ: Mapping[str, tuple[Read, Budget]] = {
     "dead_letter": (decode, ANYBODY),
     "replayed": (decode, ANYBODY),
     "dismissed": (decode, ANYBODY),
+    "compared": (decode, ANYBODY),
     "attempt": (decode, ANYBODY),
     "step": (decode, ANYBODY),
     "tool_ended": (decode, ANYBODY),
