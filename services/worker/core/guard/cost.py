@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from services.worker.core.guard.expansion import expanded
+from services.worker.core.guard.patterns import rewriting_ns
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import (
     EACH_ITEM,
@@ -94,7 +95,7 @@ class WorkBound:
         is_product = not (self._asks_again or self._circular)
         self._product = (per_value, per_byte) if is_product else None
         self.compile_ns = len(self._own) * COMPILED_NODE_NS
-        self.compile_ns += sum(weights.values()) * AUTOMATON_BYTE_NS
+        self.compile_ns += sum(weights.values()) * AUTOMATON_BYTE_NS + rewriting_ns(weights)
 
     def __reduce__(self) -> tuple[type["WorkBound"], tuple[Document, Mapping[str, int]]]:
         """Facts about schemas are kept by their address in memory."""

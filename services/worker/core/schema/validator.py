@@ -7,10 +7,16 @@ from pydantic import JsonValue
 
 from answerbus.failure import Problem
 from answerbus.limits import PROBLEMS_MAX
-from services.worker.core.guard.cost import WorkBound
+from services.worker.core.guard.cost import AUTOMATON_BYTE_NS, WorkBound
 from services.worker.core.guard.effort import LOOP_NS, TooMuchWorkError, affordable, spend
 from services.worker.core.guard.hostile import Refusal, admit, hostile
-from services.worker.core.guard.patterns import AUTOMATON_BYTES_STEPS, automaton_options, weigh
+from services.worker.core.guard.patterns import (
+    AUTOMATON_BYTES_STEPS,
+    automaton_options,
+    patterns_of,
+    rewriting_ns,
+    weigh,
+)
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.embed import without_ids
 from services.worker.core.json_schema.keywords import AnySchema
@@ -85,6 +91,24 @@ def compile_schema(schema: AnySchema) -> SchemaValidator | Refusal:
         return SchemaValidator(document, _native(document), WorkBound(document, weights))
     except jsonschema_rs.ValidationError as error:
         return hostile(_fault(error))
+
+
+def too_costly(schema: AnySchema, most_ns: int) -> Problem | None:
+    """Why it may take longer to compile a schema; of one that is refused, nothing is said.
+
+    To find that out takes no longer itself.
+    """
+    document = admit(schema)
+    if not isinstance(document, Document):
+        return None
+    simpler = Problem.of("", "too_costly", "a smaller or simpler schema: it takes too long")
+    tries = len(AUTOMATON_BYTES_STEPS)
+    if rewriting_ns(patterns_of(document)) * tries > most_ns:
+        return simpler
+    weights = weigh(document, most_ns // AUTOMATON_BYTE_NS)
+    if isinstance(weights, Problem):
+        return weights
+    return simpler if WorkBound(document, weights).compile_ns > most_ns else None
 
 
 def _arrived(document: Document, bound: WorkBound) -> SchemaValidator:

@@ -1,5 +1,6 @@
 """The authority on inline schemas: right verdicts, problems a model can act on, bounded work."""
 
+import copy
 import socket
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import JsonValue
 
 from answerbus.dead_letter import HostileSchema
 from answerbus.failure import Problem
+from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from tests.cpu_time import cpu_time
 
@@ -224,3 +226,12 @@ def test_heavy_patterns_and_large_schemas_still_check_answers_of_ordinary_size()
 
     assert problems({"properties": fields}, words) == []
     assert problems(large, {f"p{i}": i for i in range(2000)}) == []
+
+
+@pytest.mark.parametrize("classes", [r"\s" * 100, r"\w" * 300])
+def test_a_pattern_of_many_classes_is_not_compiled_where_an_event_loop_waits(classes: str) -> None:
+    """Its automaton is small, and yet the engine takes long to read it."""
+    arrived = copy.copy(authority({"pattern": classes}))  # as from another process
+    with sparing(), pytest.raises(TooMuchWorkError):
+        arrived.problems("x")
+    assert [problem.code for problem in arrived.problems("x")] == ["pattern"]
