@@ -9,7 +9,7 @@ from answerbus import limits
 from answerbus.failure import Problems
 from answerbus.json_values import has_more_values
 from answerbus.tool_call import CallId
-from answerbus.wire import Digest, Name, Reason, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 
 def _is_first(value: object) -> bool:
@@ -68,10 +68,13 @@ class Approval(Wire):
     at: Timestamp
 
 
+Asked = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+
+
 class InputRequested(Wire):
     """A question of a run to a person, whose answer must fit `json_schema`.
 
-    `to` is whom its model would ask; any person who may decide can answer.
+    `to` is whom its model would ask, in its words; any person who may decide can answer.
     """
 
     kind: Literal["input_requested"] = "input_requested"
@@ -81,7 +84,7 @@ class InputRequested(Wire):
     call_id: CallId
     question: Reason
     json_schema: dict[str, Any]
-    to: Annotated[Name | None, Field(exclude_if=_is_none)] = None
+    to: Annotated[Asked | None, Field(exclude_if=_is_none)] = None
     expires_at: Timestamp
     at: Timestamp
 

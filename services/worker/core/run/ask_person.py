@@ -14,13 +14,13 @@ from answerbus.limits import (
     RUN_TTL_S_MAX,
 )
 from answerbus.request import Request
-from services.worker.core.guard.effort import TooMuchWorkError, sparing
+from services.worker.core.guard.effort import LOOP_NS, TooMuchWorkError, sparing
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.children import child_of
 from services.worker.core.run.delegation import DelegateArgs, read_args
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run, ToolCall
-from services.worker.core.schema.validator import SchemaValidator, compile_schema
+from services.worker.core.schema.validator import SchemaValidator, compile_schema, too_costly
 
 CHECK_NS_MAX = 10_000_000  # of one answer: an event loop waits
 COMPILED_MAX = 256  # schemas kept compiled in a process
@@ -50,7 +50,8 @@ HOW_TO_ASK = (
 def read_question(above: Request, run: Run, args: JsonObject) -> Request | tuple[Problem, ...]:
     """The question as a request that models could be asked, or a fault; `args` are valid.
 
-    So its schema is looked at as those of callers are, and compiled where theirs are.
+    So its schema is looked at as those of callers are, and compiled where theirs are; and once
+    more in an event loop, for the answer, so that it must not take long.
     """
     question, schema = str(args["question"]), args["json_schema"]
     if len(json.dumps(schema).encode()) > INPUT_SCHEMA_BYTES_MAX:
@@ -59,7 +60,8 @@ def read_question(above: Request, run: Run, args: JsonObject) -> Request | tuple
     made = DelegateArgs(NAME, question, question, read_args(args).json_schema, (), None, None)
     found = child_of(above, run, made)
     if isinstance(found, Request):
-        return found
+        costly = _too_costly(json.dumps(schema))
+        return found if costly is None else (costly.under("/json_schema"),)
     return tuple(one.model_copy(update={"path": _PATHS.get(one.path, one.path)}) for one in found)
 
 
@@ -77,14 +79,21 @@ def problems_of_answer(schema: JsonObject, value: JsonValue) -> tuple[Problem, .
 
 @lru_cache(maxsize=COMPILED_MAX)
 def _compiled(text: str) -> SchemaValidator | tuple[Problem, ...]:
+    if problem := _too_costly(text):
+        return (problem,)
     found = compile_schema(json.loads(text))
     return found if isinstance(found, SchemaValidator) else found.problems
+
+
+@lru_cache(maxsize=COMPILED_MAX)
+def _too_costly(text: str) -> Problem | None:
+    return too_costly(json.loads(text), LOOP_NS)
 
 
 def expires_at(call: ToolCall, inputs: RunInputs) -> datetime:
     """Until when a person can answer."""
     seconds = call.asked.args.get("expires_s")
-    if not isinstance(seconds, int):
+    if not isinstance(seconds, int | float):  # a whole number may be written as 60.0
         return inputs.deadline
     return min(inputs.now + timedelta(seconds=seconds), inputs.deadline)
 

@@ -5,27 +5,36 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import example
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
 from answerbus.cause import Cancelled
 from answerbus.control import INPUT_DEPTH_MAX, Input, InputRequested
 from answerbus.failure import Problem
+from answerbus.json_text import NotJson, parse
 from answerbus.limits import INPUT_SCHEMA_BYTES_MAX, REASON_BYTES_MAX
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord
-from services.worker.core.run import transitions
+from services.worker.core.guard.effort import LOOP_NS
+from services.worker.core.run import ask_person, transitions
 from services.worker.core.run.call_changes import Change
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.run import ASK_PERSON, Run
+from services.worker.core.schema.validator import SchemaValidator, compile_schema, too_costly
 from tests.unit.worker.builders import after
 from tests.unit.worker.core.run_builders import (
     ACCOUNT,
     USAGE,
+    AcceptedStep,
+    actions,
     asked,
     call,
     definition,
     inputs,
     step,
+    step_schema,
     taken,
 )
 
@@ -135,6 +144,86 @@ def test_what_cannot_be_asked_ends_with_its_step(changes: dict[str, Any], path: 
     (outcome,) = ended(change)
     assert outcome["kind"] == "invalid_args"
     assert outcome["problems"][0]["path"].startswith(path)
+
+
+TEXTS = st.text(st.characters(exclude_categories=())) | st.text("x\n\x00", max_size=3_000)
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+SECONDS = VALUES | st.integers(0, 600_000) | st.floats(0, 600_000).map(round).map(float)
+SCHEMAS = (
+    st.just(ADDRESS)
+    | st.dictionaries(st.sampled_from(["type", "enum", "pattern", "$ref", "$id", "not"]), VALUES)
+    | st.recursive(VALUES, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
+)
+ARGS = st.fixed_dictionaries(
+    {"question": TEXTS | VALUES, "json_schema": SCHEMAS},
+    optional={"to": TEXTS | VALUES, "expires_s": SECONDS},
+)
+
+
+@drawn(ARGS)
+@example({"question": "Which?", "json_schema": ADDRESS, "to": "the customer"})
+@example({"question": "Which?", "json_schema": ADDRESS, "to": "\x00\n\u202e" + "\U0001f600" * 125})
+@example({"question": "\x00", "json_schema": {}, "to": " ", "expires_s": 6.0})
+@example({"question": "\ud800", "json_schema": ADDRESS, "to": "\udfff"})
+@example({"question": "Which?", "json_schema": {"maximum": 10**400}, "expires_s": 10**400})
+def test_whatever_a_model_asks_is_an_event_or_ends_its_call(args: dict[str, JsonValue]) -> None:
+    """And never an error of its lane, which would pay for that answer again."""
+    one: dict[str, JsonValue] = {"kind": "tool_call", "name": ASK_PERSON, "args": args}
+    text = json.dumps(actions(one)).encode()
+    parsed = parse(text)
+    if isinstance(parsed, NotJson):
+        return  # a malformed answer, whose model is told so
+    answer = step_schema(RUN.definition).read(parsed.value)
+    assert isinstance(answer, AcceptedStep)
+
+    change = transitions.take_step(RUN, answer, 1, USAGE, USAGE, ACCOUNT, inputs())
+    events, ends = requested(change), ended(change)
+    assert [end["kind"] for end in ends] == ([] if events else ["invalid_args"])
+    for event in events:
+        assert InputRequested.model_validate_json(event.model_dump_json()) == event
+        assert event.to == args.get("to")
+
+
+def test_seconds_are_a_whole_number_however_it_is_written() -> None:
+    (asking,) = requested(taken(RUN, question(expires_s=60.0)))
+    assert asking.expires_at == after(60)
+
+
+COSTLY: list[tuple[dict[str, JsonValue], str]] = [
+    ({"pattern": "^.{1,600}$"}, "/json_schema/pattern"),
+    ({"allOf": [{"pattern": r"\w{30}" + str(n)} for n in range(60)]}, "/json_schema/allOf/"),
+    ({"pattern": r"\s" * 1_000}, "/json_schema"),
+]
+
+
+@pytest.mark.parametrize(("schema", "path"), COSTLY)
+def test_a_schema_that_would_hold_an_event_loop_is_not_asked(
+    schema: dict[str, JsonValue], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+
+    def counted(schema: Any) -> Any:
+        compiled.append(schema)
+        return compile_schema(schema)
+
+    monkeypatch.setattr(ask_person, "compile_schema", counted)
+    change = taken(RUN, question(json_schema=schema))
+
+    assert requested(change) == []
+    (outcome,) = ended(change)
+    assert outcome["kind"] == "invalid_args"
+    assert outcome["problems"][0]["path"].startswith(path)
+    assert ask_person.problems_of_answer(schema, {})  # of a version that has asked it
+    assert compiled == []
+
+
+def test_what_is_asked_compiles_within_the_bound_of_a_loop() -> None:
+    patterns = (r"^\d{4}-\d{2}-\d{2}$", r"^[\w.+-]+@[\w-]+\.[\w.-]+$", "^[A-Z]{2}[0-9A-Z]{13,32}$")
+    for pattern in patterns:
+        schema: dict[str, JsonValue] = {"type": "string", "pattern": pattern}
+        assert requested(taken(RUN, question(json_schema=schema)))
+        assert isinstance(compile_schema(schema), SchemaValidator)
+        assert too_costly(schema, LOOP_NS) is None
 
 
 def test_a_schema_is_judged_as_those_of_callers_are() -> None:
