@@ -5,7 +5,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,14 @@ from services.worker.adapters.providers.apis.connection import AwsKeys
 from services.worker.adapters.providers.credentials import known, renewed
 from services.worker.adapters.providers.credentials.claims import fault_of
 from services.worker.adapters.providers.credentials.credential import Credential, Token
-from services.worker.core.attempt.reply import Answered, Rejected
+from services.worker.adapters.providers.keyed import KeyedProvider
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Answered, CallFacts, Rejected, Reply
 from services.worker.ports.provider import NotReady, Provider, Ready, Unhealthy
 from tests.plugins.installing import write_plugin
 from tests.providers.calls import LIMIT_S, PROMPT
 from tests.providers.keyed_server import KeyedServer, keyed_server
+from tests.unit.worker.lane.virtual import run
 
 NOW = datetime(2026, 11, 26, 8, 0, tzinfo=UTC)
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -220,6 +223,84 @@ async def test_a_credential_without_a_token_makes_its_profile_unhealthy(
         f"the credential `azure` {fault}: correct what its identity is made from"
     )
     assert reply == Rejected("profile", 401, "no_token")
+
+
+class NotingProvider:
+    """Notes when it was asked, in seconds from the start, and how long it was given."""
+
+    name, model = "azure", "m"
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.asked: list[tuple[float, float]] = []
+        self._refusals = refusals
+
+    async def ask(self, _prompt: Prompt, *, timeout_s: float) -> Reply:
+        self.asked.append((asyncio.get_running_loop().time(), timeout_s))
+        is_refused = len(self.asked) <= self._refusals
+        return Rejected("profile", 401, None) if is_refused else Answered("1", CallFacts())
+
+    async def preflight(self) -> Ready:
+        return Ready()
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("token_s", "timeout_s", "permit_s", "asked"),
+    [
+        (6.0, 3.0, None, []),
+        (3.0, 3.0, None, []),
+        (6.0, 30.0, 5.0, []),
+        (2.0, 30.0, 5.0, [(2.0, 28.0)]),
+        (6.0, 30.0, None, [(6.0, 24.0)]),
+    ],
+    ids=["no time", "just none", "permit over", "in time", "without a permit"],
+)
+def test_a_token_is_waited_for_within_the_call_and_its_permit(
+    token_s: float, timeout_s: float, permit_s: float | None, asked: list[tuple[float, float]]
+) -> None:
+    """What comes too late costs nothing, and the next call has its token."""
+
+    async def slow(_audience: str | None) -> Token:
+        await asyncio.sleep(token_s)
+        return Token("token-0")
+
+    async def main() -> None:
+        began, inner = asyncio.get_running_loop().time(), NotingProvider()
+        keys = renewed.RenewedToken("azure", slow, None)
+        provider = KeyedProvider("azure", "m", keys, lambda _key: inner, None, SystemClock())
+        permit = None if permit_s is None else began + permit_s
+        reply = await provider.ask(replace(PROMPT, begins_by=permit), timeout_s=timeout_s)
+        found = [(at_s - began, given_s) for at_s, given_s in inner.asked]
+        assert found == asked
+        assert isinstance(reply, Answered) or reply == Rejected("profile", 401, "no_token")
+        await asyncio.sleep(token_s)
+        assert isinstance(await provider.ask(PROMPT, timeout_s=1.0), Answered)
+
+    run(main())
+
+
+def test_another_token_after_a_refusal_is_waited_for_within_the_permit() -> None:
+    async def slow(_audience: str | None) -> Token:
+        await asyncio.sleep(6.0 * given)
+        return Token(f"token-{given}")
+
+    given = 0
+
+    async def main() -> None:
+        nonlocal given
+        inner = NotingProvider()
+        keys = renewed.RenewedToken("azure", slow, None)
+        provider = KeyedProvider("azure", "m", keys, lambda _key: inner, None, SystemClock())
+        await provider.ask(PROMPT, timeout_s=1.0)
+        await asyncio.sleep(renewed.AGAIN_AFTER_S)
+        given, inner._refusals = 1, len(inner.asked) + 1
+        permit = asyncio.get_running_loop().time() + 5.0
+        reply = await provider.ask(replace(PROMPT, begins_by=permit), timeout_s=30.0)
+        assert reply == Rejected("profile", 401, None)
+        assert len(inner.asked) == 2
+
+    run(main())
 
 
 @pytest.mark.parametrize(

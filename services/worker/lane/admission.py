@@ -72,7 +72,7 @@ class LaneCallSlot:
             await self._release(permit)
             return Later(AGAIN_AT_ONCE_S)
         began = _now()
-        prompt = replace(prompt, attempt=spend.attempt)
+        prompt = replace(prompt, attempt=spend.attempt, begins_by=permit.expires_at)
         timeout_s = min(plan.profile.timeout_s, max(self._seconds_left(), 0.0) + LATE_S_MAX)
         self.lease.call_begins()
         # From here on it is answered for, even if the lane closes.

@@ -1,7 +1,7 @@
 """A provider whose key changes while it is used: each call uses the present one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -67,7 +67,8 @@ class KeyedProvider:
     """See Provider. A new key is used from the next call on; calls under way end with theirs.
 
     A key that is refused is looked for once more: if another is there by now, the same call is made
-    with that, within its time. What refuses a key has done no work.
+    with that, within its time and its permit. What refuses a key has done no work. Where no key is
+    there in time, the provider is not asked.
     """
 
     def __init__(
@@ -87,20 +88,19 @@ class KeyedProvider:
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + timeout_s
-        try:
-            key = await self._keys.current()
-            async with self._in_use(key) as provider:
-                reply = await provider.ask(prompt, timeout_s=max(ends_at - loop.time(), 0.0))
-            if not _is_key_refused(reply):
-                return reply
-            other = await self._keys.instead_of(key)
-        except NoTokenError:
+        begins_by = ends_at if prompt.begins_by is None else min(ends_at, prompt.begins_by)
+        key = await _in_time(self._keys.current(), begins_by)
+        if key is None:
             return Rejected("profile", UNAUTHORIZED, NO_TOKEN)
-        left_s = ends_at - loop.time()
-        if other == key or left_s <= 0:
+        async with self._in_use(key) as provider:
+            reply = await provider.ask(prompt, timeout_s=ends_at - loop.time())
+        if not _is_key_refused(reply):
+            return reply
+        other = await _in_time(self._keys.instead_of(key), begins_by)
+        if other is None or other == key:
             return reply
         async with self._in_use(other) as provider:
-            return await provider.ask(prompt, timeout_s=left_s)
+            return await provider.ask(prompt, timeout_s=ends_at - loop.time())
 
     async def preflight(self) -> Readiness:
         try:
@@ -134,6 +134,16 @@ class KeyedProvider:
             self._former = [one for one in self._former if one.calls]
             for one in idle:
                 await one.provider.close()
+
+
+async def _in_time(key: Awaitable[Key], begins_by: float) -> Key | None:
+    """None where there is no key, or none while a call may still begin."""
+    try:
+        async with asyncio.timeout_at(begins_by):
+            found = await key
+    except (NoTokenError, TimeoutError):
+        return None
+    return found if asyncio.get_running_loop().time() < begins_by else None
 
 
 def _is_key_refused(reply: Reply) -> bool:

@@ -105,7 +105,7 @@ class Prompt:
     """All that a provider gets for one attempt.
 
     `counted_max` is the most that it can have in tokens of input, where a beginning of it has been
-    counted.
+    counted. `begins_by` is the end of its permit, in the time of the loop: no call begins later.
     """
 
     request_id: str
@@ -115,6 +115,7 @@ class Prompt:
     wire: WireSchema
     max_output_tokens: int
     counted_max: int | None = None
+    begins_by: float | None = None
 
     @property
     def digest(self) -> str:

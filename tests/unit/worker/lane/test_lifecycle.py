@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from services.worker.core.attempt.reply import Rejected, Throttled
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled
 from services.worker.lane.outbox import COMMIT_TIMEOUT_S
+from services.worker.lane.request_task import PERMIT_S
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.fakes import Fault
@@ -72,6 +74,25 @@ def test_a_spend_whose_commit_is_in_doubt_costs_nothing_as_its_call_never_began(
         happened = fault in {Fault.ANSWER_LOST, Fault.HANGS_AND_HAPPENS}
         assert stage.outcomes() == (["released", "result"] if happened else ["result"])
         assert final_account(stage.broker)["spent"]["attempts"] == 1
+
+    run(main())
+
+
+def test_a_call_is_told_until_when_its_permit_lasts() -> None:
+    async def main() -> None:
+        stage = Stage()
+        ask, seen = stage.provider.ask, []
+
+        async def noted(prompt: Prompt, *, timeout_s: float) -> Reply:
+            seen.append((prompt.begins_by or 0.0) - now())
+            return await ask(prompt, timeout_s=timeout_s)
+
+        stage.provider.ask = noted  # type: ignore[method-assign]
+        await stage.worker.open()
+        stage.publish("r-1")
+        await stage.end()
+
+        assert [0 < left_s <= PERMIT_S for left_s in seen] == [True]
 
     run(main())
 
