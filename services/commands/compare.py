@@ -11,7 +11,7 @@ from rich.text import Text
 
 from answerbus.limits import NAME_CHARS_MAX
 from services.command_line import AsJson, Config, stderr, stdout
-from services.commands.comparing import Order, run
+from services.commands.comparing import EndedComparison, Order, run
 from services.commands.long_task import EXIT_STOPPED
 from services.console.views.units import duration, usd
 from services.operators.adapters.comparing import ComparisonProgress
@@ -33,6 +33,7 @@ EXIT_BELOW_BAR = 1
 SAMPLE_MAX = 10_000
 AT_ONCE_MAX = 64
 FIELDS_SHOWN = 20
+ENDED_EARLY = "The comparison ended before all of its sample was asked: no bar is met."
 
 Profile = Annotated[str, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
 Budget = Annotated[
@@ -100,16 +101,19 @@ def compare(
     else:
         for table in tables(report, order.name):
             stdout().print(table)
-    _leave(report, bars, is_stopped=ended.is_stopped)
+    _leave(report, bars, ended)
 
 
-def _leave(report: ComparisonReport, bars: Sequence[Threshold], *, is_stopped: bool) -> None:
+def _leave(report: ComparisonReport, bars: Sequence[Threshold], ended: EndedComparison) -> None:
     missed = [bar.text for bar in bars if not bar.is_met(report)]
     for text in missed:
         stderr().print(f"The bar {text} is missed.", style="red", markup=False)
-    if is_stopped:
+    if ended.is_stopped:
         raise typer.Exit(EXIT_STOPPED)
-    if missed or not report.asked:
+    is_early = bool(bars) and ended.progress.ended is not None
+    if is_early:
+        stderr().print(ENDED_EARLY, style="red")
+    if missed or is_early or not report.asked:
         raise typer.Exit(EXIT_BELOW_BAR)
 
 

@@ -25,6 +25,7 @@ from services.operators.comparisons.report import Comparison
 from services.settings.profiles import OpenAIProfile, Price
 from services.worker.adapters import backends
 from services.worker.adapters.clock import SystemClock
+from services.worker.core.attempt.plan import Plan
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
@@ -193,10 +194,33 @@ async def test_the_budget_is_never_exceeded_however_many_ask_at_once() -> None:
     async with asking(model, limit) as asker:
         results = await asyncio.gather(*(asker.ask(question(n), "trial") for n in range(SAMPLE)))
         over = [one for one in results if one is OVER_BUDGET]
+        last = question(SAMPLE - 1)
+        plan = await asker._plan(last)
+        assert isinstance(plan, Plan)
+        worst = plan.worst_cost(plan.prompt(last.request, ()))
 
     assert over
+    assert limit - asker.purse.charged_micro_usd < worst
     assert len(model.asked) == SAMPLE - len(over)
     assert asker.purse.charged_micro_usd == len(model.asked) * CALL_MICRO_USD <= limit
+
+
+async def test_one_that_waits_for_money_is_not_asked_once_the_comparison_is_over() -> None:
+    model, is_over = Model(planted), False
+
+    def over() -> bool:
+        return is_over
+
+    async with asking(model, 5_000) as asker:  # one worst case, not two
+        asks = [asyncio.create_task(asker.ask(question(n), "trial", over)) for n in range(4)]
+        async with asyncio.timeout(5.0):
+            while not asker.purse.reserved_micro_usd:
+                await asyncio.sleep(0)
+        is_over = True
+        found = await asyncio.gather(*asks)
+
+    assert [type(one) for one in found] == [Compared, type(None), type(None), type(None)]
+    assert len(model.asked) == 1
 
 
 async def test_a_step_of_a_run_is_asked_with_the_recorded_steps_and_no_tool_is_called() -> None:

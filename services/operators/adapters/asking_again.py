@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -68,9 +69,18 @@ class Asker:
     purse: Purse
     slots: Slots
     clock: Clock
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def ask(self, question: RecordedQuestion, comparison: str) -> Compared | CannotGoOn:
-        """One call, or none where it cannot be asked at all."""
+    async def ask(
+        self,
+        question: RecordedQuestion,
+        comparison: str,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Compared | CannotGoOn | None:
+        """One call, or none where it cannot be asked at all.
+
+        None where the comparison was over before there was money for the call.
+        """
         plan = await self._plan(question)
         if not isinstance(plan, Plan):
             why = clip(cause_text(plan), REASON_BYTES_MAX)
@@ -78,8 +88,8 @@ class Asker:
             return self._compared(question, comparison, again, 0)
         prompt = plan.prompt(question.request, question.request.prior)
         most = plan.worst_cost(prompt)
-        if not self.purse.reserve(most):
-            return OVER_BUDGET
+        if not await self._is_reserved(most, is_over):
+            return None if is_over() else OVER_BUDGET
         cost = most  # unless the provider says otherwise, also where this is cancelled
         try:
             called = await self._call(question, prompt, plan)
@@ -91,8 +101,20 @@ class Asker:
             cost = _cost(reply, usage, most)
         finally:
             charged = self.purse.settle(most, cost)
+            self.settled.set()
         again = await self._answer(question, plan, reply, usage, took_s)
         return self._compared(question, comparison, again, charged)
+
+    async def _is_reserved(self, most: int, is_over: Callable[[], bool]) -> bool:
+        """Wait while calls under way may leave enough: they seldom cost what they reserve."""
+        while not is_over():
+            if self.purse.reserve(most):
+                return True
+            if not self.purse.reserved_micro_usd:
+                return False
+            self.settled.clear()
+            await self.settled.wait()
+        return False
 
     async def _plan(self, question: RecordedQuestion) -> Plan | Cause:
         request = question.request.model_copy(update={"profile": self.profile})

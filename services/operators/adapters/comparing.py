@@ -80,13 +80,18 @@ async def compare(
     progress, turn = ComparisonProgress(), asyncio.Lock()
     questions = _questions(bus, sample, progress)
 
+    def is_over() -> bool:
+        return stop.is_set() or progress.ended is not None
+
     async def ask_on() -> None:
-        while not stop.is_set() and progress.ended is None:
+        while not is_over():
             async with turn:  # the topics are read by one at a time
                 question = await anext(questions, None)
             if question is None:
                 return
-            compared = await asker.ask(question, name)
+            compared = await asker.ask(question, name, is_over)
+            if compared is None:
+                return
             if isinstance(compared, CannotGoOn):
                 progress.ended = compared.why
                 return

@@ -1,0 +1,39 @@
+"""`answerbus compare`: the exit code says whether bars are met by the whole sample."""
+
+import pytest
+from typer.testing import CliRunner
+
+from services import cli
+from services.commands import compare
+from services.commands.comparing import EndedComparison
+from services.operators.adapters.asking_again import OVER_BUDGET
+from services.operators.adapters.comparing import ComparisonProgress
+from tests.unit.operators.comparisons.test_comparisons import compared
+
+EARLY = "before all of its sample was asked"
+
+
+@pytest.mark.parametrize(
+    ("ended", "bars", "code"),
+    [
+        (None, ("--bar", "valid>=0.98"), 0),
+        (OVER_BUDGET.why, ("--bar", "valid>=0.98"), 1),
+        (OVER_BUDGET.why, (), 0),
+    ],
+    ids=["whole", "ended early", "no bar"],
+)
+def test_no_bar_is_met_by_a_comparison_that_ended_early(
+    ended: str | None, bars: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress = ComparisonProgress(ended=ended)
+    progress.folded.take(compared())
+
+    async def ran(*_given: object) -> EndedComparison:
+        return EndedComparison(progress, is_stopped=False)
+
+    monkeypatch.setattr(compare, "run", ran)
+    arguments = ["compare", "--profile", "new", "--budget-usd", "1", *bars]
+    done = CliRunner().invoke(cli.application(), arguments)
+
+    assert done.exit_code == code, done.output
+    assert (EARLY in " ".join(done.stderr.split())) == bool(code)
