@@ -11,16 +11,16 @@ _AGO = re.compile(r"(\d{1,6})([smhd])")
 
 
 def moment_ms(text: str, now_ms: int) -> int | None:
-    """Since 1970; None for what is not a time."""
+    """Since 1970, the time of all that is older; None for what is not a time."""
     if text == TODAY:
         return now_ms - now_ms % _DAY_MS
     ago = _AGO.fullmatch(text)
     if ago:
-        return now_ms - int(ago[1]) * _UNITS_S[ago[2]] * 1000
+        return max(0, now_ms - int(ago[1]) * _UNITS_S[ago[2]] * 1000)
     try:
         # A `+` that was not escaped in an address arrives as a space.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-        return int(moment.astimezone(UTC).timestamp() * 1000)
+        return max(0, int(moment.astimezone(UTC).timestamp() * 1000))
     except (ValueError, OverflowError):
         return None
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from services import cli
+from services.commands import spend
 from services.commands.spend import tables
 from services.console.figures.spend_report import spend_report
 from services.console.state.board import Board
+from services.console.state.spend_groups import SpendGroups
 from services.console.views.units import by_caches
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
@@ -57,6 +61,22 @@ def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None
     text = console.export_text()
     for word in ("workflow", "order-0", "tenant", "acme", "(without this label)", "$0.78", "$1.58"):
         assert word in text
+
+
+def test_groups_since_a_time_before_all_times_are_since_the_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read(_bus: object, groups: SpendGroups) -> bool:
+        for one in calls():
+            groups.take(summarize(one))
+        return False
+
+    monkeypatch.setattr(spend, "read_spend", read)
+    arguments = ["spend", "--by", "profile", "--since", "999999d", "--json"]
+    done = CliRunner().invoke(cli.application(), arguments)
+
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["begins"] == "1970-01-01T00:00:00.000Z"
 
 
 def test_what_caches_saved_stands_beside_the_total() -> None:

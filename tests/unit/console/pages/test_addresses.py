@@ -85,6 +85,8 @@ def test_the_fault_says_what_was_probably_meant() -> None:
         ("-1h", None),
         ("yesterday", None),
         ("9999999d", None),
+        ("999999d", 0),
+        ("1969-07-20T20:17:00Z", 0),
         ("0001-01-01T00:00:00+23:00", None),
     ],
 )

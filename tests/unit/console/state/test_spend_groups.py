@@ -205,3 +205,12 @@ async def test_the_page_shows_groups_and_leads_to_their_csv() -> None:
     assert answer.headers["Content-Disposition"].startswith("attachment")
     assert [one.status for one in wrong] == [400] * 4
     assert stranger.status == 303
+
+
+@pytest.mark.parametrize("page", ["groups", "groups.csv"])
+async def test_a_time_before_all_times_is_the_beginning(page: str) -> None:
+    async with site(attempt(2_000_000, NOON_MS - MINUTE_MS)) as here:
+        answer = await here.get(f"/money/{page}?from=999999d&by=profile", await here.log_in(VIEWER))
+        text = await answer.text()
+
+    assert (answer.status, "default" in text) == (200, True)
