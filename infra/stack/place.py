@@ -37,7 +37,8 @@ context_tokens = {context_tokens}                 # of one slot: runs shorten ol
 show_schema = {show_schema}
 
 [agents.helper]
-instructions = "Answer people yourself. Call the echo tool only where they ask for an echo."
+instructions = "Answer people yourself. Call the echo tool only where they ask for an echo, and \
+then answer with the phrase that it gave."
 tools = ["echo.echo"]                 # the toolset `echo` is served beside the workers
 steps_max = {steps_max}
 """

@@ -179,18 +179,20 @@ def _args_schemas(definition: AgentDefinition) -> Iterator[tuple[str, JsonObject
 
 
 def _schema(args: Mapping[str, Document], final: ResolvedSchema) -> JsonObject:
-    """`args` are the schemas of the arguments of each tool that may be called."""
-    branches: list[JsonValue] = []
+    """`args` are the schemas of the arguments of each tool that may be called.
+
+    To answer in text comes before the tools: shown tools first, a small model calls one each time.
+    """
+    says = _saying("text_response", "Say something to the person who asked.")
+    branches: list[JsonValue] = [says] if final.schema is None else []
     for name, document in args.items():
         place = f"{_BRANCHES}/{len(branches)}/properties/args"
         branches.append(_tool_call(name, embedded(document, place, _WRITTEN_BY_OTHERS)))
     if final.schema is not None:
         place = f"{_BRANCHES}/{len(branches)}/properties/args"
         branches.append(_finish(embedded(Document(final.schema), place)))
-    else:
-        branches.append(_saying("text_response", "Say something to the person who asked."))
     if final.schema is not None and args:
-        branches.append(_saying("text_response", "Say something to the person who asked."))
+        branches.append(says)
     branches.append(_saying("thought", "Think aloud; nothing is done."))
     return _actions(branches)
 
