@@ -1,6 +1,7 @@
 """What a run may do next: its schema in each dialect, and how an answer to it is read."""
 
 import json
+import re
 from typing import Any, get_args
 
 import pytest
@@ -108,6 +109,15 @@ def test_texts_of_whoever_serves_a_tool_are_not_in_the_schema() -> None:
     text = json.dumps(resolved.schema)
     assert "CANARY" not in text
     assert '"description": {"type": "string"}' in text  # a property that is called so stays
+
+
+def test_an_answer_in_text_is_offered_before_the_tools() -> None:
+    schema = step_schema(definition(tool("orders.get"), tool("orders.list"))).schema
+    assert schema is not None
+
+    Draft202012Validator.check_schema(schema)
+    kinds = re.findall(r'"kind": {"const": "(\w+)"}', json.dumps(schema))
+    assert kinds == ["text_response", "tool_call", "tool_call", "thought"]
 
 
 def test_calls_and_texts_are_a_step() -> None:
