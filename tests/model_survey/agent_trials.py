@@ -24,7 +24,8 @@ tools = ["weather.get_weather"]
 instructions = "You ask a specialist, and then answer with what the specialist found."
 delegate = {depth_max = 1, children_max = 4}
 """
-_SKIES = ("clear", "rainy", "cloudy", "snowy", "stormy")
+# None that an answer may say in another form, as "raining" for "rainy".
+_SKIES = ("clear", "overcast", "hazy", "windy", "icy")
 _CITIES = (
     *("Oslo", "Bergen", "Paris", "Berlin", "Madrid"),
     *("Rome", "Vienna", "Prague", "Dublin", "Lisbon"),
