@@ -75,7 +75,8 @@ def on_reconciled(run: Run, said: ToolReconciled, inputs: RunInputs) -> Change |
         return None
     match said.finding:
         case Happened(value=value, micro_usd=cost):
-            return end_by_tool(run, call, ToolOk(value=value), inputs, cost, reconciled=True)
+            done = ToolOk(value=value)
+            return end_by_tool(run, call, done, inputs, cost, said.notes, reconciled=True)
         case DidNotHappen():
             return repeat(run, call, inputs, ran="no")
         case NotKnown():

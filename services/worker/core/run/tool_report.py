@@ -12,9 +12,10 @@ from answerbus.limits import NOTES_MAX
 OPTIONAL = {
     "tool_result": ("/duration_ms", "/server", "/notes", "/micro_usd"),
     "tool_progress": ("/note", "/n"),
-    "tool_reconciled": ("/question", "/server"),
+    "tool_reconciled": ("/question", "/server", "/notes", "/finding/micro_usd"),
 }
 OPTIONAL_OF_FAILURE = ("/outcome/message", "/outcome/retryable", "/outcome/problems")
+_HAS_NOTES = ("tool_result", "tool_reconciled")
 _SEVERAL = 3  # of the problems of a field only some are listed, and then those of the next
 
 
@@ -55,13 +56,14 @@ def _kind_of_outcome(body: Mapping[str, JsonValue]) -> JsonValue:
 
 def _without(body: Mapping[str, JsonValue], fields: frozenset[str]) -> dict[str, JsonValue]:
     kept = {name: value for name, value in body.items() if f"/{name}" not in fields}
-    outcome = kept.get("outcome")
-    if isinstance(outcome, dict):
-        kept["outcome"] = {
-            name: value for name, value in outcome.items() if f"/outcome/{name}" not in fields
-        }
+    for part in ("outcome", "finding"):
+        inner = kept.get(part)
+        if isinstance(inner, dict):
+            kept[part] = {
+                name: value for name, value in inner.items() if f"/{part}/{name}" not in fields
+            }
     notes = kept.get("notes", [])
-    if kept["kind"] == "tool_result" and isinstance(notes, list) and len(notes) < NOTES_MAX:
+    if kept["kind"] in _HAS_NOTES and isinstance(notes, list) and len(notes) < NOTES_MAX:
         names = ", ".join(f"`{field}`" for field in sorted(fields))
         kept["notes"] = [*notes, f"left out of a tool's result, since they were wrong: {names}"]
     return kept

@@ -65,6 +65,17 @@ def answer(of: ToolReconcile, finding: dict[str, Any], **changes: Any) -> ToolRe
     return ToolReconciled.model_validate({**body, "finding": finding, **changes})
 
 
+def test_notes_of_a_finding_are_those_of_its_call() -> None:
+    change = asked()
+    (question,) = questions(change)
+    said = answer(question, happened({"cents": 5}), notes=["left out"])
+
+    ended = transitions.on_signal(change.run, said, inputs(70.0))
+
+    assert ended is not None
+    assert ended.run.notes == ("left out",)
+
+
 def found(change: Change, finding: dict[str, Any], seconds: float = 70.0) -> Change | None:
     (question,) = questions(change)
     return transitions.on_signal(change.run, answer(question, finding), inputs(seconds))

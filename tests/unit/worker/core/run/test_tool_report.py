@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from answerbus.envelope import Undecodable, decode
+from answerbus.reconcile import Happened, ToolReconciled
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.worker.core.run.tool_report import read_report
 
@@ -54,6 +55,27 @@ def test_a_failure_keeps_its_code(wrong: Any) -> None:
 
     assert isinstance(found, ToolResult)
     assert found.outcome.model_dump(include={"kind", "code"}) == FAILED
+
+
+@pytest.mark.parametrize("cost", [-5, 1.5, 2e12, 2 * 10**12, "5", True, [1]])
+def test_what_happened_is_read_without_a_cost_that_cannot_be(cost: Any) -> None:
+    finding = {"kind": "happened", "value": 1, "micro_usd": cost}
+    body = {**result(kind="tool_reconciled", server=None), "finding": finding}
+    del body["outcome"]
+
+    found = read(body)
+
+    assert isinstance(found, ToolReconciled)
+    assert found.finding == Happened(value=1)
+    assert found.notes == (
+        "left out of a tool's result, since they were wrong: `/finding/micro_usd`, `/server`",
+    )
+
+
+def test_a_finding_that_is_none_is_not_guessed() -> None:
+    for finding in ({"kind": "maybe", "micro_usd": -5}, {"micro_usd": -5}, 7):
+        body = {**result(kind="tool_reconciled"), "finding": finding}
+        assert isinstance(read(body), Undecodable)
 
 
 def test_progress_counts_without_its_note() -> None:
