@@ -21,7 +21,7 @@ from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.anchoring import Key
 from services.commands.known_definitions import known_definitions
 from services.commands.operator import By, now, operator
-from services.operators.adapters.evidence import EvidenceOrder, Exported
+from services.operators.adapters.evidence import EvidenceOrder, Exported, PackTooLarge
 from services.operators.adapters.evidence import export as write_pack
 from services.operators.adapters.signing import EvidenceSigner, signer_of
 from services.operators.audit.evidence import PackScope
@@ -71,8 +71,10 @@ def export(
     bus, signer = bus_of(settings.kafka), signer_of(key)
     try:
         done = asyncio.run(_export(bus, settings, signer, scope, begin, operator(by), out))
-    except BaseException:
+    except BaseException as error:
         out.unlink(missing_ok=True)  # a part of a pack would look like a forgery
+        if isinstance(error, PackTooLarge):
+            raise typer.BadParameter(str(error)) from None
         raise
     counts = ", ".join(f"{count:,} {name}" for name, count in done.lines.items())
     stdout().print(plain_line(f"{out}: {counts}."), markup=False)

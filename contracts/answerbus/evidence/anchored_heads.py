@@ -1,10 +1,22 @@
 """Heads that were signed before a pack was made: each must be in its chain, as far as that goes."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from answerbus.evidence.anchor_file import Anchor
 from answerbus.evidence.chains import ChainCheck, ChainName, PackChain
+
+_DIGEST_CHARS = 12
+_OF_REPLAY = re.compile(rf"~([0-9a-f]{{{_DIGEST_CHARS}}})?\Z")
+
+
+def is_account_of(account_id: str, workflow_id: str) -> bool:
+    """Whether it is the workflow's own account or one of its replays, as workers name them."""
+    own = f"{workflow_id}~" if _OF_REPLAY.search(workflow_id) else workflow_id
+    found = _OF_REPLAY.search(account_id)
+    is_replay = found is not None and found[1] is not None
+    return account_id == own or (is_replay and account_id[: -_DIGEST_CHARS - 1] == workflow_id)
 
 
 class AnchoredHeads:
@@ -27,8 +39,13 @@ class AnchoredHeads:
             self.later += 1
             return
         for chain, name, head in anchor.heads:
-            if self._workflow is None or name[:1] == (self._workflow,):
+            if self._workflow is None or self._is_of(str(self._workflow), chain, name):
                 self._awaited.setdefault((chain, name), {})[head] = anchor.at
+
+    def _is_of(self, workflow_id: str, chain: str, name: ChainName) -> bool:
+        if chain == "attempts":
+            return len(name) == 1 and is_account_of(name[0], workflow_id)
+        return name[:1] == (workflow_id,)
 
     def met(self, file: str, name: ChainName, digest: str) -> None:
         """A record of the pack."""

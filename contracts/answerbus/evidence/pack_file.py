@@ -19,6 +19,7 @@ DIRECTORY_BYTES_MAX = 4 * 1024  # of a zip with eight members
 MANIFEST_BYTES_MAX = 1024 * 1024
 LINE_BYTES_MAX = 4 * 1024 * 1024
 _END_BYTES = 22  # of a zip, and a comment of up to 64 KiB
+_LOCATOR_BYTES = 20  # before that: of another end, whose sizes count instead, as in huge zips
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 
 
@@ -42,14 +43,15 @@ def opened(file: BinaryIO) -> zipfile.ZipFile:
     """The zip; its directory is measured before it is read. Raises UnusablePack."""
     try:
         file.seek(0, 2)
-        start = max(file.tell() - _END_BYTES - 65_535, 0)
+        start = max(file.tell() - _LOCATOR_BYTES - _END_BYTES - 65_535, 0)
         file.seek(start)
         end = file.read()
         at = end.rfind(b"PK\x05\x06")
         if at < 0 or len(end) - at < _END_BYTES:
             raise zipfile.BadZipFile("its end is missing")
         size = struct.unpack_from("<L", end, at + 12)[0]
-        if size == 0xFFFFFFFF or size > DIRECTORY_BYTES_MAX:
+        has_other_end = end[:at][-_LOCATOR_BYTES:].startswith(b"PK\x06\x07")
+        if has_other_end or size > DIRECTORY_BYTES_MAX:
             raise UnusablePack("not_a_pack", "zip", "its directory is larger than that of a pack")
         found = zipfile.ZipFile(file)
     except _BROKEN_ZIP as error:

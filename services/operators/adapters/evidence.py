@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import JsonValue
 
@@ -49,7 +50,18 @@ TOPICS_OF_FILE: Mapping[str, tuple[Topic, ...]] = {
     "steps": (STEPS,),
     "outcomes": (RESULTS, REFUSALS, DEAD_LETTERS),
 }
+PACK_BYTES_MAX = 2_000 * 1024 * 1024  # more is a zip of another form, which verifiers refuse
 _TEXT_SCHEMA: JsonValue = {"type": "string"}
+
+
+class PackTooLarge(Exception):
+    """No verifier would read the pack."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"It would have more than {PACK_BYTES_MAX:,} bytes: export a shorter time, or fewer "
+            "workflows."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +87,20 @@ class Exported:
 class _Pack:
     """A zip that is written, one file after the other."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
+    def __init__(self, archive: zipfile.ZipFile, file: BinaryIO) -> None:
+        self._archive, self._file = archive, file
         self.files: dict[str, dict[str, str | int]] = {}
 
     async def write(self, name: str, lines: AsyncIterator[bytes]) -> None:
+        """Raises PackTooLarge."""
         digest, size, count = hashlib.sha256(), 0, 0
         with self._archive.open(f"{name}.jsonl", "w", force_zip64=True) as file:
             async for line in lines:
                 file.write(line)
                 digest.update(line)
                 size, count = size + len(line), count + 1
+                if self._file.tell() > PACK_BYTES_MAX:
+                    raise PackTooLarge
         self.files[name] = {"sha256": digest.hexdigest(), "bytes": size, "lines": count}
 
     def seal(self, text: bytes, signer: EvidenceSigner) -> None:
@@ -94,13 +109,13 @@ class _Pack:
 
 
 async def export(bus: Bus, path: Path, order: EvidenceOrder, texts: Mapping[str, str]) -> Exported:
-    """Write the pack; `texts` are known definitions and schemas by digest. Raises BusUnavailable.
+    """Write the pack; `texts` are known definitions and schemas by digest.
 
-    Attempts first: who names one is written after it.
+    Attempts first: who names one is written after it. Raises BusUnavailable, PackTooLarge.
     """
     scope, contents, known = order.scope, PackContents(), dict(texts)
-    with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
-        pack = _Pack(archive)
+    with path.open("xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        pack = _Pack(archive, file)
         for name, topics in TOPICS_OF_FILE.items():
             await pack.write(name, _records(bus, name, topics, order, contents))
         known.update(await _texts(bus, scope.workflow_id, contents))

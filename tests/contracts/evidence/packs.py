@@ -51,8 +51,8 @@ def chain(count: int, **fields: Any) -> list[Record]:
     return found
 
 
-def attempts(count: int = 6) -> list[Record]:
-    about = {"kind": "attempt", "account_id": WORKFLOW, "schema_digest": text_digest(SCHEMA)}
+def attempts(count: int = 6, account_id: str = WORKFLOW) -> list[Record]:
+    about = {"kind": "attempt", "account_id": account_id, "schema_digest": text_digest(SCHEMA)}
     return chain(count, request_id="r-1", **about)
 
 
@@ -122,7 +122,7 @@ def anchored(
     path: Path, records: Sequence[Record], key: Ed25519PrivateKey = KEY, at: str = AT
 ) -> Path:
     """The head of the account's chain, as it was signed at that time."""
-    text = anchor_line("attempts", (WORKFLOW,), records[-1]["hash"])
+    text = anchor_line("attempts", (records[-1]["account_id"],), records[-1]["hash"])
     digest = hashlib.sha256(text).hexdigest()
     about = {"key": public(key), "at": at, "by": "ops", "prefix": "answerbus"}
     statement = anchor_statement(digest, **about)  # type: ignore[arg-type]

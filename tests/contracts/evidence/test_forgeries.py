@@ -1,18 +1,22 @@
 """Forged packs: each is found and named, also where the forger has the key and signs again."""
 
 import json
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from answerbus.account_id import belongs, replay_account
+from answerbus.evidence.anchored_heads import is_account_of
 from answerbus.evidence.pack_file import LINE_BYTES_MAX
 from answerbus.evidence.verifier import FINDINGS_MAX, EvidenceReport, verify
 from services.operators.audit.evidence import line_of
 from tests.contracts.evidence.packs import (
     DEFINITION,
     OTHER_KEY,
+    WORKFLOW,
     Files,
     Record,
     anchored,
@@ -226,6 +230,27 @@ def test_a_chain_that_was_written_again_is_found_by_an_anchor(tmp_path: Path) ->
     assert kinds(report) == {"dropped_tail"}
 
 
+def test_the_account_of_a_replay_that_was_left_out_is_found_by_an_anchor(tmp_path: Path) -> None:
+    replayed = attempts(2, replay_account(WORKFLOW, "r-1.dead-letter"))
+    anchor = anchored(tmp_path / "anchor.jsonl", replayed)
+    files = files_of(attempts=[*attempts(), *replayed], steps=steps())
+
+    assert kinds(checked(tmp_path, signed(files), anchor)) == set()
+    assert kinds(checked(tmp_path, signed(whole()), anchor)) == {"dropped_tail"}
+
+
+WORKFLOWS = ("w", "w~", "w~0123456789ab", "w~0123456789aB", "w~\n", "~")
+ENDS = ("~", "~~", "~0123456789ab", "~~0123456789ab", "~0123456789a", "~0123456789ab\n", "~xyz")
+
+
+@pytest.mark.parametrize("workflow_id", WORKFLOWS)
+def test_accounts_of_a_workflow_are_those_that_workers_know(workflow_id: str) -> None:
+    names = [workflow_id, "w", "", "x", *(f"{workflow_id}{end}" for end in ENDS)]
+
+    for name in names:
+        assert is_account_of(name, workflow_id) == belongs(name, workflow_id), name
+
+
 def test_an_anchor_says_nothing_of_an_older_pack_and_of_what_retention_has_deleted(
     tmp_path: Path,
 ) -> None:
@@ -373,6 +398,28 @@ def test_other_members_and_a_large_directory_are_refused(tmp_path: Path) -> None
     assert kinds(checked(tmp_path, {**members, "../../etc/x": b""})) == {"not_a_pack"}
     many = {f"{'n' * 200}{n}": b"" for n in range(40)}
     assert kinds(checked(tmp_path, {**members, **many})) == {"not_a_pack"}
+
+
+def test_a_large_directory_is_refused_though_the_end_of_the_zip_hides_its_size(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "pack.zip", signed(whole()))
+    with zipfile.ZipFile(path, "a") as archive:
+        for member in archive.infolist():
+            member.comment = b" " * 60_000
+        archive.comment = b" " * 65_535
+    content = path.read_bytes()
+    end = len(content) - 65_535 - 22
+    size, begin = struct.unpack_from("<LL", content, end + 12)
+    counts = struct.pack("<QHHLLQQ", 44, 45, 45, 0, 0, 8, 8)
+    record = b"PK\x06\x06" + counts + struct.pack("<QQ", size, begin)
+    locator = b"PK\x06\x07" + struct.pack("<LQL", 0, end, 1)
+    small = content[end : end + 12] + struct.pack("<L", 100) + content[end + 16 :]
+    path.write_bytes(content[:end] + record + locator + small)
+
+    with zipfile.ZipFile(path) as archive:
+        assert len(archive.infolist()) == len(signed(whole()))
+    assert kinds(verify(path, KEYS)) == {"not_a_pack"}
 
 
 def test_an_account_begins_again_after_its_rest_and_not_before(tmp_path: Path) -> None:

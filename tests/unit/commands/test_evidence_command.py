@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 from answerbus.evidence.ed25519 import is_signed
 from services import cli
 from services.operators.adapters import signing
+from services.operators.adapters.evidence import PackTooLarge
 from services.operators.adapters.signing import signer_of
 from services.settings.settings import SetUpError
 from tests.contracts.evidence.packs import KEY, OTHER_KEY, public, signed, whole, written
@@ -51,6 +53,24 @@ def test_a_pack_is_checked_by_the_command_and_by_the_program_for_auditors(
     assert ran("verify", other, "--key", key)[0] == 1
     assert by_program(other)[0] == 1
     assert "unknown_key at signature" in by_program(other)[1]
+
+
+def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_large(*of: Any) -> None:
+        zipfile.ZipFile(of[-1], "w").close()
+        raise PackTooLarge
+
+    monkeypatch.setattr("services.commands.evidence._export", too_large)
+    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
+    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    code, text = ran("export", "--since", "30d", "--key", str(private), "--out", str(out))
+
+    assert code == 2
+    assert "export a shorter time" in " ".join(text.replace("│", " ").split())
+    assert not out.exists()
 
 
 def test_what_is_no_key_is_named(tmp_path: Path) -> None:
