@@ -22,7 +22,7 @@ from services.commands.replay.loading import loaded_once, report_unavailable_ids
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.records.stored import RetryEnded, Stored
-from services.operators.runs.recording import Recording
+from services.operators.runs.recording import Recording, unredacted
 from services.operators.timeline.timeline import may_concern
 from services.settings import plugins
 from services.settings.settings import Settings, from_environment
@@ -46,7 +46,8 @@ Redact = Annotated[
     typer.Option(
         "--redact",
         metavar="RULE",
-        help="Leave out `emails`, `digits` (six or more), or texts of `member:NAME`; repeatable.",
+        help="Leave out `emails`, `digits` (six or more), or texts of `member:NAME`; repeatable. "
+        "Definitions of agents and schemas stay as they are.",
     ),
 ]
 AsTest = Annotated[
@@ -94,8 +95,8 @@ def record(
 ) -> None:
     """Record a workflow, or a dead letter as a test, to be played again without Kafka.
 
-    Exit code 1: none of its requests is kept. Ids, names and digests are never redacted.
-    `answerbus play` and tests read the file.
+    Exit code 1: none of its requests is kept. Ids, names, digests, definitions of agents
+    and schemas are never redacted. `answerbus play` and tests read the file.
     """
     if (workflow is None) == (dead_letter is None):
         raise typer.BadParameter("either --workflow or --dead-letter")
@@ -113,7 +114,7 @@ def record(
     path = out or Path(f"{_file_name(wanted.request_id or wanted.workflow_id)}.json")
     path.write_text(text, encoding="utf-8")
     stdout().print(plain_line(f"{path}: {len(cassette.requests)} requests."), markup=False)
-    for line in _unplayable(cassette):
+    for line in (*unredacted(cassette), *_unplayable(cassette)):
         stderr().print(plain_line(line), markup=False)
     if test is not None:
         _write_test(test, path, wanted.request_id or cassette.requests[0].request.request_id)

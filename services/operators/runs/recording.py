@@ -1,6 +1,6 @@
 """From the events of one workflow to its cassette; pure."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -11,12 +11,14 @@ from answerbus.event import AnyOutcome, Event
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.private.runs import AgentDefinition, RunChildRecord, RunRecord
 from answerbus.redaction import redacted
-from answerbus.request import Request
+from answerbus.request import InlineRef, Request
 from answerbus.step import Step, ToolEnded
 
 # What people, models and tools have written; ids, names, digests and times stay as they are.
 _CONTENT = frozenset({"context", "prior", "said", "args", "value", "message", "excerpt", "reason"})
-_ANSWERS = frozenset({"answer", "unvalidated_answer", "labels", "notes", "raw"})
+_ANSWERS = frozenset({"answer", "unvalidated_answer", "labels", "notes", "raw", "problems"})
+_SCHEMA = "json_schema"
+_DIGESTS = {"tools": {"__all__": {"card": {"digest"}}}}
 
 
 @dataclass(slots=True)
@@ -122,11 +124,31 @@ def _request(
     return RecordedRequest.model_validate({**clean, "definition": definition})
 
 
+def unredacted(cassette: Cassette) -> Iterator[str]:
+    """Where a rule matches in what is never redacted: agents' definitions, and inline schemas."""
+    for one in cassette.requests:
+        kept: dict[str, JsonValue] = {}
+        if one.definition is not None:
+            kept["agent's definition"] = one.definition.model_dump(mode="json", exclude=_DIGESTS)
+        if isinstance(asked := one.request.answer_schema, InlineRef):
+            kept["schema"] = asked.model_dump(mode="json", include={"description", _SCHEMA})
+        for name, value in kept.items():
+            for rule in cassette.redactions:
+                if redacted(value, (rule,)) != value:
+                    place = f"the {name} of {one.request.request_id}"
+                    yield f"{rule} matches in {place}, which stays as it is"
+
+
 def _clean(body: dict[str, JsonValue], rules: Collection[str]) -> dict[str, JsonValue]:
     """With the rules applied to what has content, wherever it is."""
+    content = _CONTENT | _ANSWERS
+    if body.get("kind") != "refusal":  # which is by the model, or by the provider
+        content |= {"by"}
     return {
         name: redacted({name: value}, rules)[name]  # type: ignore[index,call-overload]
-        if name in _CONTENT | _ANSWERS
+        if name in content
+        else value
+        if name == _SCHEMA
         else _clean_inner(value, rules)
         for name, value in body.items()
     }

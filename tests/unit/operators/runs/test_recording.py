@@ -1,0 +1,71 @@
+"""What `answerbus record` leaves out by rule, and what it says of where it does not."""
+
+from typing import Any
+
+import pytest
+
+from answerbus.cassette import Cassette
+from answerbus.event import Event
+from answerbus.request import InlineRef
+from services.operators.runs.recording import Recording, unredacted
+from tests.unit.operators.runs.events import WORKFLOW, asked, call, ended, event, step
+
+PERSON = "ann@example.org"
+PROBLEM = {"path": "/to", "code": "value_error", "expected": f"not {PERSON}", "found": PERSON}
+
+
+def recorded(*events: Event, rules: tuple[str, ...] = ("emails",)) -> Cassette:
+    recording = Recording(WORKFLOW)
+    for one in events:
+        recording.take(one)
+    cassette = recording.cassette({}, rules)
+    assert cassette is not None
+    return cassette
+
+
+def test_problems_of_arguments_and_who_denied_or_cancelled_are_left_out() -> None:
+    outcomes: list[Any] = [
+        {"kind": "invalid_args", "problems": [PROBLEM]},
+        {"kind": "denied", "by": PERSON, "reason": "no"},
+        {"kind": "cancelled", "by": PERSON, "reason": "no"},
+    ]
+    calls = [call("r-1", 1, place) for place in range(len(outcomes))]
+    ends = [ended(one["call_id"], outcome=it) for one, it in zip(calls, outcomes, strict=True)]
+
+    cassette = recorded(asked("r-1"), step("r-1", 1, *calls), *ends)
+
+    assert PERSON not in cassette.model_dump_json()
+    (one,) = cassette.requests
+    assert len(one.events) == 1 + len(outcomes)
+    assert [*unredacted(cassette)] == []
+
+
+@pytest.mark.parametrize("by", ["model", "provider"])
+def test_who_refused_is_a_word_of_the_contract_and_stays(by: str) -> None:
+    refused = event(f"refusal/by_{by}", request_id="r-1", event_id="r-1.refusal")
+
+    (one,) = recorded(asked("r-1"), refused, rules=("member:by",)).requests
+
+    assert one.outcome is not None
+    assert one.outcome.model_dump()["by"] == by
+
+
+def test_what_stays_in_definitions_and_schemas_is_named() -> None:
+    schema: dict[str, Any] = {
+        "type": "string",
+        "examples": [PERSON],
+        "properties": {"by": {"const": PERSON}},
+    }
+    inline = {"kind": "inline", "name": "to", "json_schema": schema}
+    about = {"request_id": "r-1", "workflow_id": WORKFLOW, "answer_schema": inline}
+    cassette = recorded(event("request/minimal", **about), rules=("emails", "digits"))
+    assert cassette.requests[0].request.answer_schema == InlineRef(name="to", json_schema=schema)
+    assert [*unredacted(cassette)] == ["emails matches in the schema of r-1, which stays as it is"]
+
+    run = event("run/malformed_text")
+    definition = run.definition.model_copy(update={"instructions": f"Ask {PERSON}."})  # type: ignore[union-attr]
+    found = recorded(run.model_copy(update={"definition": definition}), rules=("emails", "digits"))
+    name = found.requests[0].request.request_id
+    assert [*unredacted(found)] == [
+        f"emails matches in the agent's definition of {name}, which stays as it is"
+    ]
