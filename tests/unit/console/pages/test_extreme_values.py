@@ -24,6 +24,7 @@ PAGES = (
     "/?range=24h",
     "/profiles?range=24h",
     "/money?range=24h",
+    "/money/groups?by=contract,profile,label.tenant&from=999999d",
     "/letters?status=any",
     "/letters?status=any&by=profile&by=label:x&by=model",
     "/letters?status=any&since=0001-01-01T00:00:00Z&until=9999-12-31T23:59:59Z",
@@ -32,6 +33,7 @@ PAGES = (
     "/letters/list?status=any&q=x",
     "/tail?q=x",
 )
+NOT_READ = "compared"  # by the console: comparisons are looked at by their command
 UNCOUNTED = "/?from=0001-01-01T00:00:00Z&to=9999-12-31T23:59:59Z"  # a day is counted
 
 
@@ -52,7 +54,8 @@ def _pages_of_records(here: Site, records: Sequence[Stored]) -> list[str]:
     """One for each dead letter and each workflow."""
     dead_letters = [dead_letter.id for dead_letter in here.context.feed.state.dead_letters]
     assert dead_letters
-    workflows = {workflow_of(event) for event in events_of(records)} - {None}
+    read = (event for event in events_of(records) if event.kind != NOT_READ)
+    workflows = {workflow_of(event) for event in read} - {None}
     return [f"/letters/one?{urlencode({'id': name})}" for name in dead_letters] + [
         f"/workflow?{urlencode({'id': name})}" for name in sorted(filter(None, workflows))
     ]
