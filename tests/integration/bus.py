@@ -194,8 +194,10 @@ class Bus:
         name = self.topic(topic)
         found: list[ConsumerRecord] = []
         async with self.reader([name]) as consumer:
-            count = topic.partitions or self.partitions
-            places = [TopicPartition(name, number) for number in range(count)]
+            async with asyncio.timeout(START_S):  # until the broker has said how many there are
+                while not (numbers := consumer.partitions_for_topic(name)):
+                    await asyncio.sleep(0.01)
+            places = [TopicPartition(name, number) for number in numbers]
             ends = await consumer.end_offsets(places)
             while any([await consumer.position(place) < ends[place] for place in places]):
                 found += await _poll(consumer)

@@ -13,9 +13,10 @@ from tests.integration.test_runs import CALLS, CARD, Json, ask, prepared, say
 
 pytestmark = pytest.mark.kafka
 
-ECHO, PAY = CARD["tools"]
+ECHO, PAY, REFUND = CARD["tools"]
 NOTE = "tools accept shop"
-CHANGED: Json = {**CARD, "tools": [ECHO, {**PAY, "approval": "never", "description": "Pay all."}]}
+CHEAP = {**PAY, "approval": "never", "description": "Pay all."}
+CHANGED: Json = {**CARD, "tools": [ECHO, CHEAP, REFUND]}
 
 
 async def announce(bus: Bus, card: Json) -> None:
@@ -38,10 +39,7 @@ def note_of(worker: Worker) -> bool:
 
 
 async def calls_of_pay(bus: Bus) -> list[Json]:
-    lanes, bus.partitions = bus.partitions, 1
-    found = [call for call in await bus.everything(CALLS) if call["tool"] == "pay"]
-    bus.partitions = lanes
-    return found
+    return [call for call in await bus.everything(CALLS) if call["tool"] == "pay"]
 
 
 async def approve(bus: Bus, workflow_id: str) -> None:
