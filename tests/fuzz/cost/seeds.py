@@ -178,12 +178,12 @@ PROMPTS: Sequence[Recipe] = (
     *TEXTS,
 )
 MASKED: Sequence[Recipe] = (
-    ["times", "68756e7465723268756e7465723200", 500, ""],
-    ["times", "%2568%2575", 1_500, ""],
-    ["times", "\\u0068\\u0075", 1_200, ""],
-    ["times", "c2stNGY5YThiN2M2ZDVlNGYzYTJiMWMwZDll", 400, ""],
-    ["times", "hunter2", 2_000, "\n"],
-    ["times", "\\", 16_000, ""],
+    ["times", "68756e7465723268756e7465723200", 250, ""],
+    ["times", "%2568%2575", 800, ""],
+    ["times", "\\u0068\\u0075", 600, ""],
+    ["times", "c2stNGY5YThiN2M2ZDVlNGYzYTJiMWMwZDll", 200, ""],
+    ["times", "hunter2", 1_000, "\n"],
+    ["times", "\\", 8_000, ""],
 )
 DIFFS: Sequence[Recipe] = (
     ["times", "--- a/f§\n+++ b/f§\n@@ -1 +1 @@\n-a\n+b\n", 1_200, ""],

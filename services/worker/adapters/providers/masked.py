@@ -20,7 +20,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 from services.worker.ports.provider import NotReady, Provider, Readiness, Ready, Unhealthy
 
-IN_PLACE_CHARS_MAX = 16 * 1024  # longer texts take up to 200 ms
+IN_PLACE_CHARS_MAX = 8 * 1024  # the costliest take 20 ms; longer ones up to 200 ms
 
 
 class MaskedProvider:
