@@ -18,7 +18,15 @@ from answerbus.partition import partition_of
 from answerbus.request import Context, Request, TextRef
 from answerbus.tools.echo import echo
 from answerbus.tools.server import ToolServer
-from answerbus.topics import APPROVALS, RESULTS, RUN_TOPICS, TOPICS, tool_calls, toolset_cards
+from answerbus.topics import (
+    APPROVALS,
+    COMPARISONS,
+    RESULTS,
+    RUN_TOPICS,
+    TOPICS,
+    tool_calls,
+    toolset_cards,
+)
 from services.command_line import bus_of
 from services.commands.doctor.examine import examined_as
 from services.commands.doctor.findings.facts import Finding
@@ -178,7 +186,7 @@ async def prepared(it: Setting, role: Role) -> None:
         return
     await create_topics(it.bus)
     calls = it.bus.topic(tool_calls("echo"))
-    names = [calls, *map(it.bus.topic, (*RUN_TOPICS, toolset_cards("echo")))]
+    names = [calls, *map(it.bus.topic, (*RUN_TOPICS, COMPARISONS, toolset_cards("echo")))]
     admin = AIOKafkaAdminClient(bootstrap_servers=it.bus.bootstrap)
     await admin.start()
     try:
