@@ -12,7 +12,7 @@ _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
 _ALONE = "not kafka and not real_llm and not long"
 _ON_KAFKA = "kafka and not real_llm and not browser"
-_BY_FILE = ("--quiet", "--numprocesses=4", "--dist=loadfile", "--durations=20")
+_BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
 
 # Folders of tests by what they need, so that a step does not import tests of other steps.
 WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
@@ -33,7 +33,7 @@ _NOT_ON_KAFKA = _without({*WIDE, "changes", "contracts", "rules", "unit"} - {*WI
 _NOT_LONG = _without({*WIDE, "changes", "rules"} - {*WITH_BROKER})
 
 
-# Tests that talk to Kafka mostly wait: four files at a time, each with a broker of its own. Those
+# Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own. Those
 # that ask the model or look at pages run one after the other, since they use both cores.
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -44,8 +44,8 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "quick": _tests("quick", "not wide and " + _ALONE, *_NOT_QUICK, *_ON_TWO),
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         # The same inputs each time: new ones are looked for by `make fuzz`.
-        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "30", "--seed", "1"),
-        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "40", "--seed", "1"),
+        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "20", "--seed", "1"),
+        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "30", "--seed", "1"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),

@@ -28,6 +28,7 @@ async def requests_published(bus: Bus, count: int) -> None:
             await consumer.getone()
 
 
+@pytest.mark.long
 async def test_a_wait_survives_a_crash_of_the_broker_and_a_publish_says_that_it_failed(
     brokers: list[Broker], tmp_path: Path
 ) -> None:

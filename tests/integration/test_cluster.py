@@ -34,6 +34,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.long
 async def test_no_promise_is_broken_when_one_of_three_brokers_dies_and_returns(
     cluster: Cluster, tmp_path: Path
 ) -> None:

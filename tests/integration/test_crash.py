@@ -136,6 +136,7 @@ async def test_a_drain_finishes_what_was_called_and_nothing_is_called_again(bus:
     assert unknown(evidence) == set()
 
 
+@pytest.mark.long
 async def test_a_worker_that_joins_and_leaves_repeats_no_call(bus: Bus) -> None:
     """The new owner of a partition waits until its predecessor's calls have ended."""
     settings = config(bus, SLOWER, in_flight=6)

@@ -74,6 +74,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.long
 async def test_a_partition_without_a_leader_is_named_and_the_others_go_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:

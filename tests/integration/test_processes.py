@@ -95,6 +95,7 @@ async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) 
     assert re.fullmatch(r"worker process [01] exited with code -9, restarting", error)
 
 
+@pytest.mark.long
 async def test_workers_end_when_the_command_itself_was_killed(bus: Bus) -> None:
     worker = start(bus)
     await bus.publish(bodies())

@@ -79,6 +79,7 @@ def in_image(installed: Path, *command: str, **variables: str) -> "subprocess.Po
     )
 
 
+@pytest.mark.long
 async def test_a_worker_answers_without_writing_to_any_disk(bus: Bus, installed: Path) -> None:
     probe = in_image(installed, "-c", WRITES, PLACES=f"/ /tmp /var/tmp /etc {installed}")
     assert probe.communicate(timeout=60)[0] == b""  # or the rest would prove nothing

@@ -263,6 +263,7 @@ async def test_a_lost_result_is_found_out_and_the_first_answer_that_fits_counts(
     assert bus.workers[-1].terminate() == 0
 
 
+@pytest.mark.long
 async def test_a_toolset_without_a_topic_stops_no_lane(bus: Bus) -> None:
     """One never had a topic; another loses it between the question and the call."""
     bus.start_worker(await prepared(bus))

@@ -69,6 +69,7 @@ async def test_the_broker_is_away(nowhere: Bus) -> None:
     )
 
 
+@pytest.mark.long
 async def test_something_else_than_a_broker_listens(nowhere: Bus) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         nowhere.bootstrap = f"127.0.0.1:{deaf.getsockname()[1]}"

@@ -60,6 +60,7 @@ async def test_probes_stay_green_and_a_second_sigterm_cuts_no_call(bus: Bus) -> 
     }
 
 
+@pytest.mark.long
 async def test_a_worker_ends_in_time_while_kafka_is_away(
     brokers: list[Broker], tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_terminal_that_lacks_a_character_shows_a_question_mark() -> None:
 
 
 @pytest.mark.wide
+@pytest.mark.long
 def test_top_without_kafka_is_an_error_of_the_set_up() -> None:
     done = run("top", "--json", ANSWERBUS_KAFKA__BOOTSTRAP_SERVERS=NOWHERE)
 

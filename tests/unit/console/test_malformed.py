@@ -143,6 +143,7 @@ async def test_malformed_addresses_and_methods_are_client_errors(
             assert status != 200 or method in ("GET", "HEAD")
 
 
+@pytest.mark.long
 async def test_a_form_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(form, "BODY_S_MAX", 0.1)
     async with wire(logged_in=False) as at:
