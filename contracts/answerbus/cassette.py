@@ -38,7 +38,7 @@ class RecordedRequest(Wire):
 
     @property
     def steps(self) -> Iterator[Step]:
-        """Those of its run, without the ends of their calls."""
+        """The steps of its run; the outcomes of tool calls are events of their own."""
         return (event for event in self.events if isinstance(event, Step))
 
     @property

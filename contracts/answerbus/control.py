@@ -23,8 +23,8 @@ ApprovedDelivery = Annotated[int, Field(ge=1, le=limits.TOOL_DELIVERIES_MAX, exc
 class ApprovalRequested(Wire):
     """A tool call that runs only if a person approves it, with these very arguments.
 
-    `delivery` is what is asked for: beyond the first, the call was delivered before, and nobody
-    knows whether it had its effect.
+    `delivery` is the delivery to approve. Beyond the first, the call was delivered before, and
+    nobody knows whether it had its effect.
     """
 
     kind: Literal["approval_requested"] = "approval_requested"
@@ -90,7 +90,7 @@ class InputRequested(Wire):
 
 
 def _is_small(value: JsonValue) -> JsonValue:
-    """Records that tell of an input hold it deeper, and beside more."""
+    """Bounds below those of a record: records about an input hold it beside other members."""
     text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
     if len(text) > INPUT_BYTES_MAX or has_more_values(text, limits.TOOL_RESULT_VALUES_MAX):
         raise ValueError(f"at most {INPUT_BYTES_MAX:,} bytes of JSON")

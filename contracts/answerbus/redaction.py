@@ -10,7 +10,7 @@ REDACTED = "***"
 RULES_MAX = 64
 MEMBER = "member:"
 
-# Closed and linear: a cassette brings its rules along, and whoever reads it applies them.
+# Fixed and linear in time: a reader of a cassette applies the rules that are named in it.
 _PATTERNS = {
     "emails": re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{0,253}[A-Za-z0-9]"),
     "digits": re.compile(r"\d{6,}"),

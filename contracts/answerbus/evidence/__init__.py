@@ -1,1 +1,1 @@
-"""What auditors need to check an evidence pack: one file that runs on Python alone."""
+"""The verifier of evidence packs, for auditors: one file that needs Python alone."""

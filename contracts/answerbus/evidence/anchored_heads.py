@@ -20,7 +20,7 @@ def is_account_of(account_id: str, workflow_id: str) -> bool:
 
 
 class AnchoredHeads:
-    """Those that no record of the pack has met yet.
+    """Anchored heads that no record of the pack has matched yet.
 
     An anchor says a time after its reading, and a pack one before its own: what was anchored before
     the pack is in it, unless it is older than its `reaches_back_to`.
@@ -34,7 +34,7 @@ class AnchoredHeads:
         self.later = 0
 
     def add(self, anchor: Anchor) -> None:
-        """Those of an anchor; one that is later than the pack says nothing about it."""
+        """Add the heads of an anchor; an anchor later than the pack proves nothing about it."""
         if anchor.at > self._made_at:
             self.later += 1
             return
@@ -48,7 +48,7 @@ class AnchoredHeads:
         return name[:1] == (workflow_id,)
 
     def met(self, file: str, name: ChainName, digest: str) -> None:
-        """A record of the pack."""
+        """Take a record of the pack off the heads that are awaited."""
         if awaited := self._awaited.get((file, name)):
             awaited.pop(digest, None)
 

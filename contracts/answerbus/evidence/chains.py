@@ -15,7 +15,7 @@ ChainName = tuple[str, ...]
 
 
 class PackChain:
-    """What is known of a chain after its records so far; `begins` is what its first one follows."""
+    """A chain after its records so far; `begins` is the hash that its first record follows."""
 
     __slots__ = ("at", "begins", "count", "head")
 

@@ -20,6 +20,7 @@ MANIFEST_BYTES_MAX = 1024 * 1024
 LINE_BYTES_MAX = 4 * 1024 * 1024
 _END_BYTES = 22  # of a zip, and a comment of up to 64 KiB
 _LOCATOR_BYTES = 20  # before that: of another end, whose sizes count instead, as in huge zips
+# An unknown compression is a NotImplementedError of zipfile, an encrypted member a RuntimeError.
 _BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 
 

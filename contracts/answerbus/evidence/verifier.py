@@ -34,7 +34,7 @@ _WORDS = {
 
 @dataclass
 class EvidenceReport:
-    """What was read, and the findings; of many only the first are kept."""
+    """The lines that were read, and the findings; of many only the first are kept."""
 
     findings: list[PackFinding] = field(default_factory=list)
     count: int = 0
@@ -193,7 +193,7 @@ class _Check:
                     self._add(kind, file, line, _WORDS[kind])
 
     def end(self) -> None:
-        """What is missing."""
+        """Report heads, definitions and anchored records that are missing."""
         for file, check in self._chains.items():
             for name in check.chains:
                 if (file, name) not in self._heads:

@@ -40,7 +40,7 @@ class Questions:
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """What is not answered yet is left to the next server."""
+        """Leave unanswered questions to the next server."""
         for task in self._tasks:
             task.cancel()
 

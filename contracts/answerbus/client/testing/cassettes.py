@@ -139,7 +139,7 @@ def _read(
 
 
 def _asked(request: Request) -> JsonValue:
-    """What decides on the answer."""
+    """The members of a request that decide on its answer."""
     found: JsonValue = request.model_dump(mode="json", include=_ASKED)
     return found
 
