@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -13,7 +14,8 @@ from answerbus.limits import NAME_CHARS_MAX
 from services.command_line import AsJson, Config, stderr, stdout
 from services.commands.comparing import EndedComparison, Order, run
 from services.commands.long_task import EXIT_STOPPED
-from services.console.views.units import duration, usd
+from services.console.figures.comparison_rows import measure_rows, member_rows
+from services.console.views.units import usd
 from services.operators.adapters.comparing import ComparisonProgress
 from services.operators.comparisons.report import (
     MEASURES,
@@ -23,7 +25,6 @@ from services.operators.comparisons.report import (
     threshold_of,
 )
 from services.operators.comparisons.sample import OutcomeSample
-from services.operators.comparisons.words import mean_text, share_text
 from services.operators.dead_letters.moment import EXAMPLES, moment_ms
 from services.operators.dead_letters.money import micro_usd_of
 from services.settings.settings import from_environment
@@ -159,24 +160,14 @@ def tables(report: ComparisonReport, name: str) -> Iterator[Table]:
     table.add_column(Text(plain_line(name)), style="bold")
     for head in ("recorded", "asked again"):
         table.add_column(head, justify="right", no_wrap=True)
-    one, other = report.recorded, report.again
-    for head in ("valid", "refused", "invalid", "failed"):
-        table.add_row(head, share_text(getattr(one, head)), share_text(getattr(other, head)))
-    table.add_row("equal answers", "", share_text(report.equal))
-    for head, found, text in (
-        ("cost", "micro_usd", lambda value: usd(round(value))),
-        ("tokens", "tokens", lambda value: f"{value:,.0f}"),
-        ("latency", "duration_ms", duration),
-    ):
-        table.add_row(
-            head, mean_text(getattr(one, found), text), mean_text(getattr(other, found), text)
-        )
+    for row in measure_rows(report):
+        table.add_row(row.head, row.recorded, row.again)
     table.caption = f"{report.asked:,} calls, {usd(report.charged_micro_usd)} charged"
     yield table
     if report.fields:
         fields = Table(box=None, pad_edge=False, header_style="dim")
         fields.add_column("member", style="bold", overflow="fold")
         fields.add_column("equal", justify="right", no_wrap=True)
-        for path, share in list(report.fields.items())[:FIELDS_SHOWN]:
-            fields.add_row(Text(plain_line(path)), share_text(share))
+        for member in islice(member_rows(report), FIELDS_SHOWN):
+            fields.add_row(Text(plain_line(member.path)), member.equal)
         yield fields

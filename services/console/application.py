@@ -11,6 +11,7 @@ from services.console.context import CONTEXT, ConsoleContext
 from services.console.pages import (
     arrival,
     audit,
+    comparisons,
     dead_letter,
     dead_letters,
     figures,
@@ -65,6 +66,8 @@ def routes() -> list[web.RouteDef]:
         web.get("/find", find.find),
         web.get("/", overview.overview),
         web.get("/profiles", figures.profiles),
+        web.get("/profiles/comparisons", comparisons.comparisons),
+        web.get(comparisons.PATH, comparisons.comparison),
         web.get("/lanes", figures.lanes),
         web.get("/money", money.money),
         web.get("/money/workflows", money.workflows),

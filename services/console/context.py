@@ -15,6 +15,7 @@ from services.console.guard import Guard
 from services.console.oidc.issuer import Issuer
 from services.console.static_files import StaticFiles
 from services.console.tasks.audits import Audits
+from services.console.tasks.comparison_reading import ComparisonReader
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
@@ -57,6 +58,7 @@ class ConsoleContext:
     picker: Picker
     prompt_searcher: PromptSearcher
     spend_reader: SpendReader
+    comparison_reader: ComparisonReader
     jobs: Jobs
     controls: ControlWriter
     templates: Environment

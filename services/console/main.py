@@ -24,6 +24,7 @@ from services.console.oidc.signing_in import issuer_of
 from services.console.pages.render import environment
 from services.console.static_files import read_static_files
 from services.console.tasks.audits import Audits
+from services.console.tasks.comparison_reading import ComparisonReader
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
@@ -103,6 +104,7 @@ def _context(
         picker=picker,
         prompt_searcher=PromptSearcher(bus),
         spend_reader=SpendReader(bus),
+        comparison_reader=ComparisonReader(bus),
         jobs=Jobs(bus, feed, known, time.time),
         controls=ControlWriter(bus),
         templates=environment(),

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from answerbus.client.bus import Bus as ClientBus
 from answerbus.topics import ATTEMPTS, COMPARISONS, RESULTS
+from services.console.tasks.comparison_reading import ComparisonReader
+from services.operators.comparisons.listed import ComparisonList
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
 from tests.integration.command_line import answerbus
 
@@ -111,6 +114,9 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     written = [json.loads(one.value) for one in await bus.records(COMPARISONS)]
     assert [one["request_id"] for one in written if not one["equal"]] == ["r-5"]
     assert {one["comparison"] for one in written} == {found["comparison"]}
+    listed = ComparisonList()
+    await ComparisonReader(ClientBus(bus.bootstrap, bus.prefix, {})).read(listed.take)
+    assert [(row.name, row.folded.asked) for row in listed.newest()] == [(found["comparison"], 8)]
     assert len(await bus.records(ATTEMPTS)) == REQUESTS
     assert sorted(one["event_id"] for one in await bus.everything(RESULTS)) == sorted(
         one["event_id"] for one in before

@@ -9,6 +9,7 @@ from answerbus.outcome import Result, UnvalidatedResult
 from services.console.views.marked_json import CodeLine, marked_json, side_by_side
 
 OFFERED_MAX = 200  # answers to choose from: the newest
+LinePair = tuple[Sequence[CodeLine], Sequence[CodeLine]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class AnswerPair:
     offered: Sequence[str]
     left: str
     right: str
-    lines: tuple[Sequence[CodeLine], Sequence[CodeLine]]
+    lines: LinePair
     differ: bool | None
 
 
@@ -45,9 +46,12 @@ def answer_pair(
         return None
     one = left if left is not None and left in answers else names[-2]
     other = right if right is not None and right in answers else names[-1]
-    lines = side_by_side(answers[one], answers[other])
+    return AnswerPair(names, one, other, *lines_beside(answers[one], answers[other]))
+
+
+def lines_beside(one: JsonValue, other: JsonValue) -> tuple[LinePair, bool | None]:
+    """Both with marks, and whether they differ: None where they are too long for marks."""
+    lines = side_by_side(one, other)
     if lines is None:
-        whole = (marked_json(answers[one], ()), marked_json(answers[other], ()))
-        return AnswerPair(names, one, other, whole, None)
-    differ = any(line.kind for side in lines for line in side)
-    return AnswerPair(names, one, other, lines, differ)
+        return (marked_json(one, ()), marked_json(other, ())), None
+    return lines, any(line.kind for side in lines for line in side)

@@ -161,6 +161,7 @@ def _console(names: ResourceNames) -> Iterator[Right]:
     for topic in TOPICS:
         yield _topic(topic, "Read", names, "shows what goes on")
     yield Right("group", names.worker_group, "Describe", "shows how far workers have read")
+    yield _topic(COMPARISONS, "Read", names, "shows comparisons", needed=False)
     yield from _acting(names, needed=False)
     yield from _guiding(names)
     yield _topic(RUNS, "Read", names, "shows what operators skipped there", needed=False)

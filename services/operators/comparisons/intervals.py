@@ -1,7 +1,6 @@
 """Shares and means with their 95 % intervals; pure."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 _Z_95 = 1.959964
@@ -32,23 +31,38 @@ class Mean:
     of: int
     half: float = 0.0
 
-    @classmethod
-    def of_numbers(cls, numbers: Sequence[float]) -> "Mean":
-        count = len(numbers)
-        if not count:
-            return cls(None, 0)
-        mean = math.fsum(numbers) / count
-        if count == 1:
-            return cls(mean, 1, math.inf)
-        variance = math.fsum((number - mean) ** 2 for number in numbers) / (count - 1)
-        return cls(mean, count, _Z_95 * math.sqrt(variance / count))
-
     @property
     def interval(self) -> tuple[float, float] | None:
         """None where there are too few numbers for one."""
         if self.value is None or math.isinf(self.half):
             return None
         return self.value - self.half, self.value + self.half
+
+
+@dataclass(slots=True)
+class Sums:
+    """Numbers that are added up; exact, since they are whole."""
+
+    of: int = 0
+    total: int = 0
+    squares: int = 0
+
+    def take(self, number: int) -> None:
+        """Count one."""
+        self.of += 1
+        self.total += number
+        self.squares += number * number
+
+    @property
+    def mean(self) -> Mean:
+        """Of those that were counted."""
+        if not self.of:
+            return Mean(None, 0)
+        mean = self.total / self.of
+        if self.of == 1:
+            return Mean(mean, 1, math.inf)
+        variance = (self.of * self.squares - self.total**2) / (self.of * (self.of - 1))
+        return Mean(mean, self.of, _Z_95 * math.sqrt(variance / self.of))
 
 
 def wilson(hits: int, of: int) -> tuple[float, float]:

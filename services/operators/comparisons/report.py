@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from answerbus.compared import Compared, ComparedAnswer
-from services.operators.comparisons.intervals import Mean, Proportion
+from services.operators.comparisons.intervals import Mean, Proportion, Sums
+from services.operators.records.within_limits import amount
 
 FIELDS_SHOWN_MAX = 500  # members of all answers together
 
@@ -43,19 +44,19 @@ class ComparisonReport:
 @dataclass(slots=True)
 class _Side:
     outcomes: Counter[str] = field(default_factory=Counter)
-    micro_usd: list[int] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    duration_ms: list[int] = field(default_factory=list)
+    micro_usd: Sums = field(default_factory=Sums)
+    tokens: Sums = field(default_factory=Sums)
+    duration_ms: Sums = field(default_factory=Sums)
 
     def take(self, answer: ComparedAnswer) -> None:
         self.outcomes[answer.outcome] += 1
         usage = answer.usage
         if usage.micro_usd is not None:
-            self.micro_usd.append(usage.micro_usd)
+            self.micro_usd.take(amount(usage.micro_usd))
         if usage.input_tokens is not None and usage.output_tokens is not None:
-            self.tokens.append(usage.input_tokens + usage.output_tokens)
+            self.tokens.take(amount(usage.input_tokens + usage.output_tokens))
         if answer.duration_ms is not None:
-            self.duration_ms.append(answer.duration_ms)
+            self.duration_ms.take(amount(answer.duration_ms))
 
     def report(self, asked: int) -> SideReport:
         return SideReport(
@@ -63,9 +64,9 @@ class _Side:
             Proportion(self.outcomes["refused"], asked),
             Proportion(self.outcomes["invalid"], asked),
             Proportion(self.outcomes["failed"], asked),
-            Mean.of_numbers(self.micro_usd),
-            Mean.of_numbers(self.tokens),
-            Mean.of_numbers(self.duration_ms),
+            self.micro_usd.mean,
+            self.tokens.mean,
+            self.duration_ms.mean,
         )
 
 
@@ -85,7 +86,7 @@ class Comparison:
         self.asked += 1
         self._recorded.take(compared.recorded)
         self._again.take(compared.again)
-        self._charged += compared.charged_micro_usd
+        self._charged += amount(compared.charged_micro_usd)
         if compared.equal is None:
             return
         self._both += 1

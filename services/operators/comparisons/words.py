@@ -6,7 +6,7 @@ from services.operators.comparisons.intervals import Mean, Proportion
 
 
 def share_text(share: Proportion) -> str:
-    """Such as `97.5 % (94.3 to 98.9 %)`."""
+    """Such as `97.5 % (94.3 % to 98.9 %)`."""
     if share.value is None:
         return "–"
     low, high = share.interval

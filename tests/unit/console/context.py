@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer, unused_port
 from answerbus.client.bus import Bus
 from answerbus.control import Approval, Cancel, Input
 from answerbus.registry import Registry
+from answerbus.topics import COMPARISONS
 from services.console.access.origins import origins_of
 from services.console.access.sessions import Sessions
 from services.console.access.tokens import Tokens
@@ -22,6 +23,7 @@ from services.console.pages.render import environment
 from services.console.state.spend_groups import SpendGroups, Steps
 from services.console.static_files import read_static_files
 from services.console.tasks.audits import Audits
+from services.console.tasks.comparison_reading import ComparisonReader
 from services.console.tasks.control_writer import ControlWriter
 from services.console.tasks.feed import Feed
 from services.console.tasks.jobs import Jobs
@@ -84,6 +86,18 @@ class ShelfSpending(SpendReader):
         for record in self._records:
             groups.take(summarize(record))
         return groups, False
+
+
+class ShelfComparisons(ComparisonReader):
+    """Reads records in memory."""
+
+    def __init__(self, records: Iterable[Stored]) -> None:
+        super().__init__(NOWHERE)
+        self._shelf = [record for record in records if record.topic is COMPARISONS]
+
+    async def _records(self) -> AsyncIterator[Stored]:
+        for record in self._shelf:
+            yield record
 
 
 class NotedControls(ControlWriter):
@@ -166,6 +180,7 @@ async def site(
         picker=Shelf(records),
         prompt_searcher=ShelfSearcher(records),
         spend_reader=ShelfSpending(records),
+        comparison_reader=ShelfComparisons(records),
         jobs=Jobs(NOWHERE, feed, known, lambda: NOON_MS / 1000),
         controls=NotedControls(),
         templates=environment(),

@@ -5,8 +5,10 @@ from urllib.parse import urlencode
 
 import pytest
 
+from answerbus.compared import Compared
 from answerbus.event import workflow_of
 from answerbus.topics import TOPIC_OF_KIND
+from services.operators.comparisons.chosen import QUESTION_KINDS
 from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, Site, paths, site
 from tests.unit.operators.extreme_examples import (
@@ -18,7 +20,7 @@ from tests.unit.operators.extreme_examples import (
 
 pytestmark = pytest.mark.wide
 
-WITH_A_QUERY = {"/find", "/letters/one", "/workflow"}
+WITH_A_QUERY = {"/find", "/letters/one", "/profiles/comparison", "/workflow"}
 PAGES = (
     *(path for path in paths("GET") if not path.startswith("/login") and path not in WITH_A_QUERY),
     "/?range=24h",
@@ -33,7 +35,7 @@ PAGES = (
     "/letters/list?status=any&q=x",
     "/tail?q=x",
 )
-NOT_READ = "compared"  # by the console: comparisons are looked at by their command
+NOT_READ = "compared"  # for pages of workflows
 UNCOUNTED = "/?from=0001-01-01T00:00:00Z&to=9999-12-31T23:59:59Z"  # a day is counted
 
 
@@ -56,8 +58,15 @@ def _pages_of_records(here: Site, records: Sequence[Stored]) -> list[str]:
     assert dead_letters
     read = (event for event in events_of(records) if event.kind != NOT_READ)
     workflows = {workflow_of(event) for event in read} - {None}
-    return [f"/letters/one?{urlencode({'id': name})}" for name in dead_letters] + [
-        f"/workflow?{urlencode({'id': name})}" for name in sorted(filter(None, workflows))
+    compared = {event.comparison for event in events_of(records) if isinstance(event, Compared)}
+    return [
+        *(f"/letters/one?{urlencode({'id': name})}" for name in dead_letters),
+        *(f"/workflow?{urlencode({'id': name})}" for name in sorted(filter(None, workflows))),
+        *(
+            f"/profiles/comparison?{urlencode({'name': name, 'show': kind})}"
+            for name in compared
+            for kind in QUESTION_KINDS
+        ),
     ]
 
 

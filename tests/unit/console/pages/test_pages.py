@@ -82,12 +82,32 @@ def records() -> list[Stored]:
             edit=[{"op": "replace", "path": "/context/instructions", "value": SAID}],
         ),
         stored("lane/lane", worker=SCRIPT_TEXT),
+        stored(
+            "compared/differs",
+            workflow_id=SCRIPT_TEXT,
+            recorded=asked_of(SAID),
+            again=asked_of(f"another {SAID}"),
+            fields=[{"path": f"/{SAID} {SCRIPT_TEXT}", "equal": False}],
+        ),
     ]
+
+
+def asked_of(answer: str) -> dict[str, object]:
+    """A side of a comparison."""
+    return {
+        "outcome": "answered",
+        "profile": SCRIPT_TEXT,
+        "model": SCRIPT_TEXT,
+        "why": f"{SAID} {SCRIPT_TEXT}",
+        "answer": {answer: SCRIPT_TEXT},
+    }
 
 
 PAGES = {
     "/": {},
     "/profiles": {},
+    "/profiles/comparisons": {},
+    "/profiles/comparison": {"name": "new-2026-11-22"},
     "/money": {},
     "/lanes": {},
     "/actions": {},
@@ -137,7 +157,9 @@ async def test_viewers_do_not_see_what_was_asked_and_answered(
         assert SAID not in await text_of(here, path, query, VIEWER)
 
 
-@pytest.mark.parametrize("path", ["/letters/one", "/letters/one#raw", "/workflow"])
+@pytest.mark.parametrize(
+    "path", ["/letters/one", "/letters/one#raw", "/workflow", "/profiles/comparison"]
+)
 async def test_operators_do(path: str) -> None:
     async with site(*records()) as here:
         text = await text_of(here, path, PAGES[path], OPERATOR)

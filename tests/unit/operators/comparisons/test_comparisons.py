@@ -8,7 +8,7 @@ import pytest
 from answerbus.compared import Compared
 from answerbus.envelope import decode
 from services.operators.comparisons.agreement import agreement, is_equal
-from services.operators.comparisons.intervals import Mean, Proportion, wilson
+from services.operators.comparisons.intervals import Mean, Proportion, Sums, wilson
 from services.operators.comparisons.purse import Purse
 from services.operators.comparisons.questions import (
     GONE,
@@ -190,6 +190,13 @@ def test_a_run_without_all_its_ends_is_not_asked() -> None:
     assert questions_of(found, whole) == WITHOUT_ENDS
 
 
+def mean_of(*numbers: int) -> Mean:
+    sums = Sums()
+    for number in numbers:
+        sums.take(number)
+    return sums.mean
+
+
 def test_shares_and_means_have_intervals() -> None:
     low, high = Proportion(180, 200).interval
 
@@ -197,9 +204,9 @@ def test_shares_and_means_have_intervals() -> None:
     assert Proportion(0, 0).interval == (0.0, 1.0)
     assert Proportion(0, 0).value is None
     assert wilson(0, 9)[0] == 0
-    assert Mean.of_numbers([]).value is None
-    assert Mean.of_numbers([3]).interval is None
-    mean = Mean.of_numbers([1, 2, 3])
+    assert mean_of().value is None
+    assert mean_of(3).interval is None
+    mean = mean_of(1, 2, 3)
     assert mean.value == 2
     assert mean.interval is not None
     assert round(mean.half, 3) == 1.132
