@@ -1,10 +1,12 @@
 """A comparison set up from the settings, and run to its end or until Ctrl-C."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from answerbus.client.bus import Bus
+from answerbus.compared import Compared
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import COMPARISONS
 from services.command_line import bus_of, stderr
@@ -14,11 +16,13 @@ from services.commands.topics import applied
 from services.operators.adapters import comparing
 from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.comparing import ComparisonProgress
+from services.operators.comparisons.evaluations import AskedProfile, call_span, evaluations
 from services.operators.comparisons.purse import Purse
 from services.operators.comparisons.sample import OutcomeSample
 from services.settings import plugins
 from services.settings.secrets import mask_of
-from services.settings.settings import Settings, SetUpError
+from services.settings.settings import Settings, SetUpError, TelemetrySettings
+from services.telemetry.exporter import evaluations_of
 from services.tools.caller import cards
 from services.worker.adapters import backends
 from services.worker.adapters.agents import known_agents
@@ -30,6 +34,7 @@ from services.worker.core.run.known_tools import KnownTools
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
 
+OnCompared = Callable[[Compared], None]
 CUT = "Kafka may have deleted outcomes since then (retention): only what is kept was drawn from."
 
 
@@ -67,14 +72,40 @@ async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedC
             )
         if not await bus.present(COMPARISONS):  # to look at one takes more rights than to use it
             await applied(settings.kafka, (COMPARISONS,), dry_run=False)
-        with stopping() as stop, progress_bar("asking", len(sample)) as on_asked:
-            found = await comparing.compare(
-                *(bus, sample, asker, order.name),
-                at_once=order.at_once,
-                stop=stop,
-                on_asked=lambda: on_asked(1),
-            )
-            return EndedComparison(found, stop.is_set())
+        async with _evaluating(settings.telemetry, asker, order.name) as evaluated:
+            return await _compared(bus, sample, asker, order, evaluated)
+
+
+async def _compared(
+    bus: Bus, sample: OutcomeSample, asker: Asker, order: Order, evaluated: OnCompared
+) -> EndedComparison:
+    with stopping() as stop, progress_bar("asking", len(sample)) as advance:
+
+        def on_asked(compared: Compared) -> None:
+            advance(1)
+            evaluated(compared)
+
+        found = await comparing.compare(
+            *(bus, sample, asker, order.name), at_once=order.at_once, stop=stop, on_asked=on_asked
+        )
+        return EndedComparison(found, stop.is_set())
+
+
+@asynccontextmanager
+async def _evaluating(
+    settings: TelemetrySettings, asker: Asker, comparison: str
+) -> AsyncIterator[OnCompared]:
+    """Sends what is found of each answer to a collector, if there is one. Raises SetUpError."""
+    exporter = evaluations_of(settings, comparison)
+    if exporter is None:
+        yield lambda _: None
+        return
+    facts = asker.planner.backends[asker.profile].facts
+    asked = AskedProfile(facts.provider, facts.model)
+    try:
+        yield lambda found: exporter.evaluated(call_span(found, asked), evaluations(found))
+    finally:
+        await asyncio.to_thread(exporter.close)
 
 
 @asynccontextmanager

@@ -1,20 +1,24 @@
-"""Spans and GenAI metrics for an OpenTelemetry collector, sent by threads of the SDK's own."""
+"""Spans, GenAI metrics and events for a collector, sent by threads of OpenTelemetry's SDK."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Self
 
+from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import (
@@ -33,6 +37,7 @@ from services.telemetry.span import Attributes, Span
 
 EXPORT_TIMEOUT_S = 5.0
 METRICS_EVERY_MS = 15_000
+EVALUATION = "gen_ai.evaluation.result"
 # As the semantic conventions advise.
 DURATION_BOUNDS_S = tuple(0.01 * 2**power for power in range(14))
 TOKEN_BOUNDS = tuple(4**power for power in range(14))
@@ -44,20 +49,11 @@ class Otlp:
     """Takes what is over and returns at once; `close` sends what is left, within seconds."""
 
     def __init__(self, endpoint: str, instance: str) -> None:
-        resource = Resource(
-            {"service.name": "answerbus-worker", "service.instance.id": instance}
-        ).merge(OTELResourceDetector().detect())
-        base = endpoint.rstrip("/")
-        self._ids = _Named()
-        self._traces = TracerProvider(
-            sampler=ALWAYS_ON, resource=resource, id_generator=self._ids, shutdown_on_exit=False
-        )
-        spans = OTLPSpanExporter(f"{base}/v1/traces", timeout=EXPORT_TIMEOUT_S)
-        self._traces.add_span_processor(BatchSpanProcessor(spans))
-        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=EXPORT_TIMEOUT_S)
+        resource = _resource("answerbus-worker", instance)
+        self._spans = _Spans(_span_exporter(endpoint), resource)
+        metrics = OTLPMetricExporter(_address(endpoint, "metrics"), timeout=EXPORT_TIMEOUT_S)
         reader = PeriodicExportingMetricReader(metrics, METRICS_EVERY_MS)
         self._metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
-        self._tracer = self._traces.get_tracer("answerbus")
         meter = self._metrics.get_meter("answerbus")
         self._duration = meter.create_histogram(
             "gen_ai.client.operation.duration",
@@ -76,7 +72,7 @@ class Otlp:
         """Send a span, unless the trace's origin does not want it."""
         if span.trace.is_sampled:
             with _apart():
-                self._send(span)
+                self._spans.send(span)
 
     def call(self, duration_s: float, attributes: Attributes) -> None:
         """Record how long a call took."""
@@ -89,10 +85,61 @@ class Otlp:
 
     def close(self) -> None:
         """Blocks, for seconds at most."""
-        self._traces.shutdown()
+        self._spans.close()
         self._metrics.shutdown(EXPORT_TIMEOUT_S * 1_000)
 
-    def _send(self, span: Span) -> None:
+
+class OtlpEvaluations:
+    """Calls as spans, and what was found of their answers as events below them."""
+
+    def __init__(self, spans: SpanExporter, logs: LogRecordExporter, instance: str) -> None:
+        resource = _resource("answerbus-compare", instance)
+        self._spans = _Spans(spans, resource)
+        self._logs = LoggerProvider(resource, shutdown_on_exit=False)
+        self._logs.add_log_record_processor(BatchLogRecordProcessor(logs))
+        self._logger = self._logs.get_logger("answerbus")
+
+    @classmethod
+    def at(cls, endpoint: str, instance: str) -> Self:
+        """Sent to a collector."""
+        logs = OTLPLogExporter(_address(endpoint, "logs"), timeout=EXPORT_TIMEOUT_S)
+        return cls(_span_exporter(endpoint), logs, instance)
+
+    def evaluated(self, call: Span, results: Iterable[Attributes]) -> None:
+        """Send a call with the results of its evaluation."""
+        with _apart():
+            self._spans.send(call)
+            for attributes in results:
+                record = LogRecord(
+                    timestamp=_ns(call.end),
+                    context=_around(call.trace),
+                    severity_number=SeverityNumber.INFO,
+                    event_name=EVALUATION,
+                    attributes=attributes,
+                )
+                self._logger.emit(record)
+
+    def close(self) -> None:
+        """Blocks, for seconds at most."""
+        self._spans.close()
+        self._logs.shutdown()
+
+
+class _Spans:
+    """Sends spans under the ids that they have."""
+
+    def __init__(self, exporter: SpanExporter, resource: Resource) -> None:
+        self._ids = _Named()
+        self._traces = TracerProvider(
+            sampler=ALWAYS_ON, resource=resource, id_generator=self._ids, shutdown_on_exit=False
+        )
+        self._traces.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._traces.get_tracer("answerbus")
+
+    def close(self) -> None:
+        self._traces.shutdown()
+
+    def send(self, span: Span) -> None:
         self._ids.trace_id, self._ids.span_id = span.trace.trace_id, span.trace.span_id
         begun = self._tracer.start_span(
             span.name,
@@ -113,6 +160,19 @@ _KINDS: Mapping[str, SpanKind] = MappingProxyType(
         "internal": SpanKind.INTERNAL,
     }
 )
+
+
+def _resource(service: str, instance: str) -> Resource:
+    own = Resource({"service.name": service, "service.instance.id": instance})
+    return own.merge(OTELResourceDetector().detect())
+
+
+def _span_exporter(endpoint: str) -> OTLPSpanExporter:
+    return OTLPSpanExporter(_address(endpoint, "traces"), timeout=EXPORT_TIMEOUT_S)
+
+
+def _address(endpoint: str, signal: Literal["traces", "metrics", "logs"]) -> str:
+    return f"{endpoint.rstrip('/')}/v1/{signal}"
 
 
 @contextmanager

@@ -8,6 +8,12 @@ from typing import Literal
 from answerbus.trace import Trace
 
 Attributes = Mapping[str, str | int | float | bool | Sequence[str]]
+_PROVIDERS = {"gemini": "gcp.gemini"}  # where the conventions have another name than our settings
+
+
+def genai_provider(provider: str) -> str:
+    """The name of a provider in OpenTelemetry's conventions."""
+    return _PROVIDERS.get(provider, provider)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ async def compare(
     *,
     at_once: int,
     stop: asyncio.Event,
-    on_asked: Callable[[], None] = lambda: None,
+    on_asked: Callable[[Compared], None] = lambda _: None,
 ) -> ComparisonProgress:
     """Ask what was drawn, so many at once, until all is asked, the budget is over, or it stops.
 
@@ -97,7 +97,7 @@ async def compare(
                 return
             await write(compared)
             progress.folded.take(compared)
-            on_asked()
+            on_asked(compared)
 
     async with bus.running(bus.producer()) as producer:
 

@@ -8,15 +8,12 @@ from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import RetryRequest
 from answerbus.step import ToolEnded
-from services.telemetry.span import Attributes, Span
+from services.telemetry.span import Attributes, Span, genai_provider
 from services.worker.core.attempt.reply import Rejected, facts_of
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.lane_request import LaneRequest
-
-# Where the conventions have another name for a provider than our settings.
-PROVIDER_NAMES = {"gemini": "gcp.gemini"}
 
 
 class Exporter(Protocol):
@@ -145,7 +142,7 @@ def _of_profile(call: Call) -> dict[str, str]:
     profile = call.plan.profile
     return {
         "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": PROVIDER_NAMES.get(profile.provider, profile.provider),
+        "gen_ai.provider.name": genai_provider(profile.provider),
         "gen_ai.request.model": profile.model,
     }
 
