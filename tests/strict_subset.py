@@ -1,6 +1,6 @@
 """What a wire schema must be for each strict provider, checked node by node."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -45,6 +45,15 @@ LLAMA_CPP = Subset(
     all_required=False,
     free=True,
 )
+_BOUNDS = {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"}
+VLLM = replace(
+    LLAMA_CPP,
+    keywords=LLAMA_CPP.keywords
+    | {
+        "string": {"type", "enum", "pattern", "format", "description"},
+        "number": {"type", "enum", "description"} | _BOUNDS,
+    },
+)
 SUBSETS = {
     "openai": Subset(OPENAI),
     "anthropic": Subset(
@@ -65,6 +74,7 @@ SUBSETS = {
     ),
     "llama_cpp": LLAMA_CPP,
     "ollama": LLAMA_CPP,
+    "vllm": VLLM,
 }
 _BARE = {"type", "description"}
 

@@ -67,7 +67,7 @@ class ReachedProfile(_Profile):
 
     provider: str
     model: Text
-    dialect: Literal["native", "llama_cpp", "prompted"] = "native"
+    dialect: Literal["native", "llama_cpp", "prompted", "vllm"] = "native"
     api_key_env: str | None = None
     temperature: Number | None = None
     base_url: Text | None = None
@@ -111,7 +111,6 @@ class ReachedProfile(_Profile):
 class OpenAILikeProfile(ReachedProfile):
     """A vendor that speaks one of OpenAI's APIs: what differs is in the profile of its own."""
 
-    dialect: Literal["native", "llama_cpp", "prompted"] = "native"
     api: Literal["chat", "responses"] = "chat"
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
@@ -130,9 +129,11 @@ class OpenAILikeProfile(ReachedProfile):
         return self
 
     @model_validator(mode="after")
-    def _llama_cpp_is_elsewhere(self) -> Self:
-        if self.dialect == "llama_cpp" and self.base_url is None:
-            raise ValueError("the dialect `llama_cpp` is for a server of your own: set `base_url`")
+    def _engine_is_elsewhere(self) -> Self:
+        if self.dialect in {"llama_cpp", "vllm"} and self.base_url is None:
+            raise ValueError(
+                f"the dialect `{self.dialect}` is for a server of your own: set `base_url`"
+            )
         return self
 
 

@@ -55,16 +55,20 @@ async def test_the_listing_says_what_serves_it(owner: object, software: str | No
 
 
 @pytest.mark.parametrize(
-    ("dialect", "owner", "is_advised"),
+    ("dialect", "owner", "advised"),
     [
-        ("native", "llamacpp", True),
-        ("native", "vllm", False),
-        ("llama_cpp", "llamacpp", False),
-        ("prompted", "llamacpp", False),
+        ("native", "llamacpp", ("llama.cpp", "llama_cpp")),
+        ("native", "vllm", ("vLLM", "vllm")),
+        ("native", "house", None),
+        ("llama_cpp", "llamacpp", None),
+        ("vllm", "vllm", None),
+        ("prompted", "llamacpp", None),
     ],
 )
-async def test_a_server_on_llama_cpp_is_reported_with_its_dialect(
-    dialect: Literal["native", "llama_cpp", "prompted"], owner: str, *, is_advised: bool
+async def test_a_server_with_a_dialect_of_its_own_is_reported_with_it(
+    dialect: Literal["native", "llama_cpp", "prompted", "vllm"],
+    owner: str,
+    advised: tuple[str, str] | None,
 ) -> None:
     async with misbehaving(answer({"data": [{"id": "m", "owned_by": owner}]})) as server:
         profile = OpenAIProfile(
@@ -72,11 +76,11 @@ async def test_a_server_on_llama_cpp_is_reported_with_its_dialect(
         )
         found = await checked("house", profile)
 
-    advice = (
-        "Profile `house`: the server is llama.cpp, which enforces more of a schema with "
-        '`dialect = "llama_cpp"`'
+    advice = advised and (
+        f"Profile `house`: the server is {advised[0]}, which enforces more of a schema with "
+        f'`dialect = "{advised[1]}"`'
     )
-    assert found == ProfileFinding(advice=advice if is_advised else None)
+    assert found == ProfileFinding(advice=advice)
 
 
 SHOWN = ", ".join(f"x-{number:02}" for number in range(10))

@@ -14,10 +14,8 @@ from services.worker.planning.planner import Backend, BackendChange
 from services.worker.ports.clock import Clock
 from services.worker.ports.provider import NotReady, Ready, Unhealthy
 
-_LLAMA_CPP = "llamacpp"  # as its servers call themselves
-_ADVICE_ON_LLAMA_CPP = (
-    'the server is llama.cpp, which enforces more of a schema with `dialect = "llama_cpp"`'
-)
+# Servers with a dialect of their own: what they call themselves, their name and the dialect.
+_ENGINES = {"llamacpp": ("llama.cpp", "llama_cpp"), "vllm": ("vLLM", "vllm")}
 
 
 async def started(
@@ -105,11 +103,15 @@ async def _checked(backends: Mapping[str, Backend]) -> StartFindings:
             case Unhealthy(why):
                 unhealthy.append(f"Profile `{name}`: {why}")
             case Ready(software):
-                if software == _LLAMA_CPP and backend.dialect == "openai":
-                    advice.append(f"Profile `{name}`: {_ADVICE_ON_LLAMA_CPP}")
+                if software in _ENGINES and backend.dialect == "openai":
+                    advice.append(f"Profile `{name}`: {_advice(*_ENGINES[software])}")
             case _:
                 assert_never(readiness)
     return StartFindings(tuple(faults), tuple(unhealthy), tuple(advice))
+
+
+def _advice(engine: str, dialect: str) -> str:
+    return f'the server is {engine}, which enforces more of a schema with `dialect = "{dialect}"`'
 
 
 def _refuse(faults: Sequence[str]) -> None:

@@ -3,9 +3,9 @@
 from typing import Literal, assert_never
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai, prompted
+from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai, prompted, vllm
 
-DialectName = Literal["openai", "anthropic", "gemini", "llama_cpp", "ollama", "prompted"]
+DialectName = Literal["openai", "anthropic", "gemini", "llama_cpp", "ollama", "prompted", "vllm"]
 
 
 def compile_for(dialect: DialectName, resolved: ResolvedSchema) -> WireSchema | Unusable:
@@ -23,5 +23,7 @@ def compile_for(dialect: DialectName, resolved: ResolvedSchema) -> WireSchema | 
             return ollama.compile_schema(resolved)
         case "prompted":
             return prompted.compile_schema(resolved)
+        case "vllm":
+            return vllm.compile_schema(resolved)
         case _:
             assert_never(dialect)

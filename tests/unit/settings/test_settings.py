@@ -278,8 +278,9 @@ def test_settings_cannot_be_changed(file: Path) -> None:
         load(file, {}).kafka.__setattr__("partitions", 1)
 
 
-def test_the_dialect_of_llama_cpp_is_for_a_server_of_ones_own() -> None:
-    profile = {"provider": "openai", "model": "m", "dialect": "llama_cpp"}
+@pytest.mark.parametrize("dialect", ["llama_cpp", "vllm"])
+def test_the_dialect_of_an_engine_is_for_a_server_of_ones_own(dialect: str) -> None:
+    profile = {"provider": "openai", "model": "m", "dialect": dialect}
     variables = {f"ANSWERBUS_PROFILES__HOUSE__{key}": text for key, text in profile.items()}
 
     with pytest.raises(SetUpError, match="set `base_url`"):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -114,8 +115,8 @@ def compile_resolved(
     return WireSchema(
         dialect=rules.dialect,
         name=portable_name(resolved.name, ROOT_NAME),
-        schema=compiled.schema,
-        shown=_shown(compiled.schema, rules) if rules.format_patterns else None,
+        schema=_without("format", compiled.schema, rules),
+        shown=_without("pattern", compiled.schema, rules) if rules.format_patterns else None,
         read=compiled.read,
         read_otherwise=partial(compiled.read, otherwise=True) if compiled.may_mean_two else None,
         notes=compiled.notes,
@@ -123,23 +124,24 @@ def compile_resolved(
     )
 
 
-def _shown(schema: JsonObject, rules: Rules) -> JsonObject:
-    """The schema as a model is shown it: the patterns of formats are long, and say nothing new."""
+def _without(keyword: Literal["format", "pattern"], schema: JsonObject, rules: Rules) -> JsonObject:
+    """The schema without a format beside its pattern, or without that pattern."""
     name = schema.get("format")
     known = rules.format_patterns.get(name) if isinstance(name, str) else None
+    has_both = known is not None and schema.get("pattern") == known
     return {
-        keyword: _shown_value(value, rules)
-        for keyword, value in schema.items()
-        if not (keyword == "pattern" and value == known)
+        key: _inside(keyword, value, rules)
+        for key, value in schema.items()
+        if not (has_both and key == keyword)
     }
 
 
-def _shown_value(value: JsonValue, rules: Rules) -> JsonValue:
+def _inside(keyword: Literal["format", "pattern"], value: JsonValue, rules: Rules) -> JsonValue:
     match value:
         case dict():
-            return _shown(value, rules)
+            return _without(keyword, value, rules)
         case list():
-            return [_shown_value(item, rules) for item in value]
+            return [_inside(keyword, item, rules) for item in value]
         case _:
             return value
 

@@ -24,6 +24,7 @@ _SPECIAL = frozenset(r"^$.[]()|{}*+?")
 _ESCAPABLE = _SPECIAL | {"/", "-"}
 # Text of an answer is inside JSON, where two of these would have to be written in another way.
 _CHARACTERS = frozenset(map(chr, range(0x20, 0x7F))) - frozenset('"\\')
+_MAYBE = "{0,1}"  # xgrammar takes part of a group for the whole where `?` is behind it
 _KNOWN_MAX = 4_096  # patterns; a schema may name the same one often
 
 
@@ -43,15 +44,16 @@ def portable(pattern: str) -> str | None:
 
 
 @lru_cache(_KNOWN_MAX)
-def spelled_out(pattern: str) -> str | None:
+def spelled_out(pattern: str, count_max: int = COUNT_MAX) -> str | None:
     """The same pattern in literals, lists of characters, groups and counts, as grammars have them.
 
-    None where an answer that matches may need a character that JSON writes in another way.
+    None where an answer that matches may need a character that JSON writes in another way, and
+    where something is repeated more often than `count_max`.
     """
     depth, before, written = 0, "start", ""
     for piece in _tokens(_PIECE, pattern):
         kind = "" if piece is None else (piece.lastgroup or "")
-        text = None if piece is None else _spelled(piece)
+        text = None if piece is None else _spelled(piece, count_max)
         if text is None or not _may_follow(before, kind, depth):
             return None
         depth += (kind == "open") - (kind == "close")
@@ -86,15 +88,17 @@ def _may_follow(before: str, kind: str, depth: int) -> bool:
             return True
 
 
-def _spelled(piece: re.Match[str]) -> str | None:
+def _spelled(piece: re.Match[str], count_max: int) -> str | None:
     match piece.lastgroup:
         case "open":
             return "("
         case "close" | "either":
             return piece[0]
         case "count":
+            if piece[0] == "?":
+                return _MAYBE
             counts = [int(piece[name]) for name in ("least", "most") if piece[name]]
-            return piece[0] if all(1 <= count <= COUNT_MAX for count in counts[-1:]) else None
+            return piece[0] if all(1 <= count <= count_max for count in counts[-1:]) else None
         case "listed":
             return _list(piece["listed"])
         case "escaped" if piece["escaped"] in _SHORT:
@@ -152,10 +156,10 @@ _FEBRUARY = "02-(0[1-9]|1[0-9]|2[0-8])"
 _LEAP_YEAR = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
 _DATE = f"([0-9]{{4}}-({_LONG_MONTH}|{_SHORT_MONTH}|{_FEBRUARY})|{_LEAP_YEAR}-02-29)"
 _CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]"
-_PART = r"(\.[0-9]+)?"
+_PART = rf"(\.[0-9]+){_MAYBE}"
 _LEAP_SECOND = rf"23:59:60{_PART}([Zz]|[+-]00:00)"  # elsewhere it comes at other hours
 _TIME = rf"({_CLOCK}:[0-5][0-9]{_PART}([Zz]|[+-]{_CLOCK})|{_LEAP_SECOND})"
-_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_BYTE = f"(25[0-5]|2[0-4][0-9]|1[0-9]{{2}}|[1-9]{_MAYBE}[0-9])"
 
 FORMAT_PATTERNS = {
     "date": f"^{_DATE}$",

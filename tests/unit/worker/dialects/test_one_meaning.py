@@ -28,7 +28,7 @@ from tests.oracle import is_valid
 from tests.schemas import Made, free_alone, free_beside_typed
 
 PACKING: list[DialectName] = ["openai", "anthropic", "gemini"]
-AS_IT_IS: list[DialectName] = ["llama_cpp", "ollama", "prompted"]
+AS_IT_IS: list[DialectName] = ["llama_cpp", "ollama", "prompted", "vllm"]
 REST = "null_or_extra_json"
 
 

@@ -17,7 +17,7 @@ from services.worker.dialects.compiler.patterns import FORMAT_PATTERNS, spelled_
         ("^$", "^$"),
         (r"^\d{3}-\w+$", "^[0-9]{3}-[0-9A-Za-z_]+$"),
         (r"^[\w.-]+@[a-z]+\.(com|org)$", r"^[0-9A-Za-z._-]+@[a-z]+\.(com|org)$"),
-        ("^(?:a|b)?c*$", "^(a|b)?c*$"),
+        ("^(?:a|b)?c*$", "^(a|b){0,1}c*$"),
         (r"^[A-Z]{2,3}\/\-x{2,}$", "^[A-Z]{2,3}/-x{2,}$"),
         (r"^[\]\[^-]$", r"^[\[\]^-]$"),
         (r"^[a\-z]$", "^[az-]$"),
