@@ -12,6 +12,7 @@ _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
 _ALONE = "not kafka and not real_llm and not long"
 _ON_KAFKA = "kafka and not real_llm and not browser"
+_TWO_FILES = ("--quiet", "--numprocesses=2", "--dist=loadfile")
 _BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
 
 # Folders of tests by what they need, so that a step does not import tests of other steps.
@@ -33,8 +34,8 @@ _NOT_ON_KAFKA = _without({*WIDE, "changes", "contracts", "rules", "unit"} - {*WI
 _NOT_LONG = _without({*WIDE, "changes", "rules"} - {*WITH_BROKER})
 
 
-# Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own. Those
-# that ask the model or look at pages run one after the other, since they use both cores.
+# Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own; of
+# those that look at pages two. Those that ask the model run alone: it uses both cores.
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "shape": (sys.executable, "-m", "ruff", "format", "--check"),
@@ -49,7 +50,7 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
-        "browser": _tests("browser", "browser", *_without(_ALL - {"browser"})),
+        "browser": _tests("browser", "browser", *_without(_ALL - {"browser"}), *_TWO_FILES),
         "e2e": _tests("e2e", "real_llm", *_without(_ALL - {"demo", "e2e", "infra"})),
     }
 )

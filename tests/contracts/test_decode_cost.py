@@ -80,6 +80,8 @@ READ: Mapping[str, tuple[Read, Budget]] = {
     "run_cancel": RUNS_READ,
 }
 REPEATED = ("{}", "1.5e-300", '{"":0}')
+NAMED = "names"  # members of an object, each with a name of its own
+EACH = (*REPEATED, NAMED)
 WORKERS_BYTES = RECORD_BYTES_MAX // 8  # bytes alone limit these, and cost grows with them
 DEPTH_MAX = 1  # of the places where an example is changed
 
@@ -109,24 +111,29 @@ def put(document: Any, place: tuple[str | int, ...], value: Any) -> Any:
     return [put(document[0], tuple(rest), value), *document[1:]]
 
 
+def repeated(one: str, values_max: int, bytes_max: int) -> str:
+    """As many of one value as so many values and bytes allow: items, or members with names."""
+    if one == NAMED:
+        names = ",".join(f'"{n}":{{}}' for n in range(min(values_max // 3, bytes_max // 12)))
+        return f"{{{names}}}"
+    count = min(values_max // (signs_of_values(one.encode()) + 1), bytes_max // (len(one) + 1))
+    return f"[{','.join([one] * count)}]"
+
+
 def amplified(
     kind: str, values_max: int, bytes_max: int, *, is_thorough: bool
 ) -> Iterator[tuple[str, bytes]]:
     """The first example with many values in each of its places, as many as are just read.
 
-    Each of REPEATED in each place if thorough, else by turns: that takes minutes less.
+    Each of EACH in each place if thorough, else by turns: that takes minutes less.
     """
     example = json.loads(min((EXAMPLES / kind).glob("*.json")).read_bytes())
     places = [place for place in containers(example) if 0 < len(place) <= DEPTH_MAX]
     for number, place in enumerate(places):
         raw = json.dumps(put(example, place, "@"), separators=(",", ":"))
         left = (values_max - len(raw), bytes_max - len(raw) - 2)
-        for one in REPEATED if is_thorough else [REPEATED[number % len(REPEATED)]]:
-            signs = signs_of_values(one.encode()) + 1
-            inner = ",".join([one] * min(left[0] // signs, left[1] // (len(one) + 1)))
-            yield f"{place} {one}", raw.replace('"@"', f"[{inner}]", 1).encode()
-        names = ",".join(f'"{n}":{{}}' for n in range(min(left[0] // 3, left[1] // 12)))
-        yield f"{place} names", raw.replace('"@"', f"{{{names}}}", 1).encode()
+        for one in EACH if is_thorough else [EACH[number % len(EACH)]]:
+            yield f"{place} {one}", raw.replace('"@"', repeated(one, *left), 1).encode()
     raw = json.dumps(example)
     count = min((values_max - len(raw)) // 2, (bytes_max - len(raw)) // 12)
     more = ",".join(f'"_{n}":0' for n in range(count))

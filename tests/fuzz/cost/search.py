@@ -29,17 +29,25 @@ class Found:
         return self.share > TOO_COSTLY
 
 
-def measured(target: Target, recipe: Recipe, times: int = 1) -> Found | None:
-    """None for what is longer than it may be, or means nothing to the target."""
+def work_on(target: Target, recipe: Recipe) -> tuple[Callable[[], object], int] | None:
+    """The work and the bytes of its input; None if too long, or without meaning to the target."""
     try:
         data = text_of(recipe, target.bytes_max).encode(errors="replace")
     except TooLongError:
         return None
     if len(data) > target.bytes_max or (work := target.work_on(data)) is None:
         return None
-    cost = cost_of(work, len(data), times)
+    return work, len(data)
+
+
+def measured(target: Target, recipe: Recipe, times: int = 1) -> Found | None:
+    """What it costs, where it is an input of the target."""
+    if (found := work_on(target, recipe)) is None:
+        return None
+    work, input_bytes = found
+    cost = cost_of(work, input_bytes, times)
     if cost.share_of(target.budget) > TOO_COSTLY:  # or this machine is slow at the moment
-        cost = cost_of(work, len(data), AGAIN_AT_LIMIT)
+        cost = cost_of(work, input_bytes, AGAIN_AT_LIMIT)
         cost = replace(cost, cpu_s=cost.cpu_s / slowness())
     return Found(recipe, cost, cost.share_of(target.budget))
 
