@@ -44,6 +44,7 @@ Validators = Mapping[str, SchemaValidator]
 """Of the arguments of each tool, by its name."""
 _SIGN = '"thought"'
 TOOL_CALL = "tool_call"
+END_ACTIONS_MAX = 3  # of a step without tools: else a small model repeats its answer to the limit
 _LEVELS_ABOVE = 3  # the answer, its list of actions, and the action
 _IN_ARGS = re.compile(r"/actions/([0-9]{1,6})/args(/.*)?", re.DOTALL)
 
@@ -194,7 +195,7 @@ def _schema(args: Mapping[str, Document], final: ResolvedSchema) -> JsonObject:
     if final.schema is not None and args:
         branches.append(says)
     branches.append(_saying("thought", "Think aloud; nothing is done."))
-    return _actions(branches)
+    return _actions(branches, ACTIONS_MAX if args else END_ACTIONS_MAX)
 
 
 def _form(final: ResolvedSchema, *, has_tools: bool) -> JsonObject:
@@ -207,12 +208,12 @@ def _form(final: ResolvedSchema, *, has_tools: bool) -> JsonObject:
         branches.append(
             _object({"kind": {"const": "tool_call"}, "name": name, "args": _ANY_OBJECT})
         )
-    return _actions(branches)
+    return _actions(branches, ACTIONS_MAX)
 
 
-def _actions(branches: list[JsonValue]) -> JsonObject:
+def _actions(branches: list[JsonValue], most: int) -> JsonObject:
     items: JsonObject = {"anyOf": branches}
-    listed: JsonObject = {"type": "array", "minItems": 1, "maxItems": ACTIONS_MAX, "items": items}
+    listed: JsonObject = {"type": "array", "minItems": 1, "maxItems": most, "items": items}
     return _object({"actions": listed})
 
 
@@ -279,7 +280,7 @@ def _read(
     shown = (*texts, *thoughts) if show_thoughts and texts else texts
     if not shown:
         return _wrong("/actions", "only_thoughts", "a tool call, or a `text_response`")
-    return Accepted("\n\n".join(shown), rationale=rationale)
+    return Accepted("\n\n".join(dict.fromkeys(shown)), rationale=rationale)  # each said once
 
 
 def _finished(

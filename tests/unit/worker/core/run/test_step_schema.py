@@ -12,7 +12,7 @@ from answerbus.failure import Invalid
 from answerbus.request import ContractRef, InlineRef
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.run import Run
-from services.worker.core.run.step_schema import resolve_step
+from services.worker.core.run.step_schema import END_ACTIONS_MAX, resolve_step
 from services.worker.core.schema.resolved import (
     Accepted,
     AcceptedStep,
@@ -133,6 +133,18 @@ def test_texts_alone_end_a_text_run() -> None:
     read = step_schema(definition()).read(actions(says("One."), thinks("hm"), says("Two.")))
 
     assert read == Accepted("One.\n\nTwo.", rationale="hm")
+
+
+def test_an_end_is_short_and_says_nothing_twice() -> None:
+    """A small model repeated its answer until the limit of tokens cut it, in each attempt."""
+    ending = step_schema(definition(), must_finish=True)
+    again = [says("Paris.")] * (END_ACTIONS_MAX + 1)
+    assert ending.schema is not None
+
+    assert ending.read(actions(*again)) == Accepted("Paris.", rationale=None)
+    validator = Draft202012Validator(ending.schema)
+    assert validator.is_valid(actions(*again[:END_ACTIONS_MAX]))
+    assert not validator.is_valid(actions(*again))
 
 
 def test_thoughts_are_shown_where_the_agent_says_so() -> None:
