@@ -43,10 +43,15 @@ Patch = Callable[[], AbstractContextManager[object]]
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """`name` says what is done wrong."""
+    """`name` says what is done wrong; `first` is a history that finds what few do, tried first."""
 
     name: str
     patch: Patch
+    first: int = 0
+
+    def histories(self, most: int) -> Iterator[int]:
+        yield self.first
+        yield from range(most)
 
 
 def _spends_without_fence() -> AbstractContextManager[object]:
@@ -294,7 +299,7 @@ def _forgets_failures() -> AbstractContextManager[object]:
 
 MUTATIONS = (
     Mutation("a fallback is asked without a spend", _fallback_without_spend),
-    Mutation("an opening forgets how attempts failed", _forgets_failures),
+    Mutation("an opening forgets how attempts failed", _forgets_failures, first=33),
     Mutation("a record key lacks the workflow", _keys_without_workflow),
     Mutation("an id is forgotten early", _forgets_early),
     Mutation(
@@ -319,9 +324,13 @@ MUTATIONS = (
         lambda: _without(lambda record: record.key.startswith(b"closed:")),
     ),
     Mutation("a call that ran is refunded", _refund),
-    Mutation("a full lane does not pause", _never_pauses),
+    Mutation("a full lane does not pause", _never_pauses, first=100),
     Mutation("a slot is not given back", lambda: mock.patch.object(CallLease, "leave")),
-    Mutation("permits do not expire", lambda: mock.patch.object(request_task, "PERMIT_S", 1e9)),
+    Mutation(
+        "permits do not expire",
+        lambda: mock.patch.object(request_task, "PERMIT_S", 1e9),
+        first=42,
+    ),
     Mutation(
         "a retry is not ended with its terminal",
         lambda: _without(lambda record: record.topic is RETRIES and record.value is None),
