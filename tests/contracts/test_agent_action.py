@@ -159,6 +159,7 @@ def test_what_may_mean_two_things_keeps_its_words() -> None:
     assert loose(unclear) == loose([unclear]) == {"actions": [unclear]}
 
 
+@pytest.mark.wide
 @given(st.lists(ACTIONS, min_size=1, max_size=4))
 def test_reading_loosely_changes_no_answer_and_its_data_stay_as_they_are(actions: Any) -> None:
     answer = {"actions": actions}

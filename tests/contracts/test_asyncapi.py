@@ -52,6 +52,7 @@ def test_the_official_schema_finds_nothing_wrong() -> None:
     assert [error.message for error in official.iter_errors(DOCUMENT)] == []
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("path", "wrong"),
     [

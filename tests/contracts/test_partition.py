@@ -29,6 +29,7 @@ def test_the_hash_is_that_of_aiokafka(data: bytes) -> None:
     assert murmur2(data) == murmur2_of_aiokafka(data) & 0xFFFFFFFF
 
 
+@pytest.mark.wide
 @given(
     st.text(min_size=1, max_size=256).filter(lambda text: text.isprintable()), st.integers(1, 999)
 )

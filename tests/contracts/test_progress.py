@@ -42,6 +42,7 @@ async def test_retries_that_came_before_the_outcome_are_reported_first(
     assert heard == [retry, retry]
 
 
+@pytest.mark.wide
 async def test_a_failure_ends_the_wait(retry: RetryRequest) -> None:
     terminal: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
     retries: asyncio.Queue[RetryRequest] = asyncio.Queue()

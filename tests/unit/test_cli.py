@@ -37,6 +37,7 @@ def run(
     )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("arguments", "suggested"), [(("aks",), "'ask'"), (("replay", "lst"), "'list'")]
 )
@@ -49,6 +50,7 @@ def test_a_misspelt_command_is_answered_with_a_suggestion(
     assert f"Did you mean {suggested}?" in done.stderr
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("command", ["ask", "replay", "topics"])
 def test_help_shows_defaults_and_flags_without_a_value(command: str) -> None:
     shown = run(command, "run" if command == "replay" else "", "--help").stdout
@@ -59,6 +61,7 @@ def test_help_shows_defaults_and_flags_without_a_value(command: str) -> None:
     assert [line for line in shown.splitlines() if "<bool>" in line and "--help" not in line] == []
 
 
+@pytest.mark.wide
 def test_a_terminal_that_lacks_a_character_shows_a_question_mark() -> None:
     done = run("contracts", "list", PYTHONIOENCODING="latin-1", PYTHONUTF8="0")
 
@@ -132,6 +135,7 @@ def test_a_broker_that_is_not_there_is_one_line_and_code_3(arguments: tuple[str,
     )
 
 
+@pytest.mark.wide
 def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("[kafka]\npartitions = 0\n")
@@ -224,6 +228,7 @@ def test_the_start_of_the_command_line_loads_nothing_heavy(arguments: tuple[str,
     assert not HEAVY & set(modules.split())
 
 
+@pytest.mark.wide
 def test_an_answer_is_waited_for_without_the_libraries_of_the_worker() -> None:
     script = "import sys, services.commands.asking; print(*sys.modules)"
     done = subprocess.run(
@@ -299,6 +304,7 @@ def test_schemas_of_plugins_are_written_too(tickets_plugin: Path, tmp_path: Path
     assert names == documents().keys() | own
 
 
+@pytest.mark.wide
 def test_schemas_are_written_where_one_says_and_then_left_alone(tmp_path: Path) -> None:
     first = CliRunner().invoke(cli.application(), ["contracts", "export", str(tmp_path)])
     second = CliRunner().invoke(cli.application(), ["contracts", "export", str(tmp_path)])

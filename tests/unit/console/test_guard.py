@@ -244,6 +244,7 @@ def test_a_session_ends() -> None:
     assert sessions.find("secret", 99) is None
 
 
+@pytest.mark.wide
 async def test_a_thousand_viewers_put_no_operator_out() -> None:
     async with site() as here:
         cookies = [await here.log_in(token) for token in (OPERATOR, NIGHT)]
@@ -300,6 +301,7 @@ def test_browsers_leave_the_port_of_http_out() -> None:
     assert not origins_of("127.0.0.1", 8090, None).is_host("localhost")
 
 
+@pytest.mark.wide
 async def test_a_right_token_among_guesses_is_looked_at_no_sooner_than_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -82,6 +82,7 @@ def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(at._due_s) == 3
 
 
+@pytest.mark.wide
 async def test_wrong_tokens_are_logged_and_slowed_and_a_right_one_gets_in(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

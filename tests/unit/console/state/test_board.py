@@ -204,6 +204,7 @@ def test_a_day_is_kept_and_no_more() -> None:
     assert board.window(NOON_MS, 2 * KEPT_MINUTES, 1).outcomes["result"] == (2,)
 
 
+@pytest.mark.wide
 def test_names_from_outside_do_not_grow_it_without_end() -> None:
     board, many = Board(), 2_500
     for n in range(many):

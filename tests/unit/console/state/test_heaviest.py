@@ -76,6 +76,7 @@ def test_the_sums_of_a_table_are_those_of_their_minutes_in_any_order() -> None:
     assert dearest.amounts == max(found.values()) or dearest.amounts.charged_micro_usd
 
 
+@pytest.mark.wide
 def test_a_table_keeps_a_day_and_a_bounded_number_of_minutes() -> None:
     table = SpendTable[int](1_000)
     names, minutes = KEY_MINUTES_MAX // DAY_MINUTES + 50, DAY_MINUTES

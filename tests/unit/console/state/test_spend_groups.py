@@ -207,6 +207,7 @@ async def test_the_page_shows_groups_and_leads_to_their_csv() -> None:
     assert stranger.status == 303
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("page", ["groups", "groups.csv"])
 async def test_a_time_before_all_times_is_the_beginning(page: str) -> None:
     async with site(attempt(2_000_000, NOON_MS - MINUTE_MS)) as here:

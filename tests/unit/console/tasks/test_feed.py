@@ -58,6 +58,7 @@ class Script(Reader):
         return 0
 
 
+@pytest.mark.wide
 async def test_dead_letters_are_reached_only_in_the_picture_that_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

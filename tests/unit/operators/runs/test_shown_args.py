@@ -42,6 +42,7 @@ def test_members_have_one_order_whatever_the_model_wrote() -> None:
     assert shown_args(first).digest == first.args_digest
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("levels", [1, 10, 90])
 def test_what_is_shown_is_not_many_times_the_arguments(levels: int) -> None:
     """A page shows 20 of these every 2 s; 32 KB at 90 levels took 0.15 s each."""

@@ -371,6 +371,7 @@ def levels(count: int) -> dict[str, Any]:
     return inner
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -391,6 +392,7 @@ def test_what_the_dialect_cannot_carry_is_refused_with_a_reason(schema: Any, rea
     assert reason in refusal(schema)
 
 
+@pytest.mark.wide
 def test_limits_are_met_exactly() -> None:
     wire(levels(10))
     wire({"enum": [f"v{i}" for i in range(1000)]})

@@ -31,6 +31,7 @@ def called(reply: Reply, after_s: float = 1.0) -> FakeProvider:
     return FakeProvider(lambda *_: (after_s, reply))
 
 
+@pytest.mark.wide
 def test_an_idle_lane_and_one_at_work_are_ready() -> None:
     async def main() -> None:
         stage = Stage(called(answered(), 40.0))

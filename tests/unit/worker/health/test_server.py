@@ -83,6 +83,7 @@ async def test_what_stands_is_503_and_a_gauge(running: Running) -> None:
     assert "answerbus_ready 0.0" in (await running.get("/metrics"))[1]
 
 
+@pytest.mark.wide
 async def test_live_checks_twice_before_it_reports_a_blocked_loop(running: Running) -> None:
     running.watched.loop_monitor.ticked_at -= HEARTBEAT_S_MAX + 1  # who wakes up is asked first
 

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from answerbus.topics import LEDGER
 from services.worker.core.budget.accounts import AccountMemory
 from services.worker.lane.context import Limits
@@ -22,6 +24,7 @@ def last_of_the_account(stage: Stage) -> bytes | None:
     return [record.value for record in stage.broker.log(LEDGER).records if record.key == key][-1]
 
 
+@pytest.mark.wide
 def test_a_workflow_that_rests_for_longer_than_is_remembered_starts_again() -> None:
     async def main() -> None:
         stage = Stage(limits=LIMITS)

@@ -34,6 +34,7 @@ def changed(
     planner.change(BackendChange({"default": backend}, alike=names), Agents())
 
 
+@pytest.mark.wide
 def test_a_change_under_load_ends_no_request_and_calls_none_twice() -> None:
     async def main() -> None:
         first, second = provider(), provider()

@@ -5,6 +5,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from services.worker.lane.outbox import Outbox
 from services.worker.limits.lease import CallLease
 from services.worker.limits.profile_limiter import ProfileLimiter
@@ -65,6 +67,7 @@ def transactions_per_request(*, knows_lanes: bool) -> float:
     return sum(shard.committed for shard in shards) / REQUESTS
 
 
+@pytest.mark.wide
 def test_a_place_goes_to_the_lane_that_gave_it_back() -> None:
     assert transactions_per_request(knows_lanes=True) < 1.3
     assert transactions_per_request(knows_lanes=False) > 1.6

@@ -75,6 +75,7 @@ def play(provider: Provider, workers: int) -> None:
     run(main())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
     ("refuses_s", "pause_s", "probed_after_s"),

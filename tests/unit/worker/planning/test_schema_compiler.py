@@ -113,6 +113,7 @@ def test_a_large_schema_that_nobody_has_prepared_is_not_compiled_in_the_loop() -
     assert [problem.code for problem in found.problems] == ["too_costly"]
 
 
+@pytest.mark.wide
 async def test_a_schema_that_takes_too_long_is_refused_and_never_holds_the_loop() -> None:
     child = ChildProcess(WorkLimits(cpu_s=0))
     of, costly = planner(child), asked(MERGED)

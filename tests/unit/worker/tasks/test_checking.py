@@ -79,6 +79,7 @@ async def check(schema: dict[str, Any], value: JsonValue, where: Any) -> Checked
     return await checked(json.dumps(value), builders.plan(ref), where, "w-0")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("schema", "value"), COSTLY)
 async def test_what_would_hold_the_loop_is_found_out_before_and_ends_in_a_typed_problem(
     schema: dict[str, Any], value: JsonValue, child: ChildProcess

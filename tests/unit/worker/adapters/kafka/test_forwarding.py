@@ -90,6 +90,7 @@ def test_each_record_leaves_once_whatever_becomes_of_a_commit(faults: list[Fault
     run(main())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("commits", [1, 2, 4])
 def test_a_successor_goes_on_where_a_killed_worker_stopped(commits: int) -> None:
     async def main() -> None:

@@ -137,6 +137,7 @@ def test_the_text_has_every_metric_and_buckets_that_add_up() -> None:
     assert "answerbus_requests_unread_total 0.0" in text, "the name in the version before"
 
 
+@pytest.mark.wide
 def test_a_label_of_the_settings_is_counted_by_its_values_and_never_by_more_than_so_many() -> None:
     measures = MetricsObserver({"default"}, Registry(), ["tenant"])
     broker = Broker()

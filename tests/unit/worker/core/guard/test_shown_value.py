@@ -27,6 +27,7 @@ def test_a_value_is_shown_in_lines(value: JsonValue) -> None:
     assert shown_value(value) == expected
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("levels", [1, INDENTED_LEVELS_MAX, INDENTED_LEVELS_MAX + 1, 180])
 def test_a_prompt_is_not_many_times_the_request(levels: int) -> None:
     """By levels of nesting alone a fact of 32 KB became 3 MB of text, which took 0.1 s."""

@@ -160,6 +160,7 @@ ARGS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.wide
 @drawn(ARGS)
 @example({"question": "Which?", "json_schema": ADDRESS, "to": "the customer"})
 @example({"question": "Which?", "json_schema": ADDRESS, "to": "\x00\n\u202e" + "\U0001f600" * 125})

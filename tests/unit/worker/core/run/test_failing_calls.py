@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_a_run_that_goes_on_from_another_may_call_what_failed_there() -> None:
     assert len(sent(taken(again, call(order_id="1")))) == 1
 
 
+@pytest.mark.wide
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -312,6 +312,7 @@ def read_otherwise(policy: ToolPolicy, args: Json) -> str:
     return policy.otherwise
 
 
+@pytest.mark.wide
 @given(POLICIES, st.lists(ARGS, min_size=1, max_size=5))
 @settings(max_examples=300)
 def test_no_published_call_breaks_its_policy_as_another_library_reads_it(

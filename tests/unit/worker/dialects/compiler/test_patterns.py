@@ -64,6 +64,7 @@ PIECES = st.sampled_from(
 COUNTS = st.sampled_from(["", "?", "*", "+", "{2}", "{1,3}", "{2,}"])
 
 
+@pytest.mark.wide
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(PIECES, COUNTS), max_size=4), st.data())
 def test_the_same_texts_match(pieces: list[tuple[str, str]], data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -250,6 +251,7 @@ def of(tenant: str) -> dict[str, Any]:
     return {"labels": {"tenant": tenant}}
 
 
+@pytest.mark.wide
 def test_tenants_take_turns_however_many_workflows_one_has() -> None:
     queue = Queue()
     for number in range(10_000):

@@ -169,6 +169,7 @@ def writers() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.wide
 def test_the_queue_alone_hands_events_on_and_nobody_writes_what_a_request_has() -> None:
     assert writers() == {"queue.py": {"handle_event"}}
 
