@@ -74,6 +74,7 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
         "in sync",
         "elections",
         "compaction",
+        "storage",
         "clock",
         "workers",
         "transactions",

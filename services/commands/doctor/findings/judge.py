@@ -77,6 +77,7 @@ def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
         yield _unseen(hidden, settings.topic_prefix)
     if facts.topics and not hidden:
         yield _compaction_finding(facts.topics)
+        yield _storage(facts.topics, settings.topic_prefix)
     if facts.topics:
         yield from _safety(facts.cluster, facts.topics, are_seen=not hidden)
     yield _clock(facts.time)
@@ -241,6 +242,30 @@ def _compaction_finding(topics: Mapping[Topic, Found]) -> Finding:
         )
         return Finding("compaction", "wrong", text)
     return Finding("compaction", "ok", f"the broker compacts {names}")
+
+
+def _storage(topics: Mapping[Topic, Found], prefix: str) -> Finding:
+    """Whether brokers hold the records themselves: other storage lacks what lanes need."""
+    if diskless := _with("diskless.enable", topics, prefix):
+        text = (
+            f"diskless.enable is true for {diskless}: such topics have neither transactions nor "
+            "compaction, so that no lane opens; make them again with diskless.enable=false"
+        )
+        return Finding("storage", "wrong", text)
+    if tiered := _with("remote.storage.enable", topics, prefix):
+        text = (
+            f"remote.storage.enable is true for {tiered}: while the remote storage is slow or "
+            "away, lanes do not open, replays and audits fail, and requests that waited long are "
+            "not read; we do not test it"
+        )
+        return Finding("storage", "warning", text)
+    return Finding("storage", "ok", "all records are on the brokers' disks")
+
+
+def _with(setting: str, topics: Mapping[Topic, Found], prefix: str) -> str:
+    """The names of the topics that have it."""
+    names = (t.full_name(prefix) for t, it in topics.items() if it.in_force.get(setting) == "true")
+    return ", ".join(names)
 
 
 def _in_force(found: Found) -> str:

@@ -54,6 +54,7 @@ def test_all_is_well() -> None:
         "in sync": ("ok", "min.insync.replicas is 2"),
         "elections": ("ok", "no unclean leader elections"),
         "compaction": ("ok", "the broker compacts retries, ledger"),
+        "storage": ("ok", "all records are on the brokers' disks"),
         "clock": ("ok", "ours and the broker's differ by less than a second or so"),
         "workers": (
             "ok",
@@ -179,6 +180,36 @@ def test_a_broker_that_does_not_compact(policy: str) -> None:
 
     assert verdict == "wrong"
     assert text.startswith("the broker does not compact ledger, where the last record of each key ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "text"),
+    [
+        (
+            {"diskless.enable": "true", "remote.storage.enable": "true"},
+            "wrong",
+            "diskless.enable is true for answerbus.requests.v1: such topics have neither trans",
+        ),
+        (
+            {"diskless.enable": "false", "remote.storage.enable": "true"},
+            "warning",
+            "remote.storage.enable is true for answerbus.requests.v1: while the remote storage is ",
+        ),
+        (
+            {"diskless.enable": "false", "remote.storage.enable": "false"},
+            "ok",
+            "all records are on the brokers' disks",
+        ),
+    ],
+)
+def test_topics_that_brokers_do_not_hold_themselves(
+    settings: Mapping[str, str], verdict: str, text: str
+) -> None:
+    elsewhere = found(REQUESTS, settings)
+    reported = findings_of(replace(WELL, topics={**WELL.topics, REQUESTS: elsewhere}))["storage"]
+
+    assert reported[0] == verdict
+    assert reported[1].startswith(text)
 
 
 def test_unclean_elections() -> None:
