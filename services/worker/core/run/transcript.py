@@ -21,11 +21,9 @@ from services.worker.core.run.repeats import (
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.told import Told, result_message
 
-# Small models make a call again that was answered, unless they are told in which form they end.
-RESULTS_ARE_IN = (
-    "These are the results. If they suffice, answer with {end}. Call a tool again only for what "
-    "they do not tell."
-)
+# Small models make a call again that was answered, unless they are told in which form they end, and
+# where tools are mentioned here at all (decision 0088).
+RESULTS_ARE_IN = "These are the results. When they suffice, answer with {end}."
 TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
 FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
 # No part of a result, where a small model takes it for the answer.
