@@ -1,13 +1,12 @@
 """Controls of open requests by people, requests for approval, and the effects of controls."""
 
-import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
 
 from answerbus import limits
+from answerbus.edited_args import PersonsArgs, small_json
 from answerbus.failure import Problems
-from answerbus.json_values import has_more_values
 from answerbus.tool_call import CallId
 from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
@@ -40,8 +39,6 @@ class ApprovalRequested(Wire):
     at: Timestamp
 
 
-INPUT_BYTES_MAX = limits.TOOL_RESULT_BYTES_MAX
-INPUT_DEPTH_MAX = limits.JSON_DEPTH_MAX - 16
 UNPROVED = "unproved:"  # begins a `by` that nobody has proved
 
 
@@ -52,6 +49,9 @@ def _is_none(value: object) -> bool:
 class Approval(Wire):
     """A person approves or denies one delivery of a tool call, once, for arguments of that digest.
 
+    A person who approves may change them: `args` are to run, `args_digest` is theirs, and
+    `asked_digest` that of those in whose place they are.
+
     `by` is who was authenticated by the console or by Kafka, as far as the writer knows it; else it
     begins with `unproved:`. `said_by` is the name that the caller gave.
     """
@@ -59,6 +59,8 @@ class Approval(Wire):
     kind: Literal["approval"] = "approval"
     call_id: CallId
     args_digest: Digest
+    args: Annotated[PersonsArgs | None, Field(exclude_if=_is_none)] = None
+    asked_digest: Annotated[Digest | None, Field(exclude_if=_is_none)] = None
     delivery: ApprovedDelivery = 1
     decision: Literal["approved", "denied"]
     by: Reason
@@ -90,22 +92,8 @@ class InputRequested(Wire):
 
 
 def _is_small(value: JsonValue) -> JsonValue:
-    """Bounds below those of a record: records about an input hold it beside other members."""
-    text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-    if len(text) > INPUT_BYTES_MAX or has_more_values(text, limits.TOOL_RESULT_VALUES_MAX):
-        raise ValueError(f"at most {INPUT_BYTES_MAX:,} bytes of JSON")
-    if _depth(text) > INPUT_DEPTH_MAX:
-        raise ValueError(f"at most {INPUT_DEPTH_MAX} levels of nesting")
+    small_json(value, limits.TOOL_RESULT_BYTES_MAX)
     return value
-
-
-def _depth(text: bytes) -> int:
-    """At most: brackets in strings count, too."""
-    deepest = level = 0
-    for sign in text:
-        level += (sign in b"[{") - (sign in b"]}")
-        deepest = max(deepest, level)
-    return deepest
 
 
 class Input(Wire):
@@ -157,7 +145,8 @@ class ControlApplied(Wire):
 
     `remembered`: the request was not read yet. `nothing`: it is closed, was decided before, or the
     control was on a topic that others than those who may decide can write: `is_misplaced`.
-    `invalid`: an answer has `problems`, and the question waits for another.
+    `invalid`: an answer, or arguments that a person changed, have `problems`, and the call waits
+    for others.
     """
 
     kind: Literal["control_applied"] = "control_applied"

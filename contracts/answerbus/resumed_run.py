@@ -10,18 +10,24 @@ from pydantic import Field, JsonValue
 
 from answerbus import limits
 from answerbus.call_outcome import CallOutcome
+from answerbus.edited_args import EditedArgs
 from answerbus.tool_call import CallId
 from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class ResumedCall(Wire):
-    """A tool call that has ended; it is not made again."""
+    """A tool call that has ended; it is not made again. `edited` as in the end of a call."""
 
     call_id: CallId
     tool: str
     args: dict[str, JsonValue]
     args_digest: Digest
     outcome: CallOutcome
+    edited: Annotated[EditedArgs | None, Field(exclude_if=_is_none)] = None
 
 
 class ResumedStep(Wire):

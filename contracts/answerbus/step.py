@@ -8,6 +8,7 @@ from answerbus import limits
 from answerbus.agent import AgentId
 from answerbus.budget import AccountState, Usage
 from answerbus.call_outcome import CallOutcome
+from answerbus.edited_args import EditedArgs
 from answerbus.policy import PolicyVerdict
 from answerbus.tool_call import CallId
 from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
@@ -73,6 +74,7 @@ class ToolEnded(Wire):
     """The one end of a tool call; `micro_usd` is what the account was charged for it.
 
     `reconciled`: its result had been lost, and its server found out afterwards that it had run.
+    `edited` are the arguments that it was made with, where a person changed those of its step.
     """
 
     kind: Literal["tool_ended"] = "tool_ended"
@@ -85,6 +87,7 @@ class ToolEnded(Wire):
     took_ms: Count | None
     micro_usd: Annotated[Count | None, _IF_SAID] = None
     reconciled: Annotated[bool, Field(exclude_if=_is_false)] = False
+    edited: Annotated[EditedArgs | None, _IF_SAID] = None
     at: Timestamp
     previous: Digest | None
     hash: Digest

@@ -3,18 +3,19 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Literal, NoReturn, assert_never
+from typing import Annotated, NoReturn, assert_never
 
 import typer
 from pydantic import JsonValue
 
 from answerbus import json_text
 from answerbus.client import Client, PublishedControl
-from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
+from answerbus.control import Approval, ApprovalRequested, ControlApplied, InputRequested
 from answerbus.explain import problems_text
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
+from services.commands.editor import EDITOR_DEFAULT, Editor, edited
 from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -34,6 +35,7 @@ from services.operators.runs.run_words import (
 from services.operators.runs.shown_args import DIGEST_CHARS, is_intact, shown_args
 from services.operators.runs.tree import Awaited
 from services.settings.settings import KafkaSettings, from_environment
+from services.text.digest import canonical_digest
 from services.text.escaping import json_lines, plain_line
 from services.worker.core.run.ask_person import problems_of_answer
 
@@ -49,7 +51,10 @@ Digest = Annotated[
     str | None,
     typer.Option("--digest", metavar="SHA256", help="Of the arguments; its beginning suffices."),
 ]
-Decision = Literal["approved", "denied"]
+Edit = Annotated[bool, typer.Option("--edit", help="Change the arguments in an editor first.")]
+Args = Annotated[
+    str | None, typer.Option("--args", metavar="JSON", help="Arguments in their place.")
+]
 Value = Annotated[str, typer.Option("--value", metavar="JSON", help="The answer, as JSON.")]
 DONE = ("approved", "denied", "answered")
 Send = Callable[[Client], Awaitable[PublishedControl]]
@@ -77,40 +82,65 @@ def list_approvals(
 @app.command("show")
 def show_approval(call: CallId, *, workflow: Workflow = None, config: Config = None) -> None:
     """Print the arguments of a call that awaits approval whole, and their digest."""
-    approvals = asyncio.run(_load(from_environment(config).kafka, workflow))
-    requested = _approval(call, approvals.named(call, workflow, now()))
+    requested = _asked_approval(from_environment(config).kafka, call, workflow)
     for line in args_lines(requested, chars_max=None):
         stdout().print(line, markup=False)
     stdout().print(shown_args(requested).digest, style="bold", markup=False)
 
 
-def _command(name: str, decision: Decision, summary: str) -> None:
-    @app.command(name=name, help=f"{summary} Exit code 1: it awaits nothing.")
-    def decide(
-        call: CallId,
-        *,
-        reason: Reason,
-        workflow: Workflow = None,
-        digest: Digest = None,
-        by: By = None,
-        yes: Yes = False,
-        as_json: AsJson = False,
-        config: Config = None,
-    ) -> None:
-        settings, who = from_environment(config).kafka, operator(by)
-        approvals = asyncio.run(_load(settings, workflow))
-        requested = _approval(call, approvals.named(call, workflow, now()))
-        _show(requested)
-        if decision == "approved":
-            check(requested, digest, may_ask=not yes)
-        if not yes:
-            word = "Approve" if decision == "approved" else "Deny"
-            confirm(f"{word} this call of {plain_line(requested.tool)} as {plain_line(who)}?")
-        _decide(settings, decision, requested, who, reason, as_json=as_json)
+@app.command("approve")
+def approve(
+    call: CallId,
+    *,
+    reason: Reason,
+    edit: Edit = False,
+    editor: Editor = EDITOR_DEFAULT,
+    args: Args = None,
+    workflow: Workflow = None,
+    digest: Digest = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Let the call run, once, with the arguments it has now, or with others. Exit code 1: no."""
+    settings, who = from_environment(config).kafka, operator(by)
+    requested = _asked_approval(settings, call, workflow)
+    _show(requested)
+    check(requested, digest, may_ask=not yes)
+    changed = changed_args(requested, args, editor if edit else None)
+    how = "with the changed arguments " if changed is not None else ""
+    if not yes:
+        confirm(f"Approve this call of {plain_line(requested.tool)} {how}as {plain_line(who)}?")
+
+    def send(client: Client) -> Awaitable[PublishedControl]:
+        return client.approve(requested, by=who, reason=reason, args=changed)
+
+    _publish(settings, requested, send, as_json=as_json)
 
 
-_command("approve", "approved", "Let the call run, once, with the arguments it has now.")
-_command("deny", "denied", "Refuse the call; its run sees that, and goes on.")
+@app.command("deny")
+def deny(
+    call: CallId,
+    *,
+    reason: Reason,
+    workflow: Workflow = None,
+    by: By = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    """Refuse the call; its run sees that, and goes on. Exit code 1: it awaits nothing."""
+    settings, who = from_environment(config).kafka, operator(by)
+    requested = _asked_approval(settings, call, workflow)
+    _show(requested)
+    if not yes:
+        confirm(f"Deny this call of {plain_line(requested.tool)} as {plain_line(who)}?")
+
+    def send(client: Client) -> Awaitable[PublishedControl]:
+        return client.deny(requested, by=who, reason=reason)
+
+    _publish(settings, requested, send, as_json=as_json)
 
 
 @app.command("answer")
@@ -125,7 +155,8 @@ def answer(
     config: Config = None,
 ) -> None:
     """Answer a question of a run. Exit code 1: the answer does not fit, or comes too late."""
-    settings, who, given = from_environment(config).kafka, operator(by), json_of(value)
+    settings, who = from_environment(config).kafka, operator(by)
+    given = json_of(value, "--value")
     approvals = asyncio.run(_load(settings, workflow))
     asked = _the_one(call, approvals.named(call, workflow, now()))
     if not isinstance(asked, InputRequested):
@@ -139,13 +170,48 @@ def answer(
     _publish(settings, asked, lambda client: client.answer(asked, given, by=who), as_json=as_json)
 
 
-def json_of(text: str) -> JsonValue:
-    """The value of an answer. Raises typer.BadParameter."""
+def json_of(text: str, what: str) -> JsonValue:
+    """A value that a person wrote. Raises typer.BadParameter."""
     match json_text.parse(text.encode(errors="surrogatepass")):
         case json_text.Parsed(value=value):
             return value
         case json_text.NotJson(reason=reason):
-            raise typer.BadParameter(f"--value is no JSON: {reason}. A text is in quotes: '\"…\"'")
+            raise typer.BadParameter(f"{what} is no JSON: {reason}. A text is in quotes: '\"…\"'")
+
+
+def args_of(text: str, what: str) -> dict[str, JsonValue]:
+    """The arguments that a person wrote. Raises typer.BadParameter."""
+    value = json_of(text, what)
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{what} is no JSON object")
+    return value
+
+
+def changed_args(
+    requested: ApprovalRequested, args: str | None, editor: str | None
+) -> dict[str, JsonValue] | None:
+    """The arguments in the place of those asked for, if a person gives any, shown once more.
+
+    Raises typer.BadParameter and typer.Exit.
+    """
+    if args is not None:
+        found = args_of(args, "--args")
+    elif editor is not None:
+        written = edited(shown_args(requested, None).text, ".json", editor)
+        found = args_of(written, "What you wrote")
+    else:
+        return None
+    if canonical_digest(found) == requested.args_digest:
+        _refuse("The arguments are not changed: approve without --edit and --args.")
+    stderr().print("With these arguments in their place:", markup=False)
+    for line in args_lines(requested.model_copy(update={"args": found}), chars_max=None):
+        stderr().print(line, markup=False)
+    return found
+
+
+def _asked_approval(settings: KafkaSettings, call: str, workflow: str | None) -> ApprovalRequested:
+    approvals = asyncio.run(_load(settings, workflow))
+    return _approval(call, approvals.named(call, workflow, now()))
 
 
 def _approval(call_id: str, found: Sequence[Awaited]) -> ApprovalRequested:
@@ -168,22 +234,6 @@ def _the_one(call_id: str, found: Sequence[Awaited]) -> Awaited:
     for one in found:
         stderr().print(plain_line(f"  --workflow {one.workflow_id}"), markup=False)
     raise typer.Exit(EXIT_NOT_DONE)
-
-
-def _decide(
-    settings: KafkaSettings,
-    decision: Decision,
-    requested: ApprovalRequested,
-    who: str,
-    reason: str,
-    *,
-    as_json: bool,
-) -> None:
-    def send(client: Client) -> Awaitable[PublishedControl]:
-        say = client.approve if decision == "approved" else client.deny
-        return say(requested, by=who, reason=reason)
-
-    _publish(settings, requested, send, as_json=as_json)
 
 
 def _publish(settings: KafkaSettings, asked: Awaited, send: Send, *, as_json: bool) -> None:
@@ -235,14 +285,21 @@ def _effect_text(requested: Awaited, applied: ControlApplied | None) -> str:
     if applied is None:
         return not_read(f"The decision about {requested.call_id}", requested.workflow_id)
     match applied.effect:
+        case "denied" if _is_approval(applied):
+            return f"The policy of its agent denies the call {requested.call_id} as you changed it."
         case "approved" | "denied" | "answered":
             return f"The call {requested.call_id} is {applied.effect}."
         case "invalid":
-            return f"The answer does not fit: {problems_text(applied.problems)}"
+            what = "The answer does" if isinstance(requested, InputRequested) else "They do"
+            return f"{what} not fit, and the call waits: {problems_text(applied.problems)}"
         case "nothing" | "cancelled" | "remembered":
             return f"Too late: {requested.call_id} was decided before, or its run is over."
         case _:
             assert_never(applied.effect)
+
+
+def _is_approval(applied: ControlApplied) -> bool:
+    return isinstance(applied.control, Approval) and applied.control.decision == "approved"
 
 
 async def _load(settings: KafkaSettings, workflow_id: str | None) -> OpenApprovals:

@@ -14,7 +14,7 @@ from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.budget import ledger
 from services.worker.core.budget.account import Account, restored
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run import asked_calls, reconciling, repeats, transitions
+from services.worker.core.run import asked_calls, edited_args, reconciling, repeats, transitions
 from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.dialects.schema_cache import SchemaCache
@@ -59,10 +59,11 @@ def _position_alone() -> AbstractContextManager[object]:
 def _approval_of_anything() -> AbstractContextManager[object]:
     came = transitions.on_approval
 
-    def mutated(run: Run, approval: Any, inputs: Any) -> Change | None:
+    def mutated(run: Run, approval: Any, inputs: Any) -> transitions.Said:
         call = run.open_call(approval.call_id)
-        digest = call.asked.args_digest if call else approval.args_digest
-        return came(run, approval.model_copy(update={"args_digest": digest}), inputs)
+        digest = call.args_digest if call else approval.args_digest
+        name = "args_digest" if approval.args is None else "asked_digest"
+        return came(run, approval.model_copy(update={name: digest}), inputs)
 
     return mock.patch.object(transitions, "on_approval", mutated)
 
@@ -148,6 +149,15 @@ def _policy_after_publishing() -> AbstractContextManager[object]:
     return mock.patch.object(asked_calls, "_judged", mutated)
 
 
+def _edited_arguments_are_not_judged() -> AbstractContextManager[object]:
+    """What a person writes in the place of a model's arguments is taken as it is."""
+
+    def mutated(*_: Any) -> None:
+        return None
+
+    return mock.patch.object(edited_args, "verdict_on", mutated)
+
+
 def _costs_of_tools_are_forgotten() -> AbstractContextManager[object]:
     """A successor does not know what no attempt has said yet."""
 
@@ -175,4 +185,5 @@ RUN_MUTATIONS = (
     Mutation("a run goes on before all its calls have ended", _wakes_early),
     Mutation("what tools cost is forgotten with the worker", _costs_of_tools_are_forgotten),
     Mutation("the policy judges calls that are published already", _policy_after_publishing),
+    Mutation("arguments that a person changed are not judged", _edited_arguments_are_not_judged),
 )

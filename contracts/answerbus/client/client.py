@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from typing_extensions import TypeForm, TypeVar, Unpack
 
 from answerbus import plugins
+from answerbus.approving import approval_of
 from answerbus.client.answer_type import AnswerType, TypedOutcome
 from answerbus.client.ask_many import JobTell, ask_many
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request
@@ -25,7 +26,6 @@ from answerbus.client.request_id import RANDOM_BYTES, uuid7
 from answerbus.client.subscription import Subscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
 from answerbus.control import (
-    Approval,
     ApprovalRequested,
     Cancel,
     ControlApplied,
@@ -279,13 +279,23 @@ class Client:
             Cancel(scope="workflow", workflow_id=workflow_id, by=by, reason=reason, at=_now())
         )
 
-    async def approve(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
-        """Let a call run that awaits it, once, and with the arguments that `asked` shows.
+    async def approve(
+        self,
+        asked: ApprovalRequested,
+        *,
+        by: str,
+        reason: str,
+        args: Mapping[str, JsonValue] | None = None,
+    ) -> PublishedControl:
+        """Let a call run that awaits it, once, with the arguments that `asked` shows, or `args`.
 
+        Changed arguments must fit the schema of the tool, else `effect_of` says `invalid` with
+        problems, and are judged by the policy of the agent: `denied` ends the call. Raises
+        ValidationError for more than 64 KiB.
         Needs the right to write `approvals`, which operators have and applications do not. The
         event says the user of Kafka as its `by`, and this `by` as `said_by`.
         """
-        return await self._decide(asked, "approved", by, reason)
+        return await self._decide(asked, "approved", by, reason, args)
 
     async def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
         """Refuse a call that awaits approval; the run goes on, and its model is shown it."""
@@ -320,17 +330,16 @@ class Client:
         decision: Literal["approved", "denied"],
         by: str,
         reason: str,
+        args: Mapping[str, JsonValue] | None = None,
     ) -> PublishedControl:
         return await self._connection.control(
-            Approval(
-                call_id=asked.call_id,
-                args_digest=asked.args_digest,
-                delivery=asked.delivery,
-                decision=decision,
+            approval_of(
+                asked,
+                decision,
+                args,
                 by=clip(self._connection.principal, REASON_BYTES_MAX),
                 said_by=by,
                 reason=reason,
-                workflow_id=asked.workflow_id,
                 at=_now(),
             )
         )

@@ -244,9 +244,16 @@ class SyncClient:
         """See `Client.cancel_workflow`."""
         return self._thread.call(self._client.cancel_workflow(workflow_id, by=by, reason=reason))
 
-    def approve(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
+    def approve(
+        self,
+        asked: ApprovalRequested,
+        *,
+        by: str,
+        reason: str,
+        args: Mapping[str, JsonValue] | None = None,
+    ) -> PublishedControl:
         """See `Client.approve`."""
-        return self._thread.call(self._client.approve(asked, by=by, reason=reason))
+        return self._thread.call(self._client.approve(asked, by=by, reason=reason, args=args))
 
     def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
         """See `Client.deny`."""

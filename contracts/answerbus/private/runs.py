@@ -8,6 +8,7 @@ from answerbus import limits
 from answerbus.agent import Malformed, Version
 from answerbus.budget import Budget, Spent, Usage
 from answerbus.call_outcome import CallOutcome, Ran
+from answerbus.edited_args import EditedArgs
 from answerbus.outcome import Origin
 from answerbus.policy import PolicyVerdict, ToolPolicy
 from answerbus.request import Request
@@ -254,7 +255,8 @@ class RunCallRecord(Wire):
 
     `child` is the request that answers it; `children`, `spent` and `usage` are what that came to,
     or what the tool asked, with all below it. `questions` were asked about its fate, and
-    `reconciliation` says how far that is known of its last delivery.
+    `reconciliation` says how far that is known of its last delivery. `edited` are the arguments
+    that it is made with, where a person changed those of its step.
     """
 
     kind: Literal["run_call"] = "run_call"
@@ -264,6 +266,7 @@ class RunCallRecord(Wire):
     n: Number
     place: Count
     approved: CallApproval | None = None
+    edited: Annotated[EditedArgs | None, _IF_SAID] = None
     deliveries: Count = 0
     tokens: tuple[Digest, ...] = ()
     called_at: Timestamp | None = None

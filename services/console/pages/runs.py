@@ -7,8 +7,9 @@ from typing import Literal
 from aiohttp import web
 from pydantic import ValidationError
 
+from answerbus.approving import approval_of
 from answerbus.client.turns import in_turns
-from answerbus.control import Approval, ApprovalRequested, Cancel, Input, InputRequested
+from answerbus.control import ApprovalRequested, Cancel, Input, InputRequested
 from answerbus.envelope import decode
 from answerbus.explain import problems_text
 from answerbus.failure import Problem
@@ -20,7 +21,7 @@ from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form, form_of, known_names, page_number
 from services.console.guard import approver_of, operator_of, session_of
 from services.console.pages.render import long_page, page
-from services.console.views.input_form import fields_of, value_of
+from services.console.views.input_form import fields_of, read_args, value_of
 from services.operators.records.stored import RecordPosition
 from services.operators.runs.shown_args import is_intact, shown_args
 from services.operators.runs.tree import Awaited
@@ -32,6 +33,10 @@ APPROVALS_OPEN = 2  # of them; the arguments of the others are folded away
 
 _NOTICES = {
     "approved": "The approval is written; the run goes on once its worker has read it.",
+    "edited": (
+        "The approval is written. If the changed arguments do not fit the tool's schema, the call "
+        "goes on waiting, and the page of its workflow says why."
+    ),
     "denied": "The refusal is written; the run sees it once its worker has read it.",
     "answered": "The answer is written; the run goes on once its worker has read it.",
     "cancelled": "The cancellation is written; the run ends once its worker has read it.",
@@ -79,18 +84,23 @@ async def decide(request: web.Request) -> web.Response:
     if decision == "approved" and not (is_seen and is_intact(requested)):
         text = "The arguments were not shown whole: see them all, and type the digest's beginning."
         return page(request, "message.html", 409, title="Not approved", text=text)
-    approval = Approval(
-        call_id=requested.call_id,
-        args_digest=requested.args_digest,
-        delivery=requested.delivery,
-        decision=decision,
-        by=clip(session.name, REASON_BYTES_MAX),
-        reason=reason,
-        workflow_id=requested.workflow_id,
-        at=_now(context),
-    )
+    written = form.get("args", "") if decision == "approved" else ""
+    edited, faults = read_args(written) if written else (None, ())
+    if faults:
+        return _does_not_fit(request, faults)
+    try:
+        approval = approval_of(
+            requested,
+            decision,
+            edited,
+            by=clip(session.name, REASON_BYTES_MAX),
+            reason=reason,
+            at=_now(context),
+        )
+    except ValidationError as error:
+        return _does_not_fit(request, problems_of(error, edited))
     await context.controls.write(approval)
-    return _back(decision)
+    return _back(decision if approval.args is None else "edited")
 
 
 async def answer(request: web.Request) -> web.Response:
@@ -120,7 +130,7 @@ async def answer(request: web.Request) -> web.Response:
 
 def _does_not_fit(request: web.Request, problems: tuple[Problem, ...]) -> web.Response:
     text = f"Go back and change it: {problems_text(problems)}"
-    return page(request, "message.html", 422, title="The answer does not fit", text=text)
+    return page(request, "message.html", 422, title="This does not fit", text=text)
 
 
 async def cancel(request: web.Request) -> web.Response:

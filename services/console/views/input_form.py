@@ -96,6 +96,14 @@ def value_of(fields: Sequence[FormField], form: Mapping[str, str]) -> Filled:
     return answer, tuple(problems)
 
 
+def read_args(text: str) -> tuple[dict[str, JsonValue] | None, tuple[Problem, ...]]:
+    """The arguments of a call as a person changed them."""
+    value, faults = _read(text, "")
+    if isinstance(value, dict):
+        return value, faults
+    return None, faults or (Problem.of("", "object", "a JSON object"),)
+
+
 def _read(text: str, path: str) -> Filled:
     match json_text.parse(text.encode(errors="surrogatepass")):
         case json_text.Parsed(value=value):

@@ -7,7 +7,6 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from answerbus.budget import Usage
-from answerbus.call_outcome import CallOutcome
 from answerbus.compared import AnswerOutcome, ComparedAnswer
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
@@ -69,7 +68,7 @@ def questions_of(
     if sampled.is_cut:
         return CUT
     steps = sorted((one for one in events if isinstance(one, Step)), key=lambda step: step.n)
-    ends = {one.call_id: one.outcome for one in events if isinstance(one, ToolEnded)}
+    ends = {one.call_id: one for one in events if isinstance(one, ToolEnded)}
     return _of_run(request, outcome, steps, ends, sampled.attempts)
 
 
@@ -77,7 +76,7 @@ def _of_run(
     request: Request,
     outcome: Outcome,
     steps: Sequence[Step],
-    ends: Mapping[str, CallOutcome],
+    ends: Mapping[str, ToolEnded],
     attempts: Mapping[int, AttemptSummary],
 ) -> Sequence[RecordedQuestion] | NotAsked:
     if any(step.composed for step in steps):

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from answerbus import json_text
-from answerbus.call_outcome import CallOutcome
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
 from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep, RunResumed
@@ -65,7 +64,7 @@ def past_run(
 class _Reading:
     before: ResumedRun | None
     steps: list[Step] = field(default_factory=list)
-    ends: dict[str, CallOutcome] = field(default_factory=dict)
+    ends: dict[str, ToolEnded] = field(default_factory=dict)
     number: int = 0
     chain: StepChain = field(init=False)
 
@@ -91,7 +90,7 @@ class _Reading:
         if isinstance(event, Step):
             self.steps.append(event)
         else:
-            self.ends[event.call_id] = event.outcome
+            self.ends[event.call_id] = event
         return None
 
     def resumed(self, request_id: str) -> ResumedRun | None:
@@ -109,7 +108,7 @@ class _Reading:
         )
 
 
-def resumed_step(step: Step, ends: Mapping[str, CallOutcome]) -> ResumedStep:
+def resumed_step(step: Step, ends: Mapping[str, ToolEnded]) -> ResumedStep:
     """A step with the end of each of its calls, which must be there."""
     calls = tuple(
         ResumedCall(
@@ -117,7 +116,8 @@ def resumed_step(step: Step, ends: Mapping[str, CallOutcome]) -> ResumedStep:
             tool=call.tool,
             args=call.args,
             args_digest=call.args_digest,
-            outcome=ends[call.call_id],
+            outcome=ends[call.call_id].outcome,
+            edited=ends[call.call_id].edited,
         )
         for call in step.calls
     )

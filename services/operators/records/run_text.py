@@ -50,7 +50,7 @@ def run_text(event: RunEvent) -> str:
 
 def _asked_text(event: ApprovalRequested | InputRequested) -> str:
     if isinstance(event, InputRequested):
-        return f"the call {event.call_id} asks {event.to or 'a person'}"
+        return f"the call {event.call_id} asks a person"
     again = f" for delivery {event.delivery}" if event.delivery > 1 else ""
     return f"the call {event.call_id} of {event.tool} awaits approval{again}"
 
@@ -58,7 +58,8 @@ def _asked_text(event: ApprovalRequested | InputRequested) -> str:
 def _control_text(event: Control) -> str:
     match event:
         case Approval():
-            return f"the call {event.call_id} is {event.decision} by {event.by}: {event.reason}"
+            how = event.decision if event.args is None else f"changed and {event.decision}"
+            return f"the call {event.call_id} is {how} by {event.by}: {event.reason}"
         case Input():
             return f"the question {event.call_id} is answered by {event.by}"
         case Cancel():

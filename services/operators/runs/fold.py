@@ -96,6 +96,7 @@ class RunFold:
     _approvals: dict[str, ApprovalRequested] = field(default_factory=dict)
     _questions: dict[str, InputRequested] = field(default_factory=dict)
     _decisions: dict[str, ControlApplied] = field(default_factory=dict)
+    _invalid: dict[str, ControlApplied] = field(default_factory=dict)
 
     def take(self, event: Event | RetryEnded | Undecodable, at: datetime | None = None) -> None:
         """One event, and Kafka's time of its record."""
@@ -143,6 +144,10 @@ class RunFold:
 
     def _take_control(self, event: ControlApplied) -> None:
         match event.control:
+            case Approval(call_id=call_id) | Input(call_id=call_id) if event.effect == "invalid":
+                known = self._invalid.get(call_id)
+                if known is None or known.at <= event.at:
+                    self._invalid[call_id] = event
             case Approval(call_id=call_id) if event.effect in ("approved", "denied"):
                 known = self._decisions.get(call_id)
                 if known is None or _delivery(known) < _delivery(event):
@@ -255,9 +260,11 @@ class RunFold:
             micro_usd=ended.micro_usd if ended else None,
             ended_at=ended.at if ended else None,
             reconciled=ended is not None and ended.reconciled,
+            edited=ended.edited if ended else None,
             approval=approval,
             question=self._questions.get(call.call_id),
             decision=decision,
+            invalid=self._invalid.get(call.call_id),
             policy=call.policy,
             children=tuple(
                 self._run(name, children) for name in self._in_order(children.get(call.call_id, ()))

@@ -85,10 +85,12 @@ def _call_data(call: CallNode, *, show_content: bool) -> Mapping[str, object]:
         "decision": decision and decision.effect,
         "decided_by": decision and decision.control.by,
         "policy": call.policy and call.policy.model_dump(mode="json"),
+        "edited_by": call.edited and call.edited.by,
         "children": [as_data(child, show_content=show_content) for child in call.children],
     }
     if show_content:
         shown["args"] = to_jsonable_python(call.args)
+        shown["edited_args"] = to_jsonable_python(call.edited_args)
         shown["ended"] = call.outcome and call.outcome.model_dump(mode="json")
     return shown
 

@@ -8,7 +8,14 @@ from typing import assert_never
 
 from answerbus import call_outcome as outcomes
 from answerbus.budget import Spent
-from answerbus.control import ApprovalRequested, Cancel, ControlApplied, Input, InputRequested
+from answerbus.control import (
+    Approval,
+    ApprovalRequested,
+    Cancel,
+    ControlApplied,
+    Input,
+    InputRequested,
+)
 from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -116,6 +123,8 @@ def step_text(step: StepNode, *, show_content: bool) -> str:
 def call_text(call: CallNode, *, show_content: bool) -> str:
     """Which tool, with which arguments, how it ended, and how long it took."""
     args = f" {cut(json_line(call.args))}" if show_content else ""
+    if show_content and call.edited_args is not None:
+        args = f"{args}, changed to {cut(json_line(call.edited_args))}"
     how = _WAITING[call.status]
     if call.outcome is not None:
         how = outcome_text(call.outcome, show_content=show_content)
@@ -130,8 +139,13 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     parts += _cost(Spent(micro_usd=call.micro_usd or 0))
     if call.decision is not None:
         parts.append(_decision_text(call.decision))
+    if show_content and call.awaits and call.invalid:
+        why = problems_text(call.invalid.problems)
+        parts.append(f"what {call.invalid.control.by} wrote does not fit: {why}")
     if call.policy is not None:
         parts.append(policy_text(call.policy))
+    if call.edited is not None and call.edited.policy is not None:
+        parts.append(f"of the changed arguments: {policy_text(call.edited.policy)}")
     return plain_line(" · ".join(parts))
 
 
@@ -140,7 +154,9 @@ def _decision_text(decision: ControlApplied) -> str:
     said_by = None if isinstance(control, Cancel) else control.said_by
     who = f"{control.by} (says {said_by})" if said_by else control.by
     why = "" if isinstance(control, Input) else f": {control.reason}"
-    return f"{decision.effect} by {who}{why}"
+    is_edited = isinstance(control, Approval) and control.args is not None
+    how = f"changed and {decision.effect}" if is_edited else decision.effect
+    return f"{how} by {who}{why}"
 
 
 def policy_text(policy: PolicyVerdict) -> str:

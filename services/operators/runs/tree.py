@@ -9,7 +9,8 @@ from answerbus.agent import ParentId
 from answerbus.attempt import Attempt
 from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
-from answerbus.control import ApprovalRequested, Cancel, ControlApplied, InputRequested
+from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied, InputRequested
+from answerbus.edited_args import EditedArgs
 from answerbus.event import AnyOutcome
 from answerbus.policy import PolicyVerdict
 from answerbus.step import Composed
@@ -27,7 +28,9 @@ class CallNode:
     """A tool call: its state, who or what ruled on it, and what was asked on its behalf.
 
     `micro_usd` is what the account was charged for the tool. `reconciled`: its result was lost, and
-    its server found out afterwards that it had run.
+    its server found out afterwards that it had run. `edited_args` are those that a person put in
+    the place of `args`, and `edited` is that with the verdict of the policy, once it has ended.
+    `invalid` is the last that a person wrote and that did not fit.
     """
 
     call_id: str
@@ -39,11 +42,21 @@ class CallNode:
     micro_usd: int | None = None
     ended_at: datetime | None = None
     reconciled: bool = False
+    edited: EditedArgs | None = None
     approval: ApprovalRequested | None = None
     question: InputRequested | None = None
     decision: ControlApplied | None = None
+    invalid: ControlApplied | None = None
     policy: PolicyVerdict | None = None
     children: tuple["RunNode", ...] = ()
+
+    @property
+    def edited_args(self) -> Mapping[str, Any] | None:
+        """See the class."""
+        if self.edited is not None:
+            return self.edited.args
+        control = self.decision.control if self.decision else None
+        return control.args if isinstance(control, Approval) else None
 
     @property
     def awaits(self) -> Awaited | None:

@@ -171,7 +171,9 @@ def _after(run: Run, step: Step, recorded: RecordedRequest) -> Run:
     run = run.with_step(record)
     for place, call in enumerate(step.calls):
         if end := ends.get(call.call_id):
-            ended = RunCallRecord(request_id=name, n=step.n, place=place, outcome=end.outcome)
+            ended = RunCallRecord(
+                request_id=name, n=step.n, place=place, outcome=end.outcome, edited=end.edited
+            )
             run = run.with_call(ended, call.call_id)
     return run
 

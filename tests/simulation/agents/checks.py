@@ -29,6 +29,7 @@ from tests.simulation.agents.model import CANARY
 from tests.simulation.agents.setting import (
     ASKED_ORDER,
     DENIED_ORDER,
+    JUDGED_TOOLS,
     STEPS_MAX,
     TOOL_CANARY,
     TOOLS,
@@ -94,6 +95,16 @@ class RunReport:
         attempts = (record for record in self.records if record.topic == ATTEMPTS.name)
         bodies = ((json.loads(record.value or b"{}"), record.timestamp) for record in attempts)
         return {(body["request_id"], body["attempt"]): at for body, at in bodies}
+
+    @cached_property
+    def edited(self) -> dict[str, Json]:
+        """By call the arguments that a person gave it, with effect."""
+        controls = [applied.body for applied in self.events["control_applied"]]
+        return {
+            applied["control"]["call_id"]: applied["control"]["args"]
+            for applied in controls
+            if applied["effect"] == "approved" and "args" in applied["control"]
+        }
 
     @cached_property
     def asked(self) -> dict[str, Json]:
@@ -164,7 +175,7 @@ def _calls(reply: RunReport) -> Iterator[str]:
     for call in made:
         name = call["call_id"]
         asked = reply.asked.get(name)
-        if asked is None or asked["args"] != call["args"]:
+        if asked is None or reply.edited.get(name, asked["args"]) != call["args"]:
             yield f"A4 {name} is of no committed step"
         if call["delivery"] > 1 and call["tool"] == "pay":
             yield f"A4 {name} was delivered twice, and may run once"
@@ -205,7 +216,7 @@ def _reconciled(reply: RunReport) -> Iterator[str]:
 def _within_policies(reply: RunReport) -> Iterator[str]:
     """A13: no call goes out that its agent's policy denies."""
     for call in reply.events["tool_call"]:
-        if call.body["tool"] == "ship" and call.body["args"]["order_id"] == DENIED_ORDER:
+        if call.body["tool"] in JUDGED_TOOLS and call.body["args"]["order_id"] == DENIED_ORDER:
             yield f"A13 {call.body['call_id']} was called, and the policy denies it"
 
 

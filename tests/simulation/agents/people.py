@@ -1,4 +1,4 @@
-"""People: they approve, deny, look at other arguments, do it twice, do nothing, and cancel.
+"""People: they approve, deny, change arguments, do it twice, do nothing, and cancel.
 
 An application approves calls on the topic that it can write.
 """
@@ -8,14 +8,16 @@ from dataclasses import dataclass
 
 from answerbus.call_id import call_name
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, Topic
-from services.text.digest import text_digest
+from services.text.digest import canonical_digest, text_digest
 from tests.chaos.audit.canonical import owner
 from tests.simulation.agents.outsider import Outsider
-from tests.simulation.agents.setting import PREFIX, Json
+from tests.simulation.agents.setting import DENIED_ORDER, PREFIX, Json
 
 STEPS_NAME = STEPS.full_name(PREFIX)
 AT = "2026-11-21T10:00:00.000Z"
 REFLECTS_S = (0.1, 1.0, 6.0)
+CHANGES_ARGS = 0.2  # the share of calls whose arguments they change
+EDITED_ORDERS = ("3", "30", "none")
 CANCELS_CHILD = 0.06  # the share of children that a person cancels
 
 
@@ -52,10 +54,24 @@ class People(Outsider):
             self._control(after_s / 2, {"kind": "approval", **other})
         if chance.random() < 0.25:
             return
+        change = self._changed(asked)
         for _ in range(chance.choice((1, 1, 2))):
             decision = chance.choice(("approved", "approved", "denied"))
-            self._control(after_s, {"kind": "approval", "decision": decision, **fields})
+            edited = change if decision == "approved" else {}
+            self._control(after_s, {"kind": "approval", "decision": decision, **fields, **edited})
             after_s += chance.choice((0.0, 0.5))
+
+    def _changed(self, asked: Json) -> Json:
+        """Another order in the place of the model's, which may be none, or one that is denied."""
+        chance = random.Random(f"{self.seed} change {asked['call_id']}")
+        if chance.random() >= CHANGES_ARGS:
+            return {}
+        args: Json = {"order_id": chance.choice((*EDITED_ORDERS, DENIED_ORDER))}
+        return {
+            "args": args,
+            "args_digest": canonical_digest(args),
+            "asked_digest": asked["args_digest"],
+        }
 
     def cancel(self, after_s: float, workflow_id: str, request_id: str | None) -> None:
         """One request, or all that are open of a workflow."""

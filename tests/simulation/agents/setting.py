@@ -35,7 +35,8 @@ TOOLS: Mapping[str, ToolDefinition] = {
         tool("orders.refund", delivery="at_most_once", reconcilable=True, timeout_s=10.0),
     )
 }
-DENIED_ORDER, ASKED_ORDER = "9", "8"  # of what is shipped
+JUDGED_TOOLS = ("ship", "pay")
+DENIED_ORDER, ASKED_ORDER = "9", "8"  # of what they are asked for
 
 
 def _rule_on(order_id: str) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def _rule_on(order_id: str) -> dict[str, Any]:
     return {"properties": {"args": args}, "required": ["args"]}
 
 
-SHIPPING = ToolPolicy(deny=_rule_on(DENIED_ORDER), ask=_rule_on(ASKED_ORDER), otherwise="allow")
+POLICY = ToolPolicy(deny=_rule_on(DENIED_ORDER), ask=_rule_on(ASKED_ORDER), otherwise="allow")
 BEST_OF = "best-of"
 SUPPORT = ("support-1", "support-2", "support-8")  # so many calls at once
 LEADS: Mapping[str, Delegation] = {  # they delegate, also to each other
@@ -64,7 +65,9 @@ def _agent(name: str, parallel: int, delegate: Delegation | None = None) -> Agen
         reconcile_max=min(parallel, 3),
         delegate=delegate,
     )
-    return Agent(definition, tuple(TOOLS), policies={"orders.ship": SHIPPING})
+    return Agent(
+        definition, tuple(TOOLS), policies={f"orders.{name}": POLICY for name in JUDGED_TOOLS}
+    )
 
 
 _BEST = AgentDefinition(name=BEST_OF, version=1, instructions="Help.", best_of=BestOf(n=3))

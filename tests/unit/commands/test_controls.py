@@ -1,12 +1,16 @@
 """What `answerbus approvals` and `answerbus cancel` say to the person who decides."""
 
+import shlex
+import sys
+from pathlib import Path
+
 import pytest
 import typer
 from pydantic import JsonValue
 
 from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from services.command_line import stdout
-from services.commands.approvals import check, json_of
+from services.commands.approvals import changed_args, check, json_of
 from services.commands.cancel import said_of
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import tree_of
@@ -66,7 +70,7 @@ def test_a_question_is_listed_with_what_may_be_answered_and_the_command() -> Non
 @pytest.mark.parametrize("text", ["High Street", "{", "NaN", '{"a":1,"a":2}'])
 def test_an_answer_that_is_no_json_is_refused_before_it_is_sent(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        json_of(text)
+        json_of(text, "--value")
 
 
 def test_a_tree_is_whole_on_a_narrow_terminal(
@@ -92,3 +96,36 @@ def test_a_workflow_without_an_open_request_is_not_said_to_be_cancelled() -> Non
 
     assert said_of(None, "w", remembered).startswith("The workflow w has no open request.")
     assert "has read the request yet" in said_of("r-1", "w", remembered)
+
+
+def _editor(folder: Path, python: str) -> str:
+    """One that is a program: it changes the file of its last argument."""
+    script = folder / "editor.py"
+    script.write_text(f"import sys, pathlib\nfile = pathlib.Path(sys.argv[-1])\n{python}\n")
+    return shlex.join([sys.executable, str(script)])
+
+
+def test_arguments_are_changed_in_an_editor_or_given_and_shown_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args: dict[str, JsonValue] = {"cents": 500}
+    asked = approval_asked(CALL, args=args, args_digest=canonical_digest(args))
+    assert isinstance(asked, ApprovalRequested)
+    editor = _editor(tmp_path, "file.write_text(file.read_text().replace('500', '50'))")
+
+    assert changed_args(asked, None, None) is None
+    assert changed_args(asked, None, editor) == {"cents": 50}
+    assert changed_args(asked, '{"cents": 5}', None) == {"cents": 5}
+    assert '"cents": 50' in capsys.readouterr().err
+    with pytest.raises(typer.Exit):
+        changed_args(asked, '{"cents": 5e2}', None)
+
+
+@pytest.mark.parametrize("python", ["file.write_text('[]')", "file.unlink()", "sys.exit(2)"])
+def test_what_an_editor_leaves_must_be_arguments(tmp_path: Path, python: str) -> None:
+    asked = approval_asked(CALL, args={"a": 1}, args_digest=canonical_digest({"a": 1}))
+    assert isinstance(asked, ApprovalRequested)
+
+    for editor in (_editor(tmp_path, python), "no-such-editor", "'"):
+        with pytest.raises(typer.BadParameter):
+            changed_args(asked, None, editor)

@@ -9,6 +9,7 @@ from answerbus.call_id import call_id
 from answerbus.call_outcome import CallOutcome, Denied, InvalidArgs, NotRun
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
+from answerbus.policy import PolicyVerdict
 from answerbus.private.runs import AskedCall
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
@@ -134,22 +135,33 @@ def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:
     return InvalidArgs(problems=problems) if problems else None
 
 
-def _judged(run: Run, call: AskedCall, inputs: RunInputs, spent: Spent) -> AskedCall:
-    """By the policy that the run began with, or a stricter one of now where the settings say so."""
-    if call.has_ended or call.tool in OWN_TOOLS:
-        return call
-    policies = run.tools[call.tool].policy, inputs.tools.current_policy(run.agent, call.tool)
+def verdict_on(
+    run: Run, tool: str, args: JsonObject, inputs: RunInputs, spent: Spent
+) -> PolicyVerdict | None:
+    """By the policy that the run began with, or a stricter one of now where the settings say so.
+
+    `run` is as it was before the step of the call. None where the tool has no policy.
+    """
+    policies = run.tools[tool].policy, inputs.tools.current_policy(run.agent, tool)
     if not any(policies):
-        return call
+        return None
     value = judged_value(
         inputs.request,
-        call.args,
+        args,
         len(run.steps),
         spent,
         untrusted_read=_has_read_untrusted(run, inputs),
     )
     verdicts = [compiled(policy).verdict(value) for policy in policies if policy]
-    policy = max(verdicts, key=strictness)
+    return max(verdicts, key=strictness)
+
+
+def _judged(run: Run, call: AskedCall, inputs: RunInputs, spent: Spent) -> AskedCall:
+    if call.has_ended or call.tool in OWN_TOOLS:
+        return call
+    policy = verdict_on(run, call.tool, call.args, inputs, spent)
+    if policy is None:
+        return call
     changes: dict[str, object] = {"policy": policy}
     match policy.enforced:
         case "allow":

@@ -2,11 +2,11 @@
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from answerbus.budget import AccountState
+from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.control import ApprovalRequested
 from answerbus.failure import Problem
@@ -38,7 +38,8 @@ class RunInputs:
     workflow in the keys of the run's private records. Of a step: the `model` that was asked, in a
     prompt with this `frame` (see Prompt). For children: the `origin` of the run's record,
     `attempts_left` to them, `problems_of` one that keep it from being asked, and the ids that
-    are taken. Of a tool's result: `micro_usd_left` in the account (None: without limit).
+    are taken. Of a tool's result: `micro_usd_left` in the account (None: without limit). Of a
+    person's decision: what the account has `spent`.
     """
 
     request: Request
@@ -55,6 +56,7 @@ class RunInputs:
     origin: Origin | None = None
     attempts_left: int = 0
     micro_usd_left: int | None = None
+    spent: Spent = field(default_factory=Spent)
 
 
 _Chained = TypeVar("_Chained", Step, ToolEnded)
@@ -133,6 +135,7 @@ def call_ended(
         took_ms=None if took is None else max(int(took / timedelta(milliseconds=1)), 0),
         micro_usd=micro_usd,
         reconciled=reconciled,
+        edited=call.edited,
         at=inputs.now,
         previous=None,
         hash=UNHASHED,
@@ -149,8 +152,8 @@ def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
         workflow_id=request.workflow_id,
         call_id=call_record.call_id,
         tool=call_record.tool,
-        args=call_record.args,
-        args_digest=call_record.args_digest,
+        args=call.args,
+        args_digest=call.args_digest,
         delivery=delivery,
         expires_at=inputs.deadline,
         at=inputs.now,
@@ -172,8 +175,8 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
         attempt=run.steps[-1].attempt,
         toolset=tool.toolset,
         tool=tool.card.name,
-        args=call_record.args,
-        args_digest=call_record.args_digest,
+        args=call.args,
+        args_digest=call.args_digest,
         approved=before.approved,
         expires_at=due_at,
         reply=reply,
@@ -215,8 +218,8 @@ def reconcile(
         workflow_id=request.workflow_id,
         toolset=tool.toolset,
         tool=tool.card.name,
-        args=call.asked.args,
-        args_digest=call.asked.args_digest,
+        args=call.args,
+        args_digest=call.args_digest,
         expires_at=expires_at,
         reply=_reply_place(inputs),
         at=inputs.now,

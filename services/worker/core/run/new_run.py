@@ -27,7 +27,11 @@ def new_run(definition: AgentDefinition, request: Request) -> Run:
     link = Link(number=resumed.number, hash=resumed.previous)
     calls = {
         call.call_id: RunCallRecord(
-            request_id=resumed.request_id, n=n, place=place, outcome=call.outcome
+            request_id=resumed.request_id,
+            n=n,
+            place=place,
+            outcome=call.outcome,
+            edited=call.edited,
         )
         for n, step in enumerate(resumed.steps, start=1)
         for place, call in enumerate(step.calls)

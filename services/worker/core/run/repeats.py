@@ -38,7 +38,7 @@ CallKey = tuple[str, str]
 
 def key_of(call: ToolCall) -> CallKey:
     """The key that calls of the same tool and arguments share."""
-    return call.asked.tool, call.asked.args_digest
+    return call.asked.tool, call.args_digest
 
 
 def failed(call: ToolCall) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from answerbus.agent import AgentId, RunSummary
 from answerbus.budget import Spent, Usage
 from answerbus.call_outcome import CallOutcome
+from answerbus.edited_args import EditedArgs
 from answerbus.private.runs import (
     AgentDefinition,
     AskedCall,
@@ -75,6 +76,21 @@ class ToolCall:
     def outcome(self) -> CallOutcome | None:
         """How it ended, if it has."""
         return self.asked.outcome or (self.record.outcome if self.record else None)
+
+    @property
+    def edited(self) -> EditedArgs | None:
+        """The arguments that a person gave it in the place of its model's."""
+        return self.record.edited if self.record else None
+
+    @property
+    def args(self) -> JsonObject:
+        """Those that it is made with."""
+        return self.edited.args if self.edited else self.asked.args
+
+    @property
+    def args_digest(self) -> str:
+        """Of the arguments that it is made with."""
+        return self.edited.args_digest if self.edited else self.asked.args_digest
 
     @property
     def is_open(self) -> bool:
@@ -213,6 +229,11 @@ class Run:
         is_at_work = call.record is not None and call.reconciliation is None
         known = call.record.due_at if call.record and is_at_work else None
         return None if known and due_at - known < timeout * PROGRESS_SHARE else due_at
+
+    @property
+    def before_last_step(self) -> "Run":
+        """The run as it was when that step was taken."""
+        return replace(self, steps=self.steps[:-1])
 
     @cached_property
     def due_at(self) -> datetime | None:

@@ -28,6 +28,7 @@ TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
 FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
 # No part of a result, where a small model takes it for the answer.
 NOT_CALLED_AGAIN = "A call that succeeded in the step before was not made again: see its result. "
+EDITED = " (a person changed its arguments)"  # also where the result is shortened
 REMARKS_MAX = 64  # of different texts
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that not each step reaches it again
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
@@ -174,7 +175,7 @@ def _told(
                     worst = max(worst, failures[key])
                     if failures[key] > 1:
                         outcome["failures"] = failures[key]
-                text = json.dumps(outcome, ensure_ascii=False)
+                text = json.dumps(outcome | _edited(call), ensure_ascii=False)
                 yield Told(found, result_message(_head(run, name, call), text))
     yield _remark_on(run, step, count, end, worst)
 
@@ -195,7 +196,7 @@ def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
     head = _head(run, name, call)
 
     def write() -> Told:
-        ended = {"kind": outcome.kind, "value": outcome.value}
+        ended = {"kind": outcome.kind, "value": outcome.value, **_edited(call)}
         return Told(outcome, result_message(head, json.dumps(ended, ensure_ascii=False)), head)
 
     return _written(run, (head, call.asked.call_id), outcome, write)
@@ -217,7 +218,12 @@ def _remark(text: str) -> Told:
 
 def _head(run: Run, name: str, call: ToolCall) -> str:
     """How the end of a call begins; only a run that may delegate has a use for the call's name."""
-    return f"{name} {call.asked.tool}" if run.definition.delegate else call.asked.tool
+    tool = call.asked.tool + (EDITED if call.edited else "")
+    return f"{name} {tool}" if run.definition.delegate else tool
+
+
+def _edited(call: ToolCall) -> JsonObject:
+    return {"args": call.edited.args} if call.edited else {}
 
 
 def _said(run: Run, step: RunStepRecord) -> Told:

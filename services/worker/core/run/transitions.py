@@ -3,6 +3,7 @@
 Each gives the run as it is then, and all that must be written down with it, in one transaction.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -29,7 +30,7 @@ from services.worker.core.run.ask_person import (
     input_requested,
     problems_of_answer,
 )
-from services.worker.core.run.asked_calls import asked_calls, states_of
+from services.worker.core.run.asked_calls import DENIED, asked_calls, states_of
 from services.worker.core.run.call_changes import (
     Change,
     changed_call,
@@ -38,6 +39,7 @@ from services.worker.core.run.call_changes import (
     timed_out,
 )
 from services.worker.core.run.children import ChildOutcome, outcome_of
+from services.worker.core.run.edited_args import edited_args, is_for
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import (
     is_postponed,
@@ -50,7 +52,9 @@ from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.step_record import step_record
 from services.worker.core.schema.resolved import AcceptedStep
 
-RunSignal = ToolResult | ToolProgress | ToolReconciled | Approval | ChildOutcome
+RunSignal = ToolResult | ToolProgress | ToolReconciled | ChildOutcome
+Said = Change | tuple[Problem, ...] | None
+"""What a person's decision or answer changes, or why it does not fit; None: it counts no more."""
 NO_MINIMUM = Spent()
 
 
@@ -101,8 +105,6 @@ def on_signal(run: Run, signal: RunSignal, inputs: RunInputs) -> Change | None:
         case ToolReconciled():
             change = reconciling.on_reconciled(run, signal, inputs)
             return change and change.then(fill_window(change.run, inputs))
-        case Approval():
-            return on_approval(run, signal, inputs)
         case ChildOutcome():
             return on_child_outcome(run, signal, inputs)
         case _:
@@ -162,18 +164,35 @@ def on_timeout(run: Run, inputs: RunInputs, until: datetime | None = None) -> Ch
     return change.then(fill_window(change.run, inputs))
 
 
-def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Change | None:
+def on_person(run: Run, said: Approval | Input, inputs: RunInputs) -> Said:
+    """A person decides about a call, or answers a question."""
+    match said:
+        case Approval():
+            return on_approval(run, said, inputs)
+        case Input():
+            return on_input(run, said, inputs)
+        case _:
+            assert_never(said)
+
+
+def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Said:
     """A person decides about a call; None unless it waits for that, with these arguments."""
     call = run.open_call(approval.call_id)
-    if call is None or not call.awaits_approval or call.asked.args_digest != approval.args_digest:
-        return None
-    if call.next_delivery != approval.delivery:
+    if call is None or not call.awaits_approval or not is_for(approval, call):
         return None
     if approval.decision == "denied":
         denied = Denied(by=approval.by, reason=approval.reason)
         outcome = timed_out(run, call, "unknown") if call.reconciliation else denied
         change = end_call(run, call, outcome, inputs)
         return change.then(fill_window(change.run, inputs))
+    if approval.args is not None:
+        edited = edited_args(run, call, approval, approval.args, inputs)
+        if isinstance(edited, tuple):
+            return edited
+        call = replace(call, record=events.changed(call, inputs, edited=edited))
+        if edited.policy and edited.policy.enforced == "deny":
+            change = end_call(run, call, DENIED, inputs)
+            return change.then(fill_window(change.run, inputs))
     approved = CallApproval(by=approval.by, reason=approval.reason, at=approval.at)
     if call.reconciliation:
         change = reconciling.repeat(run, call, inputs, ran="unknown", approved=approved)
@@ -182,8 +201,8 @@ def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Change | Non
     return change.then(fill_window(change.run, inputs))
 
 
-def on_input(run: Run, given: Input, inputs: RunInputs) -> Change | tuple[Problem, ...] | None:
-    """A person answers a question; why it does not fit, or None unless the call waits for that."""
+def on_input(run: Run, given: Input, inputs: RunInputs) -> Said:
+    """A person answers a question."""
     call = run.open_call(given.call_id)
     if call is None or not call.awaits_input or inputs.is_ending:
         return None

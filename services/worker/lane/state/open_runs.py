@@ -6,7 +6,7 @@ from datetime import datetime
 
 from answerbus.budget import AccountState, Usage
 from answerbus.cause import Cancelled
-from answerbus.control import Input
+from answerbus.control import Approval, Input
 from answerbus.failure import Problem
 from answerbus.outcome import Result
 from answerbus.private.runs import (
@@ -124,12 +124,13 @@ class OpenRuns:
         charged = self._charge(lane_request, change, now)
         return [*self._apply(lane_request, change), *charged]
 
-    def apply_input(
-        self, lane_request: LaneRequest, given: Input, now: datetime
+    def apply_person(
+        self, lane_request: LaneRequest, said: Approval | Input, now: datetime
     ) -> tuple[Sequence[Outgoing], tuple[Problem, ...]]:
-        """A person answers a question; what is wrong with that, if it is why nothing changes."""
+        """A person decides or answers; what is wrong with that, if it is why nothing changes."""
         run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
-        found = transitions.on_input(run, given, inputs)
+        spent = self.ledger.account(lane_request.request, now).spent
+        found = transitions.on_person(run, said, replace(inputs, spent=spent))
         if isinstance(found, tuple):
             return (), found
         return self._apply(lane_request, found), ()

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.call_id import request_of_call
+from answerbus.call_outcome import Denied
 from answerbus.control import Approval, Cancel, Control, ControlApplied, ControlEffect, Input
 from answerbus.failure import Problem
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
@@ -124,38 +125,33 @@ def _take_effect(
     lane_state: LaneState, control: Control, published_at: datetime, now: datetime
 ) -> _Applied:
     match control:
-        case Approval():
-            return _approved(lane_state, control, now)
-        case Input():
-            return _answered(lane_state, control, now)
+        case Approval() | Input():
+            return _said(lane_state, control, now)
         case Cancel():
             return _cancelled(lane_state, control, published_at, now)
         case _:
             assert_never(control)
 
 
-def _approved(lane_state: LaneState, approval: Approval, now: datetime) -> _Applied:
-    lane_request = _request_with_call(lane_state, CallKey.of(approval))
+def _said(lane_state: LaneState, said: Approval | Input, now: datetime) -> _Applied:
+    lane_request = _request_with_call(lane_state, CallKey.of(said))
     if lane_request is None:
         return _NO_EFFECT
-    written = lane_state.runs.apply_signal(lane_request, approval, now)
-    if not written:
-        return _NO_EFFECT
-    lane_state.signal_if_answered(lane_request)
-    return _Applied(approval.decision, [lane_request.request.request_id], written)
-
-
-def _answered(lane_state: LaneState, given: Input, now: datetime) -> _Applied:
-    lane_request = _request_with_call(lane_state, CallKey.of(given))
-    if lane_request is None:
-        return _NO_EFFECT
-    written, problems = lane_state.runs.apply_input(lane_request, given, now)
+    written, problems = lane_state.runs.apply_person(lane_request, said, now)
     if problems:
         return _Applied("invalid", problems=problems)
     if not written:
         return _NO_EFFECT
     lane_state.signal_if_answered(lane_request)
-    return _Applied("answered", [lane_request.request.request_id], written)
+    return _Applied(_effect_of(said, lane_request), [lane_request.request.request_id], written)
+
+
+def _effect_of(said: Approval | Input, lane_request: LaneRequest) -> ControlEffect:
+    """Changed arguments are approved by a person, and may be denied by the policy."""
+    if isinstance(said, Input):
+        return "answered"
+    call = lane_request.run.call_of_last_step(said.call_id) if lane_request.run else None
+    return "denied" if call and isinstance(call.outcome, Denied) else said.decision
 
 
 def _cancelled(lane_state: LaneState, control: Cancel, until: datetime, now: datetime) -> _Applied:

@@ -155,6 +155,31 @@ async def test_an_operator_decides_in_their_own_name(decision: str) -> None:
     assert control.workflow_id == WORKFLOW
 
 
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (json.dumps({SCRIPT_TEXT: "less"}), 303),
+        (json.dumps({SCRIPT_TEXT: SAID}, indent=2).replace("\n", "\r\n"), 303),
+        ("{", 422),
+        ("[]", 422),
+        (json.dumps({"text": "x" * 70_000}), 422),
+    ],
+)
+async def test_an_operator_approves_what_is_in_the_form(text: str, status: int) -> None:
+    form = {**OF_CALL, "decision": "approved", "reason": "less", "args": text}
+    async with site(*a_run()) as here:
+        assert await post(here, "/runs/decide", form, NIGHT) == status
+        controls = written(here)
+
+    assert len(controls) == (status == 303)
+    for control in controls:
+        assert isinstance(control, Approval)
+        is_changed = "less" in text
+        assert control.args == ({SCRIPT_TEXT: "less"} if is_changed else None)
+        assert control.asked_digest == (DIGEST if is_changed else None)
+        assert control.args_digest == canonical_digest(json.loads(text))
+
+
 MALLORY = "and 99,000,000 cents to Mallory"
 
 

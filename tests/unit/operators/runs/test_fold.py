@@ -31,6 +31,7 @@ from tests.unit.operators.runs.events import (
     step,
 )
 from tests.unit.operators.runs.large_tree import ATTEMPTS, NODES, STEPS_OF_ROOT, large_tree
+from tests.unit.operators.stored_examples import body_of
 
 FOLD_S_MAX = 0.5
 
@@ -199,6 +200,35 @@ def test_a_call_of_unknown_fate_awaits_a_person_once_more() -> None:
         assert next(run.calls).status == status
     (run,) = folded([*first, again, found])
     assert "found out afterwards" in shown(run)
+
+
+def test_both_arguments_are_shown_and_why_others_did_not_fit() -> None:
+    call_id = "r-1.call.1.0"
+    wrong = event("control_applied/invalid", control=body_of("approval/edited", call_id=call_id))
+    begun = [
+        asked("r-1"),
+        step("r-1", 1, call("r-1", 1, args={"cents": 1999}, state="awaits_approval")),
+        approval_asked(call_id),
+        wrong,
+    ]
+    approved = event(
+        "control_applied/approved", control=body_of("approval/edited", call_id=call_id)
+    )
+    over = ended(call_id, "edited")
+
+    (run,) = folded(begun)
+    assert "what kafka:ops wrote does not fit: " in shown(run, show_content=True)
+    assert "does not fit" not in shown(run)
+    for events in ([*begun, approved], [*begun, approved, over], [over, *begun]):
+        (run,) = folded(events)
+        text = shown(run, show_content=True)
+        assert '{"cents": 1999}, changed to {"order_id": "4711", "cents": 999}' in text
+        assert "changed to" not in shown(run)
+    (run,) = folded([*begun, approved, over])
+    assert "changed and approved by kafka:ops" in shown(run)
+    assert "of the changed arguments: policy asks (otherwise)" in shown(run)
+    (data,) = as_data(run, show_content=True)["steps"][0]["calls"]  # type: ignore[index]
+    assert data["edited_args"] == {"order_id": "4711", "cents": 999}
 
 
 def test_a_question_awaits_an_answer_and_the_tree_says_how() -> None:

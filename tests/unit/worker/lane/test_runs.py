@@ -18,6 +18,8 @@ from answerbus.topics import (
     STEPS,
     TOOL_RESULTS,
 )
+from services.text.digest import canonical_digest
+from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agents
 from services.worker.planning.planner import BackendChange
@@ -275,6 +277,34 @@ def test_a_call_waits_for_a_person_and_runs_once_it_is_approved() -> None:
         assert effects == ["nothing", "approved", "nothing"]
         assert stage.tools.ran == ["r-1.call.1.0/1"]
         assert terminals(stage.broker) == {"r-1": "result"}
+
+    run(main())
+
+
+def test_changed_arguments_outlive_a_crash_and_are_in_the_chain_of_the_run() -> None:
+    async def main() -> None:
+        stage = RunStage(PAYS, tooling=lambda _: [])
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.steps("approval_requested") != [])
+        (asked,) = stage.steps("approval_requested")
+        approval = {"kind": "approval", "decision": "approved", "call_id": asked["call_id"]}
+        for order_id in ("none", "2"):
+            args: JsonObject = {"order_id": order_id}
+            digests = {"args_digest": canonical_digest(args), "asked_digest": asked["args_digest"]}
+            stage.control({**approval, **digests, "args": args})
+        await until(lambda: len(stage.calls()) == 1)
+        await stage.crash()
+        await stage.worker.open()
+        await finished(stage)
+
+        assert [made["args"] for made in stage.calls()] == [{"order_id": "2"}]
+        applied = stage.steps("control_applied")
+        assert [one["effect"] for one in applied] == ["invalid", "approved"]
+        assert [problem["path"] for problem in applied[0]["problems"]] == ["/order_id"]
+        (ended,) = stage.steps("tool_ended")
+        assert ended["edited"]["args"] == {"order_id": "2"}
+        assert not breaks(stage)
 
     run(main())
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
 from answerbus.cause import Cancelled
-from answerbus.control import INPUT_DEPTH_MAX, Input, InputRequested
+from answerbus.control import Input, InputRequested
+from answerbus.edited_args import PERSONS_JSON_DEPTH_MAX
 from answerbus.failure import Problem
 from answerbus.json_text import NotJson, parse
 from answerbus.limits import INPUT_SCHEMA_BYTES_MAX, REASON_BYTES_MAX
@@ -244,7 +245,7 @@ def test_a_schema_is_judged_as_those_of_callers_are() -> None:
     assert ended(change)[0]["problems"] == (hostile.model_dump(),)
 
 
-DEEP = json.loads("[" * (INPUT_DEPTH_MAX + 1) + "]" * (INPUT_DEPTH_MAX + 1))
+DEEP = json.loads("[" * (PERSONS_JSON_DEPTH_MAX + 1) + "]" * (PERSONS_JSON_DEPTH_MAX + 1))
 
 
 @pytest.mark.parametrize("value", ["x" * 65_536, [[]] * 20_000, DEEP])

@@ -153,7 +153,7 @@ def test_nobody_is_asked_again_for_a_tool_at_most_once_that_was_approved() -> No
         at=after(1),
     )
     approved = transitions.on_approval(first.run, approval, inputs(1))
-    assert approved is not None
+    assert isinstance(approved, Change)
 
     second = taken(answered(approved), call())
 

@@ -153,7 +153,7 @@ def test_an_approved_call_goes_out_and_a_policy_relaxes_no_card() -> None:
         at=NOW,
     )
     approved = transitions.on_approval(change.run, approval, inputs())
-    assert approved is not None
+    assert isinstance(approved, Change)
     assert [call.args for call in sent(approved)] == [{"amount": 51}]
     stricter = step_of(run_with(POLICY, approval="always"), {"amount": 50}, {"amount": 1_000})
     assert states(stricter) == ["awaits_approval", "ended"]

@@ -15,6 +15,7 @@ from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress
 from services.worker.core.run import reconciling, transitions
 from services.worker.core.run.call_changes import Change
+from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run
 from tests.unit.worker.builders import after
 from tests.unit.worker.core.run_builders import (
@@ -177,22 +178,23 @@ def test_a_person_who_approves_has_it_delivered_once_more_and_one_who_refuses_en
     change = asked_person()
     (request,) = requested(change)
 
-    approved = transitions.on_signal(change.run, decision(request), inputs(500))
-    denied = transitions.on_signal(change.run, decision(request, "denied"), inputs(500))
+    approved = transitions.on_approval(change.run, decision(request), inputs(500))
+    denied = transitions.on_approval(change.run, decision(request, "denied"), inputs(500))
 
-    assert approved is not None
+    assert isinstance(approved, Change)
+    assert isinstance(denied, Change)
     assert [(one.delivery, one.approved and one.approved.by) for one in sent(approved)] == [
         (2, "ops")
     ]
     assert ends(denied) == [("timed_out", False)]
-    assert transitions.on_signal(approved.run, decision(request), inputs(501)) is None
+    assert transitions.on_approval(approved.run, decision(request), inputs(501)) is None
 
 
 def test_the_approval_of_the_first_delivery_approves_no_second_one() -> None:
     change = asked_person()
     (request,) = requested(change)
 
-    assert transitions.on_signal(change.run, decision(request, delivery=1), inputs(500)) is None
+    assert transitions.on_approval(change.run, decision(request, delivery=1), inputs(500)) is None
 
 
 @pytest.mark.parametrize(
@@ -299,6 +301,12 @@ def _any_signal(chance: random.Random, seen: list[Any]) -> Any:
             return decision(of, chance.choice(["approved", "approved", "denied"]))
 
 
+def _after(run: Run, signal: Any, at: RunInputs) -> Change:
+    is_decision = isinstance(signal, Approval)
+    found = (transitions.on_approval if is_decision else transitions.on_signal)(run, signal, at)
+    return found if isinstance(found, Change) else Change(run)
+
+
 def _allows(signal: Any, seen: list[Any], delivered: int) -> bool:
     """Whether it is what a further delivery needs: read from what was published alone."""
     match signal:
@@ -334,5 +342,5 @@ def test_no_course_of_events_delivers_again_without_a_finding_or_an_approval(app
                 continue
             signal = _any_signal(chance, seen)
             allowed = max(allowed, delivered + _allows(signal, seen, delivered))
-            change = transitions.on_signal(run, signal, inputs(seconds)) or Change(run)
+            change = _after(run, signal, inputs(seconds))
     assert repeated > HISTORIES // 8

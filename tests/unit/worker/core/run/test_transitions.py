@@ -67,8 +67,8 @@ def called(**card: Any) -> Change:
     return taken(Run(definition(tool(**card))), call())
 
 
-def heard(change: Change | None) -> Change:
-    assert change is not None
+def heard(change: transitions.Said) -> Change:
+    assert isinstance(change, Change)
     return change
 
 
@@ -375,8 +375,8 @@ class Model:
             reported = approval(Change(self.run, (one,)), decision)
             self.take(transitions.on_approval(self.run, reported, inputs(self.now_s)))
 
-    def take(self, change: Change | None) -> None:
-        if change:
+    def take(self, change: transitions.Said) -> None:
+        if isinstance(change, Change):
             self.run = change.run
             self.written += change.written
 

@@ -1,0 +1,43 @@
+"""Makes the approval of a call as it was asked for, or with arguments that a person changed."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue
+
+from answerbus.control import Approval, ApprovalRequested
+from answerbus.evidence.record_digest import canonical
+
+
+def approval_of(
+    asked: ApprovalRequested,
+    decision: Literal["approved", "denied"],
+    args: Mapping[str, JsonValue] | None,
+    *,
+    by: str,
+    reason: str,
+    at: datetime,
+    said_by: str | None = None,
+) -> Approval:
+    """Arguments equal to those asked for change nothing. Raises ValidationError if too large."""
+    digest = asked.args_digest if args is None else _digest(args)
+    is_edited = digest != asked.args_digest
+    return Approval(
+        call_id=asked.call_id,
+        args_digest=digest,
+        args=dict(args) if args is not None and is_edited else None,
+        asked_digest=asked.args_digest if is_edited else None,
+        delivery=asked.delivery,
+        decision=decision,
+        by=by,
+        said_by=said_by,
+        reason=reason,
+        workflow_id=asked.workflow_id,
+        at=at,
+    )
+
+
+def _digest(args: Mapping[str, JsonValue]) -> str:
+    return "sha256:" + hashlib.sha256(canonical(dict(args)).encode()).hexdigest()

@@ -1,0 +1,62 @@
+"""Arguments that a person puts in the place of those that a model wrote."""
+
+import json
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from answerbus import limits
+from answerbus.json_values import has_more_values
+from answerbus.policy import PolicyVerdict
+from answerbus.wire import Digest, Reason, Wire
+
+PERSONS_JSON_DEPTH_MAX = limits.JSON_DEPTH_MAX - 16
+
+
+def small_json(
+    value: JsonValue, bytes_max: int, values_max: int = limits.TOOL_RESULT_VALUES_MAX
+) -> None:
+    """Bounds of what people write, below those of a record: it is beside other members there.
+
+    Raises ValueError.
+    """
+    text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    if len(text) > bytes_max:
+        raise ValueError(f"at most {bytes_max:,} bytes of JSON")
+    if has_more_values(text, values_max):
+        raise ValueError(f"at most {values_max:,} JSON values")
+    if _depth(text) > PERSONS_JSON_DEPTH_MAX:
+        raise ValueError(f"at most {PERSONS_JSON_DEPTH_MAX} levels of nesting")
+
+
+def _depth(text: bytes) -> int:
+    """At most: brackets in strings count, too."""
+    deepest = level = 0
+    for sign in text:
+        level += (sign in b"[{") - (sign in b"]}")
+        deepest = max(deepest, level)
+    return deepest
+
+
+def _are_small(args: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    small_json(args, limits.TOOL_ARGS_BYTES_MAX, limits.EDITED_ARGS_VALUES_MAX)
+    return args
+
+
+PersonsArgs = Annotated[dict[str, JsonValue], AfterValidator(_are_small)]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class EditedArgs(Wire):
+    """The arguments that a person gave a call, whose step has those of its model.
+
+    `policy` is the verdict on them, where the agent has a policy for the tool.
+    """
+
+    args: PersonsArgs
+    args_digest: Digest
+    by: Reason
+    policy: Annotated[PolicyVerdict | None, Field(exclude_if=_is_none)] = None
