@@ -31,8 +31,9 @@ from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.openai import OpenAIApi
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered
+from services.worker.core.attempt.turn import Turn
 from services.worker.planning.planner import Planner
 from services.worker.ports.provider import Provider
 from tests.benchmarks.upstream import request_body

@@ -8,7 +8,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from services.worker.core.attempt.prompt import Turn
+from services.worker.core.attempt.turn import Turn
 from tests.providers.apis import APIS
 from tests.providers.calls import PROMPT, SCHEMA, Api
 from tests.providers.misbehaving import misbehaving

@@ -9,8 +9,9 @@ from typing import Any
 from services.worker.adapters.providers.apis import api as port
 from services.worker.adapters.providers.apis.connection import Connection, ExchangeLimits
 from services.worker.adapters.providers.http import LIMITS, HttpProvider
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
+from services.worker.core.attempt.turn import Turn
 from services.worker.core.schema.resolved import WireSchema
 from services.worker.dialects.dispatch import DialectName
 from tests.providers.misbehaving import Misbehaving, Script, Send, answer, misbehaving

@@ -20,7 +20,7 @@ from answerbus.budget import Usage
 from services.worker.adapters.providers import scripted_rules
 from services.worker.adapters.providers.scripted import ScriptedProvider
 from services.worker.adapters.providers.scripted_rules import LatencySpread
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
@@ -32,6 +32,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.attempt.turn import Turn
 from services.worker.core.schema.resolved import WireSchema
 from services.worker.ports.provider import NotReady, Provider, Ready
 

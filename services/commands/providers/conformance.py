@@ -15,7 +15,7 @@ from services.worker.adapters.providers.apis.connection import Connection, Excha
 from services.worker.adapters.providers.http import HttpProvider
 from services.worker.adapters.providers.kinds.kind import SampleReply
 from services.worker.adapters.providers.kinds.known import Kind
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     Refused,
@@ -26,6 +26,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.attempt.turn import Turn
 from services.worker.core.schema.resolved import WireSchema
 from services.worker.ports.provider import NotReady, Readiness, Ready, Unhealthy
 

@@ -29,6 +29,7 @@ from services.worker.core.attempt.fallback import (
     ProfileHealth,
 )
 from services.worker.core.attempt.plan import Plan, ProfileFacts
+from services.worker.core.attempt.turns import shown
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
 from services.worker.core.run.delegation import may_delegate, may_use
@@ -42,6 +43,7 @@ from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.planning.kept_prompts import KeptPrompt, KeptPrompts
 from services.worker.planning.schema_compiler import TOO_COSTLY, SchemaCompiler
 from services.worker.planning.step_schemas import StepSchema
 from services.worker.ports.costly_work import CostlyWork, InPlace
@@ -136,6 +138,7 @@ class Planner:
         """
         self.backends = backends
         self.agents = agents or Agents()
+        self._kept_prompts = KeptPrompts()
         self._share: GroupShare | None = None
         self.tools: Tools = {} if tools is None else tools
         self.catch_up: CatchUp = _has_caught_up
@@ -346,12 +349,15 @@ class Planner:
         if isinstance(compiled, Unusable):
             return compiled.cause
         schema, wire = compiled
-        async for _ in in_turns(tell(run)):
+        kept = self._kept_prompts.of(request)
+        async for _ in in_turns(tell(run, kept.steps)):
             pass  # what is new takes milliseconds for each result
-        transcript = transcript_of_run(request, run, backend.facts.input_tokens)
+        transcript = transcript_of_run(request, run, backend.facts.input_tokens, kept.draft)
         if run.steps and not transcript.fits:
             return RunExhausted(which="transcript")
         step = next_step_request(request, run, transcript, must_finish=finishes)
+        own = shown(step, self._prompt_secret, kept.shown)
+        self._kept_prompts.keep(request, KeptPrompt(transcript.draft, own))
         return Plan(
             backend.facts,
             schema,
@@ -360,6 +366,7 @@ class Planner:
             step,
             not finishes,
             counted_input(request, run, transcript, step, backend.facts.model_id),
+            shown=own,
         )
 
     async def prepare_agents(self) -> None:

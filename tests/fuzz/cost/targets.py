@@ -38,7 +38,7 @@ from services.worker.adapters.providers import masked
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.attempt.prompt import Fence
+from services.worker.core.attempt.turns import Fence
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.core.run.tool_report import read_report
@@ -181,7 +181,7 @@ def _fenced(data: bytes) -> Work:
     texts = _parts(data)
 
     def work() -> object:
-        fence = Fence.around(b"secret", texts)
+        fence = Fence(b"secret").around(texts, len(texts))
         return [fence.put("fact", text) for text in texts]
 
     return work

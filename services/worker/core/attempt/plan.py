@@ -1,7 +1,7 @@
 """How a request will be asked: its profile, the schema it must satisfy, and the wire schema."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from answerbus.limits import EQUAL_ANSWERS_DEFAULT
 from answerbus.request import Prior, Request
@@ -9,6 +9,7 @@ from services.worker.core.attempt.counted_input import CountedInput
 from services.worker.core.attempt.fallback import Fallback, Hop
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.tariff import Tariff
+from services.worker.core.attempt.turns import Shown
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 
 
@@ -46,7 +47,8 @@ class Plan:
 
     `step` is asked in the place of a request that an agent works on (core/run/next_step.py); with
     `may_go_on` its answer may call tools, so that the run needs one attempt more. `counted` is
-    what the step before was shown. `hops` led to its profile from that of the request.
+    what the step before was shown. `hops` led to its profile from that of the request. `shown` is
+    what comes of the step, where that is there already.
     """
 
     profile: ProfileFacts
@@ -57,6 +59,7 @@ class Plan:
     may_go_on: bool = False
     counted: CountedInput | None = None
     hops: tuple[Hop, ...] = ()
+    shown: Shown | None = field(default=None, compare=False, repr=False)
 
     @property
     def may_change_profile(self) -> bool:
@@ -79,6 +82,7 @@ class Plan:
             secret=self.prompt_secret,
             counted=self.counted,
             input_tokens=self.profile.input_tokens,
+            known=self.shown,
         )
 
     def worst_cost(self, prompt: Prompt) -> int:

@@ -143,17 +143,23 @@ def read_args(args: Mapping[str, JsonValue]) -> DelegateArgs:
     )
 
 
-def call_names(run: Run) -> Iterator[tuple[RunStepRecord, tuple[tuple[str, ToolCall], ...]]]:
-    """Each step with its calls, and how the run names each: by attempt and place.
+def call_names(
+    run: Run, first: int = 0
+) -> Iterator[tuple[RunStepRecord, tuple[tuple[str, ToolCall], ...]]]:
+    """The steps from the `first` on with their calls, and how the run names each.
+
+    It is by attempt and place.
 
     Where it goes on from another run, its attempts are counted on from those of that one, so that a
     name means one call, and means it in each later replay, too.
     """
     number = before = 0
-    for step in run.steps:
+    for place, step in enumerate(run.steps):
         number += step.attempt - before if step.attempt > before else step.attempt
         before = step.attempt
-        yield step, tuple((reference_of(number, call.place), call) for call in run.calls_of(step))
+        if place >= first:
+            calls = run.calls_of(step)
+            yield step, tuple((reference_of(number, call.place), call) for call in calls)
 
 
 def reference_of(number: int, place: int) -> str:

@@ -7,10 +7,10 @@ from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import (
     FINISH_FORM,
     TEXT_FORM,
-    PromptRoom,
     Transcript,
     transcript,
 )
+from services.worker.core.run.transcript_draft import PromptRoom, TranscriptDraft
 
 # The form of a call is shown too: some servers enforce a schema without showing it to the model.
 WORK_IN_STEPS = (
@@ -23,13 +23,22 @@ END_BY_FINISH = "give the final answer with one `finish` action."
 LAST_STEP = "This is the last step: no tool can be called any more. Answer now."
 
 
-def transcript_of_run(request: Request, run: Run, room_tokens: int | None = None) -> Transcript:
-    """The history of the run for its next step, in a prompt of at most so many tokens."""
+def transcript_of_run(
+    request: Request,
+    run: Run,
+    room_tokens: int | None = None,
+    before: TranscriptDraft | None = None,
+) -> Transcript:
+    """The history of the run for its next step, in a prompt of at most so many tokens.
+
+    `before` is the draft of the step before.
+    """
     end = TEXT_FORM if request.answer_schema.kind == "text" else FINISH_FORM
     if room_tokens is None:
-        return transcript(run, end)
+        return transcript(run, end, before=before)
     beside = next_step_request(request, run, Transcript(), must_finish=False).context
-    return transcript(run, end, PromptRoom(room_tokens, len(beside.model_dump_json().encode())))
+    room = PromptRoom(room_tokens, len(beside.model_dump_json().encode()))
+    return transcript(run, end, room, before)
 
 
 def next_step_request(

@@ -19,7 +19,7 @@ from answerbus.wire import clip
 from services.worker.core.guard.shown_value import shown_value
 from services.worker.core.run.proposing import Candidate
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import BYTES_PER_TOKEN
+from services.worker.core.run.transcript_draft import BYTES_PER_TOKEN
 from services.worker.core.schema.resolved import (
     Accepted,
     Chosen,

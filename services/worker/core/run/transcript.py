@@ -1,7 +1,6 @@
 """A run so far, as messages of a prompt; the oldest results are shortened if it gets long."""
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -11,15 +10,10 @@ from answerbus.private.runs import RunStepRecord
 from answerbus.request import Message
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import call_names
-from services.worker.core.run.repeats import (
-    CallKey,
-    failed,
-    key_of,
-    remark_after,
-    was_answered,
-)
+from services.worker.core.run.repeats import failed, key_of, remark_after, was_answered
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.run.told import Told, result_message
+from services.worker.core.run.transcript_draft import PromptRoom, TranscriptDraft
 
 # Small models make a call again that was answered, unless they are told in which form they end, and
 # where tools are mentioned here at all (decision 0088).
@@ -30,136 +24,64 @@ FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
 NOT_CALLED_AGAIN = "A call that succeeded in the step before was not made again: see its result. "
 EDITED = " (a person changed its arguments)"  # also where the result is shortened
 REMARKS_MAX = 64  # of different texts
-KEPT_SHARE = 0.5  # of the limit, once it is reached: so that not each step reaches it again
-BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
-
-
-@dataclass(frozen=True, slots=True)
-class PromptRoom:
-    """How many tokens a prompt may have; `other_bytes` of it are not part of the transcript."""
-
-    tokens: int
-    other_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """The messages; `fresh` are the places of those that the last prompt did not have.
 
-    `fits`: it is within its limits, be it since results are shortened.
+    `fits`: it is within its limits, be it since results are shortened. The next one of its run
+    goes on from its `draft`.
     """
 
     messages: tuple[Message, ...] = ()
     fresh: frozenset[int] = frozenset()
     fits: bool = True
+    draft: TranscriptDraft | None = field(default=None, compare=False, repr=False)
 
 
-def transcript(run: Run, end: str = TEXT_FORM, room: PromptRoom | None = None) -> Transcript:
+def transcript(
+    run: Run,
+    end: str = TEXT_FORM,
+    room: PromptRoom | None = None,
+    before: TranscriptDraft | None = None,
+) -> Transcript:
     """Each step as the model's own words, then what its calls came to, as data.
 
     `end` is the form of the answer that ends the run. The messages are a function of the run: the
-    same steps are told in the same words, and what was shortened once stays so.
+    same steps are told in the same words, and what was shortened once stays so. They are the same
+    with the draft of `before`, which is not told again.
     """
-    draft, failures = _Draft(run.definition.transcript_bytes_max, room), Counter[CallKey]()
-    for count, (step, calls) in enumerate(call_names(run), start=1):
+    if before is not None and before.is_begin_of(run, end, room):
+        draft = before.copy()
+    else:
+        draft = TranscriptDraft(run.definition, end, room)
+    for step, calls in call_names(run, first=len(draft.steps)):
         draft.begin(step)
-        for told in _told(run, step, calls, count, end, failures):
+        draft.records |= {call.asked.call_id: call.record for _, call in calls}
+        for told in _told(run, step, calls, draft):
             draft.add(told)
         draft.shorten()
-    return Transcript(tuple(draft.messages), frozenset(draft.fresh), draft.load <= 1)
+    return Transcript(tuple(draft.messages), frozenset(draft.fresh), draft.load <= 1, draft)
 
 
-def tell(run: Run) -> Iterator[Told]:
-    """Write what takes time to write, one message after the other: `transcript` has it then."""
-    for step, calls in call_names(run):
+def tell(run: Run, first: int = 0) -> Iterator[Told]:
+    """Write what takes time to write, one message after the other: `transcript` has it then.
+
+    `first`: so many steps were told before.
+    """
+    for step, calls in call_names(run, first):
         yield _said(run, step)
         for name, call in calls:
             if isinstance(call.outcome, CallOk):
                 yield _ended_well(run, name, call, call.outcome)
 
 
-@dataclass(slots=True)
-class _Draft:
-    """What is shown so far; `whole` are the results that may be shortened, oldest first."""
-
-    bytes_max: int
-    room: PromptRoom | None
-    messages: list[Message] = field(default_factory=list)
-    whole: dict[int, Told] = field(default_factory=dict)
-    fresh: set[int] = field(default_factory=set)
-    total: int = 0  # bytes
-    fresh_bytes: int = 0
-    _begin: int = 0  # the place of the step's first message
-    _counted: int | None = None  # tokens of the prompt that the step answers
-    _per_byte: float = 1 / BYTES_PER_TOKEN  # tokens, of what was shown before
-    _freed: int = 0  # bytes of what was shown before
-
-    def begin(self, step: RunStepRecord) -> None:
-        """The provider has counted what was shown so far, if it counts."""
-        self._begin, self._freed, self._counted = (
-            len(self.messages),
-            0,
-            step.usage.input_tokens or None,
-        )
-        self.fresh, self.fresh_bytes = set(), 0
-        if self.room and self._counted:
-            counted_bytes = max(self.room.other_bytes + self.total, 1)
-            self._per_byte = min(self._counted / counted_bytes, 1.0)
-
-    def add(self, told: Told) -> None:
-        if told.head is not None:
-            self.whole[len(self.messages)] = told
-        self.fresh.add(len(self.messages))
-        self.messages.append(told.message)
-        self.total += told.size
-        self.fresh_bytes += told.size
-
-    @property
-    def load(self) -> float:
-        """How much of the tighter limit is used."""
-        of_bytes = self.total / self.bytes_max
-        return max(of_bytes, self._tokens() / self.room.tokens) if self.room else of_bytes
-
-    def shorten(self) -> None:
-        """Tell the oldest results by size and digest alone; the newest only where it must be."""
-        if self.load <= 1:
-            return
-        for place in list(self.whole):
-            if self.load <= (KEPT_SHARE if place < self._begin else 1):
-                break
-            self._elide(place, self.whole.pop(place))
-
-    def _elide(self, place: int, told: Told) -> None:
-        before, after = told.size, told.short.size
-        if after >= before:
-            return
-        self.messages[place] = told.short.message
-        self.total += after - before
-        if place < self._begin:
-            self._freed += before
-            self.fresh.add(place)
-            self.fresh_bytes += after
-        else:
-            self.fresh_bytes += after - before
-
-    def _tokens(self) -> float:
-        """About how many the next prompt has: what was counted, and what is new since."""
-        if self._counted is None:
-            other_bytes = self.room.other_bytes if self.room else 0
-            return (other_bytes + self.total) / BYTES_PER_TOKEN
-        return self._counted + self.fresh_bytes / BYTES_PER_TOKEN - self._freed * self._per_byte
-
-
 def _told(
-    run: Run,
-    step: RunStepRecord,
-    calls: Iterable[tuple[str, ToolCall]],
-    count: int,
-    end: str,
-    failures: Counter[CallKey],
+    run: Run, step: RunStepRecord, calls: Iterable[tuple[str, ToolCall]], draft: TranscriptDraft
 ) -> Iterator[Told]:
-    """Messages. `failures` are counted on."""
-    worst = 0
+    """Messages. The failures of the draft are counted on."""
+    failures, worst = draft.failures, 0
     yield _said(run, step)
     for name, call in calls:
         match call.outcome:
@@ -177,7 +99,7 @@ def _told(
                         outcome["failures"] = failures[key]
                 text = json.dumps(outcome | _edited(call), ensure_ascii=False)
                 yield Told(found, result_message(_head(run, name, call), text))
-    yield _remark_on(run, step, count, end, worst)
+    yield _remark_on(run, step, len(draft.steps), draft.end, worst)
 
 
 def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) -> Told:

@@ -260,3 +260,54 @@ def test_use_is_named_once_there_is_something_to_give_a_child(
     assert ('"use":' in plan.wire.text) is is_named
     assert ("`use`" in plan.prompt(request, ()).system) is is_named
     assert "delegate" in plan.wire.text
+
+
+# What was asked before is kept.
+
+
+def planner_for(facts: ProfileFacts) -> Planner:
+    backend = Backend(facts, "prompted", FakeProvider(), ProfileLimiter(1))
+    return Planner({"default": backend}, Registry(), b"secret", agents=Agents())
+
+
+def asked_by(planner: Planner, run: Run) -> Prompt:
+    plan = asyncio.run(planner.plan_step(asked(), run, is_last_attempt=False))
+    assert isinstance(plan, Plan)
+    return plan.prompt(asked(), ())
+
+
+def test_a_step_is_asked_as_by_a_worker_that_has_not_asked_before() -> None:
+    """Whatever was kept of the steps before it; also where results are shortened."""
+    facts = replace(FACTS, context_tokens=9_000)
+    planner, run = planner_for(facts), Run(definition(transcript_bytes_max=20_000, steps_max=100))
+    for number in range(30):
+        prompt = asked_by(planner, run)
+        of_records = Run(run.definition, run.steps, run.calls, run.link)
+        first = asked_by(planner_for(facts), of_records)
+
+        assert replace(prompt, wire=first.wire) == first
+        assert (prompt.digest, prompt.wire.text) == (first.digest, first.wire.text)
+        run = answered_by_a_call(run, prompt, "é" * (number * 137 % 1_300), facts=facts)
+    assert elided(prompt) > 0
+
+
+def test_a_result_that_was_not_committed_is_not_shown() -> None:
+    """The same call may end in another way once the lane is opened again."""
+    planner, run = planner_for(FACTS), Run(definition())
+    for number in range(2):
+        asked_by(planner, run)
+        answer = step(run.definition, call(order_id=str(number)))
+        change = transitions.take_step(run, answer, number + 1, Usage(), Usage(), ACCOUNT, inputs())
+        (made,) = sent(change)
+        ends = [
+            transitions.on_result(change.run, result(made, value), inputs())
+            for value in ("one", "other")
+        ]
+        runs = [end.run for end in ends if end]
+        shown = [asked_by(planner, one).turns[-1].text for one in runs]
+
+        assert [('"one"' in text, '"other"' in text) for text in shown] == [
+            (True, False),
+            (False, True),
+        ]
+        run = runs[-1]

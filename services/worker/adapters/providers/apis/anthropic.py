@@ -24,7 +24,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     tokens_in,
     tokens_sum,
 )
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
@@ -34,6 +34,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.attempt.turn import Turn
 from services.worker.ports.provider import NotReady, Ready
 
 if TYPE_CHECKING:  # the SDK's types say what a body may hold; the SDK itself is not loaded

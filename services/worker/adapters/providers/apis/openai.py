@@ -15,8 +15,9 @@ from services.worker.adapters.providers.apis.api import (
     Question,
 )
 from services.worker.adapters.providers.apis.connection import Connection
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
+from services.worker.core.attempt.turn import Turn
 from services.worker.core.schema.resolved import WireSchema
 from services.worker.ports.provider import NotReady, Ready
 

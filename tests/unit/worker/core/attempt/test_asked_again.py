@@ -16,8 +16,9 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
 from services.worker.core.attempt.history import PRIOR_BYTES_MAX
 from services.worker.core.attempt.plan import Plan, ProfileFacts
-from services.worker.core.attempt.prompt import Prompt, Turn
+from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import CallFacts, Refused, Reply, TimedOut, Truncated
+from services.worker.core.attempt.turn import Turn
 from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import progress_of

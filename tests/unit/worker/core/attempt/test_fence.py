@@ -3,7 +3,7 @@
 import random
 import tracemalloc
 
-from services.worker.core.attempt.prompt import MARK_CHARS, Fence
+from services.worker.core.attempt.turns import MARK_CHARS, Fence
 from tests.cpu_time import cpu_time
 
 SECRET = b"s"
@@ -14,13 +14,14 @@ def mark_of(fenced: str) -> str:
 
 
 def test_a_mark_that_stands_in_another_text_is_not_used_wherever_it_stands_there() -> None:
-    plain = mark_of(Fence.around(SECRET, []).put("fact", "x"))
+    plain = mark_of(Fence(SECRET).put("fact", "x"))
     assert len(plain) == MARK_CHARS
 
     for place in range(MARK_CHARS):
         other = "f" * place + plain + "0" * (MARK_CHARS - place)
-        found = mark_of(Fence.around(SECRET, ["x", "beside", other]).put("fact", "x"))
-        assert found not in {plain, *other.split()}
+        for marks in (1, 1_000):
+            fence = Fence(SECRET).around(["x", "beside"], 1).around([other], marks)
+            assert mark_of(fence.put("fact", "x")) not in {plain, *other.split()}
 
 
 def test_digits_that_fill_a_request_cost_little_time_and_memory() -> None:
@@ -29,10 +30,10 @@ def test_digits_that_fill_a_request_cost_little_time_and_memory() -> None:
     pieces = [digits, *(f"fact {n}" for n in range(1000))]
 
     with cpu_time() as cpu:
-        fence = Fence.around(SECRET, pieces)
+        fence = Fence(SECRET).around(pieces, len(pieces))
         fenced = [fence.put("fact", piece) for piece in pieces]
     tracemalloc.start()
-    Fence.around(SECRET, pieces)
+    Fence(SECRET).around(pieces, len(pieces))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -11,7 +11,8 @@ from pydantic import JsonValue
 from answerbus import failure
 from answerbus.failure import Problem
 from answerbus.request import Prior
-from services.worker.core.attempt.prompt import Prompt, Turn, build, output_limit
+from services.worker.core.attempt.prompt import Prompt, build, output_limit
+from services.worker.core.attempt.turn import Turn
 from tests.unit.worker.builders import OBJECT, plan, prompt, request, wire
 
 FENCED = re.compile(r"<data ([0-9a-f]{12}) ([a-z ]+)>\n(.*?)\n</data \1>", re.DOTALL)

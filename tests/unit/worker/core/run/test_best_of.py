@@ -13,7 +13,7 @@ from services.worker.core.run.delegation import within
 from services.worker.core.run.proposing import Candidate, profiles_of, proposing
 from services.worker.core.run.run import Run
 from services.worker.core.run.selecting import choosing, selection_schema
-from services.worker.core.run.transcript import BYTES_PER_TOKEN
+from services.worker.core.run.transcript_draft import BYTES_PER_TOKEN
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, JsonObject, ResolvedSchema, Unusable
 from services.worker.limits.profile_limiter import ProfileLimiter
