@@ -10,6 +10,7 @@ from answerbus.step import Number
 from answerbus.wire import Count, Name, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 AnswerOutcome = Literal["answered", "invalid", "refused", "failed"]
+JudgedVerdict = Literal["better", "equal", "worse", "undecided"]
 
 
 def _is_none(value: object) -> bool:
@@ -42,12 +43,26 @@ class FieldAgreement(Wire):
     equal: bool
 
 
+class Judged(Wire):
+    """What a judge said of the new answer, beside the recorded one; it was not told which is new.
+
+    `verdict` is None where it said nothing that is a judgement. `swapped`: it was shown the new
+    answer first. `by` is its call, without the answer.
+    """
+
+    verdict: JudgedVerdict | None = None
+    reason: Reason = ""
+    swapped: bool
+    by: ComparedAnswer
+
+
 class Compared(Wire):
     """One question of a comparison, asked once; no request is answered by it.
 
     `step` is there for a step of a run, which was asked with the recorded steps before it.
     `equal` is there where both have an answer. Answers that no record could hold together are
-    `left_out`. `charged_micro_usd` is what the comparison's own budget was charged.
+    `left_out`. `judged` is there where a judge was asked which is better: of two that differ.
+    `charged_micro_usd` is what the comparison's own budget was charged.
     """
 
     kind: Literal["compared"] = "compared"
@@ -61,5 +76,6 @@ class Compared(Wire):
     equal: bool | None = None
     fields: Annotated[tuple[FieldAgreement, ...], Field(max_length=limits.COMPARED_FIELDS_MAX)] = ()
     left_out: bool = False
+    judged: Annotated[Judged | None, _IF_SAID] = None
     charged_micro_usd: Count = 0
     at: Timestamp

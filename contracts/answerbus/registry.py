@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from answerbus.answers.agent_action import AGENT_ACTION
+from answerbus.answers.judgement import JUDGEMENT
 from answerbus.answers.plan_proposal import PLAN_PROPOSAL
 from answerbus.answers.proposal import PROPOSAL
 from answerbus.answers.selection import SELECTION
@@ -15,6 +16,7 @@ from answerbus.request import ContractRef
 BUILT_IN: tuple[Contract[Any], ...] = (
     PLAN_PROPOSAL,
     AGENT_ACTION,
+    JUDGEMENT,
     PROPOSAL,
     SELECTION,
     SPECIALIST,

@@ -40,6 +40,10 @@ Profile = Annotated[str, typer.Option("--profile", metavar="NAME", help="Which t
 Budget = Annotated[
     str, typer.Option("--budget-usd", metavar="USD", help="What it may cost in all, as 5.00.")
 ]
+Judge = Annotated[
+    str | None,
+    typer.Option("--judge", metavar="NAME", help="Which to ask whose answer is better."),
+]
 Since = Annotated[
     str, typer.Option("--since", metavar="TIME", help=f"Outcomes from then on: {EXAMPLES}.")
 ]
@@ -71,6 +75,7 @@ def compare(
     *,
     profile: Profile,
     budget: Budget,
+    judge: Judge = None,
     since: Since = "7d",
     size: Size = 200,
     contract: ContractName = None,
@@ -91,7 +96,7 @@ def compare(
         raise typer.BadParameter(f"{budget!r} is no amount such as 5.00", param_hint="--budget-usd")
     if since_ms is None or since_ms >= now_ms:
         raise typer.BadParameter(f"{since!r} is no time, such as {EXAMPLES}", param_hint="--since")
-    order = Order(_name(name, profile), profile, limit, since_ms, at_once)
+    order = Order(_name(name, profile), profile, judge, limit, since_ms, at_once)
     ended = asyncio.run(run(from_environment(config), order, OutcomeSample(size, contract)))
     report = ended.progress.folded.report()
     for note in notes(ended.progress):

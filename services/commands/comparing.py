@@ -16,10 +16,12 @@ from services.commands.topics import applied
 from services.operators.adapters import comparing
 from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.comparing import ComparisonProgress
+from services.operators.adapters.judging import Judge
 from services.operators.comparisons.evaluations import AskedProfile, call_span, evaluations
 from services.operators.comparisons.purse import Purse
 from services.operators.comparisons.sample import OutcomeSample
 from services.settings import plugins
+from services.settings.profiles import Profile
 from services.settings.secrets import mask_of
 from services.settings.settings import Settings, SetUpError, TelemetrySettings
 from services.telemetry.exporter import evaluations_of
@@ -44,6 +46,7 @@ class Order:
 
     name: str
     profile: str
+    judge: str | None
     limit_micro_usd: int
     since_ms: int
     at_once: int
@@ -86,7 +89,11 @@ async def _compared(
             evaluated(compared)
 
         found = await comparing.compare(
-            *(bus, sample, asker, order.name), at_once=order.at_once, stop=stop, on_asked=on_asked
+            *(bus, sample, asker, order.name),
+            judge=Judge(asker, order.judge) if order.judge else None,
+            at_once=order.at_once,
+            stop=stop,
+            on_asked=on_asked,
         )
         return EndedComparison(found, stop.is_set())
 
@@ -110,21 +117,19 @@ async def _evaluating(
 
 @asynccontextmanager
 async def _asker(settings: Settings, bus: Bus, order: Order) -> AsyncIterator[Asker]:
-    """A planner as a worker has it, with one profile. Raises SetUpError."""
-    profile = settings.profiles.get(order.profile)
-    if profile is None:
-        known = ", ".join(sorted(settings.profiles)) or "none"
-        raise SetUpError(f"The settings have no profile {order.profile!r}: there are {known}.")
+    """A planner as a worker has it, with these profiles alone. Raises SetUpError."""
+    names = [order.profile, *([order.judge] if order.judge else [])]
+    profiles = {name: _alone(settings, name) for name in names}
     clock, costly_work = SystemClock(), ChildProcess()
     context = BackendContext(clock, mask_of(settings), costly_work)
-    alone = profile.model_copy(update={"then": ()})  # a fallback would answer in its place
-    built, advice = await backends.started({order.profile: alone}, context)
+    built, advice = await backends.started(profiles, context)
     try:
-        if built[order.profile].facts.tariff is None:
-            raise SetUpError(
-                f"The profile {order.profile!r} has no price, so that --budget-usd cannot hold: "
-                f"set `profiles.{order.profile}.price`; zeros for a model of your own."
-            )
+        for name in profiles:
+            if built[name].facts.tariff is None:
+                raise SetUpError(
+                    f"The profile {name!r} has no price, so that --budget-usd cannot hold: "
+                    f"set `profiles.{name}.price`; zeros for a model of your own."
+                )
         for sentence in advice:
             stderr().print(sentence, style="yellow", markup=False)
         agents, tools = known_agents(settings.agents), KnownTools()
@@ -140,3 +145,12 @@ async def _asker(settings: Settings, bus: Bus, order: Order) -> AsyncIterator[As
     finally:
         await backends.close(built)
         await costly_work.close()
+
+
+def _alone(settings: Settings, name: str) -> Profile:
+    """A profile without fallbacks, which would answer in its place. Raises SetUpError."""
+    profile = settings.profiles.get(name)
+    if profile is None:
+        known = ", ".join(sorted(settings.profiles)) or "none"
+        raise SetUpError(f"The settings have no profile {name!r}: there are {known}.")
+    return profile.model_copy(update={"then": ()})

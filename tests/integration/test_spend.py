@@ -84,7 +84,12 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
         {"reply": {**ANSWERED, "usage": USAGE}},
     ]
     other.write_text(json.dumps({"rules": rules}))
+    judging = bus.folder / "judge.json"
+    verdict = {"reason": "the older one is safer", "verdict": "first"}
+    says = {"kind": "answered", "json": verdict, "usage": USAGE}
+    judging.write_text(json.dumps({"rules": [{"reply": says}]}))
     profiles = bus.scripted("priced") + PRICE + bus.scripted("new", script=str(other)) + PRICE
+    profiles += bus.scripted("judge", script=str(judging)) + PRICE
     config = bus.config([{"reply": {**ANSWERED, "usage": USAGE}}], profiles + bus.scripted("free"))
     bus.start_worker(config)
     arguments = ("compare", "--budget-usd", "1", "--json", "--config", str(config))
@@ -96,7 +101,8 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     free = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "free")
     unknown = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "nobody")
     bars = ("--bar", "valid>=1", "--bar", "equal>=0.9")
-    ended = await answerbus(bus.bootstrap, bus.prefix, *arguments, "--profile", "new", *bars)
+    chosen = ("--profile", "new", "--judge", "judge")
+    ended = await answerbus(bus.bootstrap, bus.prefix, *arguments, *chosen, *bars)
     found = json.loads(ended.out)
 
     assert (nothing.code, free.code, unknown.code) == (3, 3, 3)
@@ -108,7 +114,8 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     assert (found["asked"], found["equal"]["hits"], found["again"]["valid"]["hits"]) == (8, 7, 8)
     assert found["fields"]["/target_version"]["hits"] == 7
     assert found["bars"] == {"valid>=1": True, "equal>=0.9": False}
-    assert found["charged_micro_usd"] == REQUESTS * (100 + 20 * 10)
+    assert found["charged_micro_usd"] == (REQUESTS + 1) * (100 + 20 * 10)
+    assert (found["judged"]["worse"]["hits"], found["judged"]["equal"]["hits"]) == (1, 7)
     assert found["recorded"]["micro_usd"]["mean"] == found["again"]["micro_usd"]["mean"] == 300
 
     written = [json.loads(one.value) for one in await bus.records(COMPARISONS)]

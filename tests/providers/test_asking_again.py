@@ -31,6 +31,7 @@ from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
 from tests.unit.worker.core.run_builders import tool
 
+NEW, JUDGE = "new", "judge"
 SAMPLE, EACH = 200, 10  # one of so many is planted
 TOOL = "orders.get"
 SCHEMA: dict[str, Any] = {
@@ -49,11 +50,16 @@ class Model:
 
     answer: Callable[[int], tuple[int, dict[str, Any]]]
     whole: Callable[[str], tuple[int, dict[str, Any]]] | None = None  # by all that was sent
+    judge: Callable[[str], tuple[int, dict[str, Any]]] | None = None  # the same, of a judge
     asked: list[int] = field(default_factory=list)
     address: str = ""
 
     async def handle(self, request: web.Request) -> web.Response:
-        messages = json.loads(await request.text())["messages"]
+        sent = json.loads(await request.text())
+        messages = sent["messages"]
+        if self.judge and sent["model"] == JUDGE:
+            status, body = self.judge(json.dumps(messages))
+            return web.json_response(body, status=status)
         text = messages[0]["content"]
         number = int(text.partition("number ")[2].split()[0])
         self.asked.append(number)
@@ -74,25 +80,26 @@ def planted(number: int) -> tuple[int, dict[str, Any]]:
 
 @asynccontextmanager
 async def asking(model: Model, limit_micro_usd: int = 10**9) -> AsyncIterator[Asker]:
-    """An asker of a profile at that server."""
+    """An asker of a profile at that server, where a judge is as well."""
     application = web.Application()
     application.router.add_post("/v1/chat/completions", model.handle)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    profile = OpenAIProfile(
+    new = OpenAIProfile(
         provider="openai",
-        model="new",
+        model=NEW,
         base_url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1",
         price=Price(input_usd=1.0, output_usd=10.0),
         max_output_tokens=200,
         max_in_flight=16,
     )
     clock = SystemClock()
-    built = backends.build({"new": profile}, clock)
+    judge = new.model_copy(update={"model": JUDGE})
+    built = backends.build({NEW: new, JUDGE: judge}, clock)
     try:
         planner = Planner(built, Registry())
-        yield Asker(planner, "new", Purse(limit_micro_usd), Slots(16), clock)
+        yield Asker(planner, NEW, Purse(limit_micro_usd), Slots(16), clock)
     finally:
         await backends.close(built)
         await runner.cleanup()
@@ -194,10 +201,10 @@ async def test_the_budget_is_never_exceeded_however_many_ask_at_once() -> None:
     async with asking(model, limit) as asker:
         results = await asyncio.gather(*(asker.ask(question(n), "trial") for n in range(SAMPLE)))
         over = [one for one in results if one is OVER_BUDGET]
-        last = question(SAMPLE - 1)
+        last = question(SAMPLE - 1).request.model_copy(update={"profile": NEW})
         plan = await asker._plan(last)
         assert isinstance(plan, Plan)
-        worst = plan.worst_cost(plan.prompt(last.request, ()))
+        worst = plan.worst_cost(plan.prompt(last, ()))
 
     assert over
     assert limit - asker.purse.charged_micro_usd < worst

@@ -42,6 +42,11 @@ def measure_rows(report: ComparisonReport) -> Iterator[MeasureRow]:
         yield MeasureRow(
             head, mean_text(getattr(one, found), text), mean_text(getattr(other, found), text)
         )
+    if report.judged is not None:
+        for verdict in ("better", "equal", "worse", "undecided"):
+            share = getattr(report.judged, verdict)
+            yield MeasureRow(f"judged {verdict}", "", share_text(share))
+        yield MeasureRow("judged for the one shown first", "", share_text(report.judged.first))
 
 
 def member_rows(report: ComparisonReport) -> Iterator[MemberRow]:

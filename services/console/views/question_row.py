@@ -28,23 +28,24 @@ class QuestionSide:
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """`differ` is None where answers are too long to compare line by line, or there are no two."""
+    """`is_too_long`: its two answers cannot be compared line by line."""
 
     compared: Compared
     sides: tuple[QuestionSide, QuestionSide]
-    differ: bool | None
+    is_too_long: bool
 
     @classmethod
     def of(cls, compared: Compared) -> Self:
         """With all that operators may see."""
         one, other = compared.recorded, compared.again
+        is_too_long = False
         if compared.equal is None or compared.left_out:
-            lines, differ = (_lines(one), _lines(other)), None
+            left, right = _lines(one), _lines(other)
         else:
-            lines, differ = lines_beside(one.answer, other.answer)
-        left, right = lines
+            (left, right), differ = lines_beside(one.answer, other.answer)
+            is_too_long = differ is None
         sides = QuestionSide("Recorded", one, left), QuestionSide("Asked again", other, right)
-        return cls(compared, sides, differ)
+        return cls(compared, sides, is_too_long)
 
 
 def _lines(call: ComparedAnswer) -> Sequence[CodeLine]:

@@ -15,6 +15,7 @@ from answerbus.cause import Cause
 from answerbus.compared import AnswerOutcome, Compared, ComparedAnswer
 from answerbus.json_values import has_more_values
 from answerbus.limits import EVENT_VALUES_MAX, MODEL_CHARS_MAX, REASON_BYTES_MAX
+from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.wire import clip
 from services.operators.comparisons.agreement import agreement, is_equal
@@ -54,6 +55,13 @@ class CannotGoOn:
     why: str
 
 
+IsOver = Callable[[], bool]
+
+
+def _never() -> bool:
+    return False
+
+
 OVER_BUDGET = CannotGoOn(
     "The budget is over: the worst case of the next call is more than what is left. Give a higher "
     "--budget-usd, or a smaller --sample."
@@ -61,8 +69,16 @@ OVER_BUDGET = CannotGoOn(
 
 
 @dataclass(frozen=True, slots=True)
+class PaidAnswer:
+    """One call for an answer, and what the purse was charged for it."""
+
+    answer: ComparedAnswer
+    charged_micro_usd: int
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks `profile` of the planner; whoever has no place at its limits waits."""
+    """Asks profiles of the planner, of questions `profile`; whoever finds no place there waits."""
 
     planner: Planner
     profile: str
@@ -72,27 +88,33 @@ class Asker:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(
-        self,
-        question: RecordedQuestion,
-        comparison: str,
-        is_over: Callable[[], bool] = lambda: False,
+        self, question: RecordedQuestion, comparison: str, is_over: IsOver = _never
     ) -> Compared | CannotGoOn | None:
+        """A question with its new answer; None as of `answer`."""
+        request = question.request.model_copy(update={"profile": self.profile})
+        asked = await self.answer(request, is_over)
+        return (
+            self._compared(question, comparison, asked) if isinstance(asked, PaidAnswer) else asked
+        )
+
+    async def answer(
+        self, request: Request, is_over: IsOver = _never
+    ) -> PaidAnswer | CannotGoOn | None:
         """One call, or none where it cannot be asked at all.
 
         None where the comparison was over before there was money for the call.
         """
-        plan = await self._plan(question)
+        plan = await self._plan(request)
         if not isinstance(plan, Plan):
             why = clip(cause_text(plan), REASON_BYTES_MAX)
-            again = ComparedAnswer(outcome="failed", profile=self.profile, why=why)
-            return self._compared(question, comparison, again, 0)
-        prompt = plan.prompt(question.request, question.request.prior)
+            return PaidAnswer(ComparedAnswer(outcome="failed", profile=request.profile, why=why), 0)
+        prompt = plan.prompt(request, request.prior)
         most = plan.worst_cost(prompt)
         if not await self._is_reserved(most, is_over):
             return None if is_over() else OVER_BUDGET
         cost = most  # unless the provider says otherwise, also where this is cancelled
         try:
-            called = await self._call(question, prompt, plan)
+            called = await self._call(request, prompt, plan)
             if isinstance(called, CannotGoOn):
                 cost = 0
                 return called
@@ -102,10 +124,9 @@ class Asker:
         finally:
             charged = self.purse.settle(most, cost)
             self.settled.set()
-        again = await self._answer(question, plan, reply, usage, took_s)
-        return self._compared(question, comparison, again, charged)
+        return PaidAnswer(await self._answer(request, plan, reply, usage, took_s), charged)
 
-    async def _is_reserved(self, most: int, is_over: Callable[[], bool]) -> bool:
+    async def _is_reserved(self, most: int, is_over: IsOver) -> bool:
         """Wait while calls under way may leave enough: they seldom cost what they reserve."""
         while not is_over():
             if self.purse.reserve(most):
@@ -116,8 +137,7 @@ class Asker:
             await self.settled.wait()
         return False
 
-    async def _plan(self, question: RecordedQuestion) -> Plan | Cause:
-        request = question.request.model_copy(update={"profile": self.profile})
+    async def _plan(self, request: Request) -> Plan | Cause:
         if request.agent is None:
             return self.planner.plan(request, await self.planner.prepare(request))
         run = self.planner.begin_run(request)
@@ -126,17 +146,17 @@ class Asker:
         return run
 
     async def _call(
-        self, question: RecordedQuestion, prompt: Prompt, plan: Plan
+        self, request: Request, prompt: Prompt, plan: Plan
     ) -> tuple[Reply, float] | CannotGoOn:
-        backend = self.planner.backends[self.profile]
+        backend = self.planner.backends[request.profile]
         for _ in range(THROTTLED_TRIES):
-            called = await self._call_once(question, prompt, plan, backend)
+            called = await self._call_once(request, prompt, plan, backend)
             if isinstance(called, CannotGoOn) or not isinstance(called[0], Throttled):
                 break
         return called
 
     async def _call_once(
-        self, question: RecordedQuestion, prompt: Prompt, plan: Plan, backend: Backend
+        self, request: Request, prompt: Prompt, plan: Plan, backend: Backend
     ) -> tuple[Reply, float] | CannotGoOn:
         """Its limiter pauses all calls of a profile that throttles, or is away."""
         lease = CallLease(backend.limiter, self.slots)
@@ -144,7 +164,7 @@ class Asker:
         try:
             try:
                 async with asyncio.timeout(ENTER_S):
-                    await lease.enter(FairKey("", question.request.workflow_id), tokens, 0)
+                    await lease.enter(FairKey("", request.workflow_id), tokens, 0)
                     await lease.begin_call(0.0)
             except TimeoutError:
                 problem = backend.limiter.problem
@@ -164,20 +184,20 @@ class Asker:
         return tariff.priced(facts.usage, facts.service_tier)[0] if tariff else facts.usage
 
     async def _answer(
-        self, question: RecordedQuestion, plan: Plan, reply: Reply, usage: Usage, took_s: float
+        self, request: Request, plan: Plan, reply: Reply, usage: Usage, took_s: float
     ) -> ComparedAnswer:
         named = facts_of(reply).model or plan.profile.model
         called = ComparedAnswer(
             outcome="failed",
-            profile=self.profile,
+            profile=request.profile,
             model=named[:MODEL_CHARS_MAX],
             usage=usage,
             duration_ms=int(took_s * 1000),
         )
         match reply:
             case Answered():
-                owner, work = question.request.workflow_id, self.planner.costly_work
-                checked = await checking.checked(reply.content, plan, work, owner)
+                work = self.planner.costly_work
+                checked = await checking.checked(reply.content, plan, work, request.workflow_id)
                 return called.model_copy(update=_checked(checked))
             case Refused():
                 return called.model_copy(update=_outcome("refused", reply.failure))
@@ -186,10 +206,8 @@ class Asker:
                 is_cut = isinstance(failed, failure.Truncated)
                 return called.model_copy(update=_outcome("invalid" if is_cut else "failed", failed))
 
-    def _compared(
-        self, question: RecordedQuestion, comparison: str, again: ComparedAnswer, charged: int
-    ) -> Compared:
-        request, recorded = question.request, question.recorded
+    def _compared(self, question: RecordedQuestion, comparison: str, asked: PaidAnswer) -> Compared:
+        request, recorded, again = question.request, question.recorded, asked.answer
         key = RequestKey.of(request)
         step = "" if question.step is None else f".step.{question.step}"
         one, other = recorded.answer, again.answer
@@ -209,7 +227,7 @@ class Asker:
             equal=is_equal(one, other) if is_both else None,
             fields=agreement(one, other) if is_both else (),
             left_out=left_out,
-            charged_micro_usd=charged,
+            charged_micro_usd=asked.charged_micro_usd,
             at=self.clock.now(),
         )
 

@@ -20,7 +20,8 @@ from answerbus.topics import (
     RESULTS,
     STEPS,
 )
-from services.operators.adapters.asking_again import Asker, CannotGoOn
+from services.operators.adapters.asking_again import Asker, CannotGoOn, IsOver
+from services.operators.adapters.judging import Judge
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
 from services.operators.comparisons.questions import NotAsked, RecordedQuestion, questions_of
@@ -68,6 +69,7 @@ async def compare(
     asker: Asker,
     name: str,
     *,
+    judge: Judge | None = None,
     at_once: int,
     stop: asyncio.Event,
     on_asked: Callable[[Compared], None] = lambda _: None,
@@ -89,11 +91,9 @@ async def compare(
                 question = await anext(questions, None)
             if question is None:
                 return
-            compared = await asker.ask(question, name, is_over)
+            compared, why = await _asked(asker, judge, question, name, is_over)
+            progress.ended = progress.ended or why
             if compared is None:
-                return
-            if isinstance(compared, CannotGoOn):
-                progress.ended = compared.why
                 return
             await write(compared)
             progress.folded.take(compared)
@@ -118,6 +118,22 @@ async def compare(
         finally:
             await questions.aclose()
     return progress
+
+
+async def _asked(
+    asker: Asker, judge: Judge | None, question: RecordedQuestion, name: str, is_over: IsOver
+) -> tuple[Compared | None, str | None]:
+    """The record of a question, if it was asked, and why no more can be.
+
+    What was asked and paid for is recorded, also where no judge can be asked any more.
+    """
+    found = await asker.ask(question, name, is_over)
+    if not isinstance(found, Compared):
+        return None, found.why if found else None
+    judged = found if judge is None else await judge.judge(question, found, is_over)
+    if isinstance(judged, CannotGoOn):
+        return found, judged.why
+    return judged or found, None
 
 
 async def _questions(

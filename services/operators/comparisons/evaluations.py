@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from answerbus.compared import Compared, ComparedAnswer
+from answerbus.compared import Compared, ComparedAnswer, Judged
 from answerbus.trace import new_trace
 from services.operators.records.within_limits import amount, moved
 from services.telemetry.span import Attributes, Span, genai_provider
@@ -11,6 +11,7 @@ from services.telemetry.span import Attributes, Span, genai_provider
 NAME = "gen_ai.evaluation.name"
 SCORE = "gen_ai.evaluation.score.value"
 LABEL = "gen_ai.evaluation.score.label"
+_SCORES = {"better": 1.0, "equal": 0.5, "worse": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,13 @@ def call_span(compared: Compared, asked: AskedProfile) -> Span:
 
 
 def evaluations(compared: Compared) -> Iterator[Attributes]:
-    """One for each measure that applies; an answer that there is none of has no score."""
+    """One for each measure that applies; a call that failed has an error and no score."""
     yield _valid(compared.again)
     if compared.equal is not None:
         label = "equal" if compared.equal else "different"
         yield {NAME: "answerbus.equal", SCORE: float(compared.equal), LABEL: label}
+    if compared.judged is not None:
+        yield _judgement(compared.judged)
 
 
 def _valid(again: ComparedAnswer) -> Attributes:
@@ -68,6 +71,17 @@ def _valid(again: ComparedAnswer) -> Attributes:
         SCORE: float(again.outcome == "answered"),
         LABEL: again.outcome,
     }
+
+
+def _judgement(judged: Judged) -> Attributes:
+    name = {NAME: "answerbus.judgement"}
+    match judged.verdict:
+        case None:
+            return {**name, "error.type": judged.by.outcome}
+        case "undecided":
+            return {**name, LABEL: "undecided"}
+        case verdict:
+            return {**name, SCORE: _SCORES[verdict], LABEL: verdict}
 
 
 def _count(number: int | None) -> int | None:

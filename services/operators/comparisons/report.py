@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from answerbus.compared import Compared, ComparedAnswer
+from answerbus.compared import Compared, ComparedAnswer, Judged, JudgedVerdict
 from services.operators.comparisons.intervals import Mean, Proportion, Sums
 from services.operators.records.within_limits import amount
 
@@ -27,10 +27,25 @@ class SideReport:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedReport:
+    """What a judge said of new answers: shares of its verdicts, and of equal answers, as `equal`.
+
+    `first` is how often it favoured the answer that it was shown first, where it favoured one: half
+    of the time, unless it goes by position.
+    """
+
+    better: Proportion
+    equal: Proportion
+    worse: Proportion
+    undecided: Proportion
+    first: Proportion
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonReport:
     """`equal` is of the questions that both answered; `fields` are by their path in answers.
 
-    `charged_micro_usd` is what the comparison cost in all.
+    `judged` is there where a judge was asked. `charged_micro_usd` is what all of it cost.
     """
 
     asked: int
@@ -38,6 +53,7 @@ class ComparisonReport:
     again: SideReport
     equal: Proportion
     fields: Mapping[str, Proportion]
+    judged: JudgedReport | None
     charged_micro_usd: int
 
 
@@ -71,12 +87,39 @@ class _Side:
 
 
 @dataclass(slots=True)
+class _Verdicts:
+    said: Counter[JudgedVerdict] = field(default_factory=Counter)
+    first: int = 0
+
+    def take(self, judged: Judged) -> None:
+        """Count a verdict, if it is one."""
+        if judged.verdict is None:
+            return
+        self.said[judged.verdict] += 1
+        self.first += judged.verdict == ("better" if judged.swapped else "worse")
+
+    def report(self, equal: int) -> JudgedReport | None:
+        """`equal` answers needed no judge."""
+        if not (judged := self.said.total()):
+            return None
+        said, of = self.said, judged + equal
+        return JudgedReport(
+            Proportion(said["better"], of),
+            Proportion(said["equal"] + equal, of),
+            Proportion(said["worse"], of),
+            Proportion(said["undecided"], of),
+            Proportion(self.first, said["better"] + said["worse"]),
+        )
+
+
+@dataclass(slots=True)
 class Comparison:
     """A fold of what was compared."""
 
     asked: int = 0
     _recorded: _Side = field(default_factory=_Side)
     _again: _Side = field(default_factory=_Side)
+    _verdicts: _Verdicts = field(default_factory=_Verdicts)
     _equal: int = 0
     _both: int = 0
     _fields: dict[str, list[int]] = field(default_factory=dict)  # equal ones, and all
@@ -87,6 +130,8 @@ class Comparison:
         self._recorded.take(compared.recorded)
         self._again.take(compared.again)
         self._charged += amount(compared.charged_micro_usd)
+        if compared.judged is not None:
+            self._verdicts.take(compared.judged)
         if compared.equal is None:
             return
         self._both += 1
@@ -107,6 +152,7 @@ class Comparison:
             self._again.report(self.asked),
             Proportion(self._equal, self._both),
             dict(ranked),
+            self._verdicts.report(self._equal),
             self._charged,
         )
 
@@ -151,6 +197,8 @@ MEASURES: Mapping[str, Callable[[ComparisonReport], float | None]] = MappingProx
         "equal": lambda found: found.equal.value,
         "refused": lambda found: found.again.refused.value,
         "failed": lambda found: found.again.failed.value,
+        "better": lambda found: found.judged.better.value if found.judged else None,
+        "worse": lambda found: found.judged.worse.value if found.judged else None,
         "cost": lambda found: _ratio(found.again.micro_usd, found.recorded.micro_usd),
         "tokens": lambda found: _ratio(found.again.tokens, found.recorded.tokens),
         "latency": lambda found: _ratio(found.again.duration_ms, found.recorded.duration_ms),
@@ -166,6 +214,7 @@ def as_data(report: ComparisonReport, bars: Sequence[Threshold]) -> Mapping[str,
         "again": _side(report.again),
         "equal": _share(report.equal),
         "fields": {path: _share(share) for path, share in report.fields.items()},
+        "judged": report.judged and _judged(report.judged),
         "charged_micro_usd": report.charged_micro_usd,
         "bars": {bar.text: bar.is_met(report) for bar in bars},
     }
@@ -177,6 +226,11 @@ def _side(side: SideReport) -> Mapping[str, object]:
     }
     means = {name: _mean(getattr(side, name)) for name in ("micro_usd", "tokens", "duration_ms")}
     return {**shares, **means}
+
+
+def _judged(report: JudgedReport) -> Mapping[str, object]:
+    names = ("better", "equal", "worse", "undecided", "first")
+    return {name: _share(getattr(report, name)) for name in names}
 
 
 def _share(share: Proportion) -> Mapping[str, object]:

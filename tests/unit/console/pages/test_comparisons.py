@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from services.console.pages.comparisons import PATH, QUESTIONS_SHOWN
+from services.console.views.marked_json import COMPARED_LINES_MAX
 from services.operators.comparisons.listed import COMPARISONS_MAX, ComparisonList
 from services.operators.records.stored import Stored
 from tests.unit.console.context import OPERATOR, VIEWER, site
@@ -71,6 +72,23 @@ async def test_a_comparison_has_its_figures_and_answers_side_by_side() -> None:
     assert ", step 2" in others
     assert "unavailable, status 503" in others
     assert "too large for one record" in others
+
+
+async def test_what_a_judge_said_is_beside_the_answers() -> None:
+    _, text = await shown(f"{PATH}?name={NAME}", stored("compared/judged_better"))
+
+    assert "Judged better" in text
+    assert "The customer is disappointed" in text
+    assert "shown the new answer first" in text
+
+
+async def test_long_answers_are_shown_without_marks() -> None:
+    long = {"outcome": "answered", "answer": list(range(COMPARED_LINES_MAX))}
+    record = stored("compared/differs", recorded=long)
+    _, text = await shown(f"{PATH}?name={NAME}", record)
+
+    assert "too long to compare line by line" in text
+    assert '<li class="less">' not in text
 
 
 async def test_questions_come_in_pages() -> None:

@@ -88,6 +88,7 @@ def records() -> list[Stored]:
             recorded=asked_of(SAID),
             again=asked_of(f"another {SAID}"),
             fields=[{"path": f"/{SAID} {SCRIPT_TEXT}", "equal": False}],
+            judged={"reason": f"{SAID} {SCRIPT_TEXT}", "swapped": False, "by": asked_of(SAID)},
         ),
     ]
 

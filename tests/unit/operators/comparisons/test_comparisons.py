@@ -248,6 +248,19 @@ def test_bars_are_held_against_the_report(text: str, is_met: bool) -> None:
     assert not bar.is_met(Comparison().report())
 
 
+@pytest.mark.parametrize(("text", "is_met"), [("better>=0.5", True), ("worse>=0.5", False)])
+def test_bars_on_verdicts_are_missed_without_a_judge(text: str, is_met: bool) -> None:
+    judged, unjudged = Comparison(), Comparison()
+    judged.take(compared("judged_better"))
+    judged.take(compared(equal=True))
+    unjudged.take(compared("differs"))
+    bar = threshold_of(text)
+
+    assert bar is not None
+    assert bar.is_met(judged.report()) is is_met
+    assert not bar.is_met(unjudged.report())
+
+
 @pytest.mark.parametrize("text", ["valid>0.9", "nice>=1", "valid>=", "valid>=1e9", "", "valid>=-1"])
 def test_what_is_no_bar_is_refused(text: str) -> None:
     assert threshold_of(text) is None

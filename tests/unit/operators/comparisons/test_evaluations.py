@@ -22,6 +22,11 @@ SECRET = "what-was-answered"
         ("differs", {}, [("valid", 1.0, "answered"), ("equal", 0.0, "different")]),
         ("differs", {"equal": True}, [("valid", 1.0, "answered"), ("equal", 1.0, "equal")]),
         ("step", {}, [("valid", 0.0, "invalid")]),
+        (
+            "judged_better",
+            {},
+            [("valid", 1.0, "answered"), ("equal", 0.0, "different"), ("judgement", 1.0, "better")],
+        ),
     ],
 )
 def test_each_measure_that_applies_has_a_score(
@@ -42,6 +47,22 @@ def test_a_call_that_failed_has_an_error_and_no_score() -> None:
 
     assert found == {"gen_ai.evaluation.name": "answerbus.valid", "error.type": "failed"}
     assert call_span(compared("failed"), ASKED).failed
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"verdict": "undecided"}, {"gen_ai.evaluation.score.label": "undecided"}),
+        ({"verdict": None, "by": {"outcome": "invalid"}}, {"error.type": "invalid"}),
+    ],
+)
+def test_a_judge_that_decides_nothing_gives_no_score(
+    changes: dict[str, Any], said: dict[str, str]
+) -> None:
+    judged = body_of("compared/judged_better")["judged"] | changes
+    *_, found = evaluations(compared("judged_better", judged=judged))
+
+    assert found == {"gen_ai.evaluation.name": "answerbus.judgement", **said}
 
 
 def test_events_are_sent_below_the_span_of_their_call_and_hold_no_content() -> None:
