@@ -1,10 +1,11 @@
-"""Calfkit and LangGraph as entrants: processes of an environment of their own."""
+"""Calfkit, LangGraph and DBOS as entrants: processes of an environment of their own."""
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from subprocess import run
 
 from tests.benchmarks.agents.acting import Plan
 from tests.benchmarks.agents.entrant import Driven, Effect, Load, Task
@@ -71,26 +72,26 @@ class Calfkit:
         return Contestant(self.who, [field.start(f"calfkit-{part}", command, "ready")])
 
 
-class LangGraph:
-    """One process that holds the runs, calls the tools itself, and keeps checkpoints."""
+class InProcess:
+    """One process that holds the runs, calls the tools itself, and writes to PostgreSQL."""
 
-    who = "LangGraph 1.2, PostgreSQL"
-
-    def __init__(self, python: Path, database: Postgres) -> None:
+    def __init__(self, who: str, script: str, python: Path, database: Postgres) -> None:
+        self.who, self._script = who, script
         self._python, self._database = python, database
         self._task, self._load = Task(Plan(1)), Load(0)
         self._wal_at = 0
 
     def named(self, field: Field, plan: Plan) -> Plan:
-        """Threads are named after the trial, and nothing else is."""
+        """Runs are named after the trial, and nothing else is."""
         del field
         return plan
 
     def prepare(self, field: Field, task: Task) -> None:
-        """Its tables are made by itself."""
+        """Its tables, which it makes itself, are not written for the runs."""
         self._task = task
-        self._wal_at = self._database.wal_bytes()
         _place(field, "effects").touch()
+        run([*self._command(field), "--prepare"], check=True)
+        self._wal_at = self._database.wal_bytes()
 
     def servers(self, field: Field) -> None:
         """Tools are called in its own process."""
@@ -98,13 +99,11 @@ class LangGraph:
 
     def workers(self, field: Field) -> Contestant:
         """It goes on with what the notes of the trial say is open."""
-        command = [str(self._python), str(SCRIPTS / "langgraph_agent.py")]
-        command += ["--database", self._database.url, "--name", field.bus.prefix]
-        command += ["--base-url", field.rig.base_url, *_load(self._load)]
+        command = [*self._command(field), *_load(self._load)]
         command += ["--result-bytes", str(self._task.result_bytes)]
         command += ["--effects", str(_place(field, "effects"))]
         command += ["--notes", str(_place(field, "notes"))]
-        return Contestant(self.who, [field.start("langgraph", command, "ready")])
+        return Contestant(self.who, [field.start(Path(self._script).stem, command, "ready")])
 
     @contextmanager
     def driving(self, field: Field, load: Load) -> Iterator[Driven]:
@@ -121,6 +120,11 @@ class LangGraph:
     def effects(self, field: Field) -> list[Effect]:
         """As the tool noted them."""
         return [Effect.of_line(line) for line in _place(field, "effects").read_text().splitlines()]
+
+    def _command(self, field: Field) -> list[str]:
+        command = [str(self._python), str(SCRIPTS / self._script)]
+        command += ["--database", self._database.url, "--name", field.bus.prefix]
+        return [*command, "--base-url", field.rig.base_url]
 
 
 def _place(field: Field, name: str) -> Path:

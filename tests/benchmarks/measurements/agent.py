@@ -1,4 +1,4 @@
-"""Runs of agents beside Calfkit and LangGraph: what a step costs, and what is added to it."""
+"""Runs of agents beside Calfkit, LangGraph and DBOS: what a step costs, and what is added to it."""
 
 import time
 from collections.abc import Callable, Iterator
