@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp import Client, MCPError
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from answerbus.failure import Problem
@@ -20,6 +20,8 @@ from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.tools.mcp.mapping.listed import (
+    INPUT_REQUIRED,
+    INVALID_RESULT,
     MCP_ERROR,
     CheckedTool,
     ListedTool,
@@ -39,6 +41,9 @@ LISTED_MAX = 1_000  # tools; the bus takes fewer
 PROGRESS_EVERY_S = 1.0  # of one call: a server may report it a thousand times a second
 LIST_S = 60.0  # for all pages of a list of tools
 
+_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
 _log = logging.getLogger(__name__)
 
 
@@ -80,7 +85,10 @@ async def toolset_of(
                 _log.warning("the tool %r is left out: %s", unfit, reason)
             case CheckedTool(card=card) if card.name in toolset.tools:
                 _log.warning("a second tool %r is left out", card.name)
-            case CheckedTool():
+            case CheckedTool(card=card, unusable=unusable):
+                if unusable is not None:
+                    message = "the results of %r are not checked: their schema %s"
+                    _log.warning(message, card.name, unusable)
                 toolset.add(tool_of(connected, found, work))
     return toolset
 
@@ -106,6 +114,8 @@ def _of(tool: types.Tool) -> ListedTool:
         to_jsonable_python(tool.input_schema),
         read_only=bool(hints.read_only_hint),
         idempotent=bool(hints.idempotent_hint),
+        output_schema=to_jsonable_python(tool.output_schema),
+        needs_task=tool.execution is not None and tool.execution.task_support == "required",
     )
 
 
@@ -131,23 +141,47 @@ def tool_of(connected: Connected, found: CheckedTool, work: CostlyWork) -> Tool:
         if isinstance(args, _Unchecked):
             problems = await work.run(found.card.name, found.validator.problems, args.args)
             if isinstance(problems, EndedAtLimit) or problems:
-                raise ToolError(INVALID_ARGS, _words(problems))
+                raise ToolError(INVALID_ARGS, _words(problems, "the arguments"))
             args = args.args
         client = connected()
         if client is None:
             raise ToolError(MCP_ERROR, "the MCP server is not connected", retryable=True)
-        return await _called(client, found.card.name, args, tool_call)
+        result = await _called(client, found.card.name, args, tool_call)
+        return await _value(result, found, work)
 
     return Tool(found.card, read_args, call, is_async=True)
 
 
-def _words(problems: tuple[Problem, ...] | EndedAtLimit) -> str:
+def _words(problems: tuple[Problem, ...] | EndedAtLimit, what: str) -> str:
     if isinstance(problems, EndedAtLimit):
-        return "the arguments take too long to be checked: smaller or simpler ones"
+        return f"to check {what} would take too long: give something smaller or simpler"
     return "; ".join(f"{one.path or 'all of it'}: {one.expected}" for one in problems)
 
 
-async def _called(client: Client, name: str, args: dict[str, Any], call: ToolCall) -> JsonValue:
+async def _value(result: types.CallToolResult, found: CheckedTool, work: CostlyWork) -> JsonValue:
+    """What the tool gave, if it fits the schema that its server has announced for it."""
+    parts = [
+        part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content
+    ]
+    if result.is_error:
+        raise failure_of(parts)
+    structured = to_jsonable_python(result.structured_content)
+    if found.results is not None:
+        problems: tuple[Problem, ...] | EndedAtLimit
+        try:
+            with sparing():
+                problems = found.results.problems(structured)
+        except TooMuchWorkError:
+            problems = await work.run(found.card.name, found.results.problems, structured)
+        if isinstance(problems, EndedAtLimit) or problems:
+            why = _words(problems, "the result")
+            raise ToolError(INVALID_RESULT, f"the tool ran, and its result does not fit: {why}")
+    return value_of(structured, parts)
+
+
+async def _called(
+    client: Client, name: str, args: dict[str, Any], call: ToolCall
+) -> types.CallToolResult:
     loop, next_s = asyncio.get_running_loop(), 0.0
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -163,15 +197,14 @@ async def _called(client: Client, name: str, args: dict[str, Any], call: ToolCal
         # library whose patterns may take for ever.
         result = await client.session.send_request(
             types.CallToolRequest(params=params),
-            types.CallToolResult,
+            _RESULT,
             progress_callback=on_progress,
         )
     except MCPError as error:
         is_gone = error.error.code == types.CONNECTION_CLOSED
         raise ToolError(MCP_ERROR, str(error), retryable=is_gone) from error
-    parts = [
-        part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content
-    ]
-    if result.is_error:
-        raise failure_of(parts)
-    return value_of(to_jsonable_python(result.structured_content), parts)
+    if isinstance(result, types.InputRequiredResult):
+        wanted = ", ".join(sorted({one.method for one in (result.input_requests or {}).values()}))
+        message = f"the MCP server asks for what a bridge cannot give: {wanted or 'input'}"
+        raise ToolError(INPUT_REQUIRED, message)
+    return result

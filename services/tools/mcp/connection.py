@@ -19,6 +19,12 @@ from services.worker.ports.costly_work import CostlyWork
 LOOK_AGAIN_S = 30.0  # for tools that changed, and a server that answers nothing
 WAIT_S_MIN, WAIT_S_MAX = 1.0, 60.0  # before a connection is opened again
 
+LIMITS = (
+    "the bridge calls tools. Of what the server offers it does not use: {others}. It "
+    "refuses requests of the server, such as sampling, elicitation and roots"
+)
+_USED = frozenset({"tools"})
+
 Open = Callable[[ServerPlace], AbstractAsyncContextManager[McpSession]]
 
 _log = logging.getLogger(__name__)
@@ -111,6 +117,10 @@ class McpConnection:
 
     async def _use(self, opened: McpSession) -> None:
         """Until it ends, which raises, or its tools are other ones."""
+        client = opened.client
+        offered = client.server_capabilities.model_dump(exclude_none=True)
+        others = sorted(offered.keys() - _USED) or ["nothing"]
+        _log.info("MCP %s; %s", client.protocol_version, LIMITS.format(others=", ".join(others)))
         while True:
             toolset = await self._served.read_toolset(opened.client, lambda: self._client)
             if not self.toolset.done():

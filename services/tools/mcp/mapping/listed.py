@@ -11,11 +11,14 @@ from answerbus.tool_call import ToolName
 from answerbus.tools.core.failing import ToolError
 from answerbus.toolset_card import ApprovalRule, Delivery, ToolCard
 from answerbus.wire import clip
+from services.worker.core.guard.hostile import Refusal
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
 
 _NAME: TypeAdapter[str] = TypeAdapter(ToolName)
 TOOL_ERROR = "tool_error"  # the server's tool says itself that it failed
 MCP_ERROR = "mcp_error"  # the server did not take the call
+INVALID_RESULT = "invalid_result"  # the tool ran, and what it gave breaks its own schema
+INPUT_REQUIRED = "input_required"  # the server asks for what a bridge cannot give
 
 Part = Mapping[str, JsonValue]
 
@@ -29,14 +32,21 @@ class ListedTool:
     input_schema: dict[str, JsonValue]
     read_only: bool
     idempotent: bool
+    output_schema: dict[str, JsonValue] | None = None
+    needs_task: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedTool:
-    """A tool that can be offered, and what judges its arguments."""
+    """A tool that can be offered, and what judges its arguments, and its results.
+
+    `unusable` says why its results are not checked, though it has a schema for them.
+    """
 
     card: ToolCard
     validator: SchemaValidator
+    results: SchemaValidator | None = None
+    unusable: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +67,11 @@ def checked(
         return Unfit(listed.name, "its name is none that a tool may have")
     compiled = compile_schema(listed.input_schema)
     if not isinstance(compiled, SchemaValidator):
-        problems = "; ".join(problem.expected for problem in compiled.problems)
-        return Unfit(listed.name, f"the schema of its arguments cannot be used: {problems}")
+        return Unfit(listed.name, f"the schema of its arguments {_why(compiled)}")
     if listed.input_schema.get("type") != "object":
         return Unfit(listed.name, "its arguments are no object")
+    if listed.needs_task:
+        return Unfit(listed.name, "it runs as an MCP task alone, and a bridge makes calls")
     card = ToolCard(
         name=listed.name,
         description=clip(inspect.cleandoc(listed.description), TOOL_DESCRIPTION_BYTES_MAX),
@@ -71,7 +82,15 @@ def checked(
         repeatable=repeatable,
     )
     sealed = card.model_copy(update={"digest": card.computed_digest()})
-    return CheckedTool(sealed, compiled)
+    results = compile_schema(listed.output_schema) if listed.output_schema is not None else None
+    if results is None or isinstance(results, SchemaValidator):
+        return CheckedTool(sealed, compiled, results)
+    return CheckedTool(sealed, compiled, unusable=_why(results))
+
+
+def _why(unusable: Refusal) -> str:
+    problems = "; ".join(problem.expected for problem in unusable.problems)
+    return f"cannot be used: {problems}"
 
 
 def delivery_of(listed: ListedTool) -> Delivery:
@@ -81,9 +100,15 @@ def delivery_of(listed: ListedTool) -> Delivery:
 
 
 def value_of(structured: JsonValue, parts: Sequence[Part]) -> JsonValue:
-    """The structured content if there is some, else one text as a text, else the parts."""
+    """The structured content if there is some, else one text as a text, else the parts.
+
+    Links to resources, which the parts alone have, stay beside the structured content.
+    """
     if structured is not None:
-        return structured
+        links: list[JsonValue] = [
+            dict(part) for part in parts if part.get("type") == "resource_link"
+        ]
+        return {"value": structured, "resources": links} if links else structured
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     if len(texts) == len(parts) == 1:
         return texts[0]

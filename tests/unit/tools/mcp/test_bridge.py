@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import mcp_types as types
@@ -19,7 +20,7 @@ from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.running import Outcome, TimeLimit, run
 from answerbus.tools.toolset import Toolset
 from services.settings.settings import SetUpError
-from services.tools.mcp.bridge import tool_of, toolset_of
+from services.tools.mcp.bridge import _RESULT, _value, tool_of, toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.mapping.listed import (
     CheckedTool,
@@ -34,6 +35,10 @@ from services.worker.ports.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
+COSTLY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"x": {"items": {"enum": [{"a": n} for n in range(990)]}}},
+}
 LAUGHS: dict[str, Any] = {
     "type": "object",
     "$defs": {
@@ -98,7 +103,21 @@ def test_what_could_harm_who_compiles_it_is_left_out(
     assert reason in found.reason
 
 
+def test_a_result_schema_that_cannot_be_used_is_said_and_a_tool_of_tasks_left_out() -> None:
+    hostile = replace(listed(), output_schema=LAUGHS)
+    found = checked(hostile, approval="never", timeout_s=5.0)
+    assert isinstance(found, CheckedTool)
+    assert (found.results, (found.unusable or "")[:15]) == (None, "cannot be used:")
+
+    task = checked(replace(listed(), needs_task=True), approval="never", timeout_s=5.0)
+    assert isinstance(task, Unfit)
+    assert "task" in task.reason
+
+
 def test_contents_become_values() -> None:
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+    assert value_of({"x": 1}, [link]) == {"value": {"x": 1}, "resources": [link]}
+    assert value_of(None, [link]) == [link]
     text, image = {"type": "text", "text": "a"}, {"type": "image", "data": "AA=="}
 
     assert value_of({"x": 1}, [text]) == {"x": 1}
@@ -135,17 +154,30 @@ class Offering:
                 return text_result("no such thing", is_error=True)
             case "refuse":
                 raise MCPError(code=-32602, message="not today")
-            case "structure":
-                content = types.TextContent(type="text", text="{}")
-                return types.CallToolResult(content=[content], structured_content={"wrong": 1})
-            case _:
+            case "wrong":
+                return result({"Wrong": 1})
+            case "none":
                 return text_result("done")
+            case "link":
+                link = types.ResourceLink(type="resource_link", name="a", uri="file:///a")
+                return types.CallToolResult(content=[link], structured_content={})
+            case _:
+                return result({"done": 1})
 
 
 def tool(name: str, schema: dict[str, Any] = OBJECT) -> types.Tool:
-    # A result's schema with a pattern that backtracks for ever: nothing may compile or run it.
-    results = {"type": "object", "patternProperties": {"^(([a-z])+.)+[A-Z]([a-z])+$": False}}
+    # With a pattern that others match by backtracking, for ever.
+    results = {
+        "type": "object",
+        "properties": {"Wrong": False},
+        "patternProperties": {"^(([a-z])+.)+[A-Z]([a-z])+$": False},
+    }
     return types.Tool(name=name, input_schema=schema, output_schema=results)
+
+
+def result(structured: dict[str, Any]) -> types.CallToolResult:
+    content = types.TextContent(type="text", text="{}")
+    return types.CallToolResult(content=[content], structured_content=structured)
 
 
 def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
@@ -199,10 +231,7 @@ async def test_arguments_that_take_too_long_for_the_loop_are_checked_apart() -> 
             asked.append(work.__name__)
             return await super().run(owner, work, *args, **kwargs)
 
-    enum = {"items": {"enum": [{"a": n} for n in range(990)]}}
-    found = checked(
-        listed(schema={"type": "object", "properties": {"x": enum}}), approval="never", timeout_s=1
-    )
+    found = checked(listed(schema=COSTLY), approval="never", timeout_s=1)
     assert isinstance(found, CheckedTool)
     costly = tool_of(lambda: None, found, Noted())
     args: dict[str, Any] = {"x": [0] * 14_000}
@@ -230,8 +259,10 @@ async def test_what_can_be_offered_is_and_the_rest_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("x", "expected"),
     [
-        ("plain", {"kind": "ok", "value": "done"}),
-        ("structure", {"kind": "ok", "value": {"wrong": 1}}),
+        ("plain", {"kind": "ok", "value": {"done": 1}}),
+        ("link", {"kind": "ok"}),
+        ("wrong", {"code": "invalid_result"}),
+        ("none", {"code": "invalid_result"}),
         ("fail", {"code": "tool_error", "message": "no such thing"}),
         ("refuse", {"code": "mcp_error"}),
     ],
@@ -243,6 +274,25 @@ async def test_what_a_server_answers_becomes_an_outcome(x: str, expected: dict[s
         assert outcome.model_dump().items() >= expected.items()
         meta = dict(offering.seen[0].meta or {})
         assert (meta["answerbus/call_id"], meta["traceparent"]) == ("c-1", TRACE)
+
+
+async def test_a_result_that_takes_too_long_to_check_or_does_not_fit_says_that_the_tool_ran() -> (
+    None
+):
+    for work in (InPlace(), OutOfTime("problems")):
+        found = checked(replace(listed(), output_schema=COSTLY), approval="never", timeout_s=5.0)
+        assert isinstance(found, CheckedTool)
+        given = types.CallToolResult(content=[], structured_content={"x": [0] * 14_000})
+        with pytest.raises(ToolError, match="the tool ran"):
+            await _value(given, found, work)
+
+
+async def test_a_server_that_asks_for_input_is_told_to_the_model() -> None:
+    elicit = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
+    body = {"resultType": "input_required", "inputRequests": {"q": elicit}}
+
+    assert isinstance(_RESULT.validate_python(body), types.InputRequiredResult)
+    assert isinstance(_RESULT.validate_python({"content": []}), types.CallToolResult)
 
 
 async def test_progress_is_a_sign_of_life() -> None:
