@@ -1,5 +1,6 @@
 """The worked examples of docs/agents.md, taken from that page and run with a scripted model."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from answerbus.topics import RESULTS, RUN_TOPICS, STEPS
+from tests.integration import refunds_example
 from tests.integration.bus import Bus, create_topics
 from tests.integration.tool_servers import ToolBus, ending
 from tests.integration.worked_examples import TITLES, Reader, example
@@ -101,15 +103,21 @@ async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> N
     choice = example("A proposer and a selector")
     await create_topics(bus, topics=RUN_TOPICS)
     with ending(ToolBus(bus.bootstrap, bus.prefix, tmp_path)) as tools:
-        await tools.create("files")
+        await tools.create("files", "shop")
+        shop = refunds_example.Shop(tools)
         reader = Reader(bus, tools)
         server, asking = assistant["python"]
-        agents = "".join((*journey["toml"], *assistant["toml"], *choice["toml"]))
+        parts = (*journey["toml"], *assistant["toml"], *choice["toml"], refunds_example.AGENT)
         reader.serve(assistant[""][0], server)
-        await tools.announced("files")
-        bus.start_worker(bus.config(RULES, profiles=agents))  # it reads what is announced first
-        reported = await reader.run(journey["python"][0], asking, choice["python"][0])
+        await tools.announced("files", "shop")
+        rules = [*refunds_example.RULES, *RULES]
+        bus.start_worker(bus.config(rules, profiles="".join(parts)))  # it reads cards first
+        reported, _ = await asyncio.gather(
+            reader.run(journey["python"][0], asking, choice["python"][0]),
+            refunds_example.play(bus, shop),
+        )
         tree = await reader.tree("journey-1")
+        await refunds_example.verify(bus, shop)
 
     assert "train='Friday, 16:05'" in reported
     assert "total_euros=812.5" in reported
@@ -121,7 +129,8 @@ async def test_the_examples_do_what_the_page_says(bus: Bus, tmp_path: Path) -> N
     outputs = [answer["output"] for answer in children if answer != REPLY]
     assert sorted(map(json.dumps, outputs)) == sorted(map(json.dumps, FOUND.values()))
     steps = await bus.everything(STEPS)
-    ended = [event["outcome"] for event in steps if event["kind"] == "tool_ended"]
+    others = [event for event in steps if not event["workflow_id"].startswith("w-")]
+    ended = [event["outcome"] for event in others if event["kind"] == "tool_ended"]
     assert [outcome["kind"] for outcome in ended] == ["ok"] * 7
     (chosen,) = (event for event in steps if event.get("composed") == "select")
     assert CHOICE["reason"] in chosen["said"][0]
