@@ -36,6 +36,10 @@ class UnknownSchema(Wire):
 ANY_DIALECT = "any"
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class HostileSchema(Wire):
     """The inline schema could harm the worker, or is no JSON Schema."""
 
@@ -70,10 +74,11 @@ class AnswerTooLarge(Wire):
 
 
 class BudgetExhausted(Wire):
-    """The account has nothing left for another attempt."""
+    """Nothing is left for another attempt in the account, or in the shared `budget` of a label."""
 
     kind: Literal["budget_exhausted"] = "budget_exhausted"
     which: Literal["attempts", "tokens", "micro_usd"]
+    budget: Annotated[str | None, Field(exclude_if=_is_none)] = None
 
 
 class DeadlinePassed(Wire):

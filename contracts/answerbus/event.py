@@ -10,6 +10,7 @@ from answerbus.attempt import Attempt
 from answerbus.compared import Compared
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
     CLOSED_IDS_KEY,
     CLOSED_KEY,
@@ -60,6 +61,8 @@ def event_id(event: Event) -> str:
             return event.event_id
         case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return key(event)
+        case BudgetLeaseRecord() | BudgetShareRecord():
+            return key(event)
         case Request():
             return event.request_id
         case DeadLetter():
@@ -89,10 +92,10 @@ def key(event: Event) -> str:
             return event.dead_letter_id
         case ClosedIdsRecord():
             return f"{CLOSED_IDS_KEY}{event.chunk}"
-        case LaneRecord():
-            return LANE_KEY
-        case Skipped():
-            return f"skipped:@{event.offset}"
+        case BudgetLeaseRecord() | BudgetShareRecord():
+            return event.record_key
+        case LaneRecord() | Skipped():
+            return LANE_KEY if isinstance(event, LaneRecord) else f"skipped:@{event.offset}"
         case other if isinstance(other, ToolEvent):
             return tool_event.key(other)
         case _:
@@ -114,6 +117,8 @@ def workflow_of(event: Event) -> str | None:
             return event.workflow_id
         case ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
+        case BudgetLeaseRecord() | BudgetShareRecord():
+            return None
         case ToolsetCard() | ToolAccepted():
             return None
         case _:
@@ -126,6 +131,8 @@ def request_of(event: Event) -> str | None:
         case Result() | Attempt() | UnvalidatedResult() | Refusal() | Request():
             return event.request_id
         case ClosedRecord() | AccountRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
+            return None
+        case BudgetLeaseRecord() | BudgetShareRecord():
             return None
         case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
             return event.request_id
@@ -147,6 +154,8 @@ def happened_at(event: Event) -> datetime | None:
         case Attempt():
             return event.started_at
         case ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
+            return event.at
+        case BudgetLeaseRecord() | BudgetShareRecord():
             return event.at
         case AccountRecord():
             return event.updated_at

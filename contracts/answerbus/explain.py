@@ -111,6 +111,8 @@ def cause_text(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for
             return "The answer is larger than a result may be."
         case causes.BudgetExhausted():
             which = "dollars" if cause.which == "micro_usd" else cause.which
+            if cause.budget is not None:
+                return f"The budget {cause.budget} has too little left: {which}."
             return f"The workflow's budget of {which} is spent."
         case causes.DeadlinePassed():
             return "The deadline has passed."
@@ -164,6 +166,8 @@ def remedy(cause: causes.Cause) -> str:  # noqa: C901, PLR0912 - one arm for eac
             return "Correct the name, or add the profile to the workers' settings."
         case causes.AnswerTooLarge():
             return "Ask for less at once."
+        case causes.BudgetExhausted(budget=str()):
+            return "Wait for the next day or month of UTC, or raise the budget in the settings."
         case causes.BudgetExhausted():
             return "Replay it with a budget of its own, or ask under another workflow."
         case causes.DeadlinePassed():

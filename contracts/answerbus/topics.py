@@ -13,7 +13,15 @@ _DAY_MS = 24 * _HOUR_MS
 _MIB = 1024 * 1024
 
 Key = Literal[
-    "workflow_id", "request", "dead_letter_id", "ledger", "call_id", "toolset", "run", "tool"
+    "workflow_id",
+    "request",
+    "dead_letter_id",
+    "ledger",
+    "call_id",
+    "toolset",
+    "run",
+    "tool",
+    "budget",
 ]
 Party = Literal["upstream", "worker", "replay", "downstream", "operators", "audit", "tools"]
 
@@ -148,13 +156,13 @@ ATTEMPTS = Topic(
 )
 LEDGER = Topic(
     "ledger",
-    ("account", "closed", "closed_ids", "lane", "skipped"),
+    ("account", "closed", "closed_ids", "lane", "budget_lease", "budget_share", "skipped"),
     "ledger",
     "compact,delete",
     7 * _DAY_MS,
     writers=("worker", "operators"),
     readers=("worker", "audit"),
-    summary="Private: accounts, closed requests, lanes; operators pass by unreadable records.",
+    summary="Private: accounts, closed requests, lanes, shared budgets; operators pass records by.",
     # Each request ends two transactions here or more. Nothing is lost with a null value that is
     # missed: what it ends is known by more than that, or is of no partition any more.
     segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_HOUR_MS // 4),
@@ -291,8 +299,18 @@ COMPARISONS = Topic(
     summary="Questions that operators asked again of another profile; no worker reads it.",
     partitions=1,
 )
-RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS, ACCEPTED_TOOLS)
-"""Those that a worker with agents needs, with as many partitions as the requests."""
+LEASES = Topic(
+    "leases",
+    ("budget_lease", "budget_share"),
+    "budget",
+    "delete",
+    7 * _DAY_MS,
+    writers=("worker",),
+    readers=("worker",),
+    summary="Private: what lanes ask of the home lanes of shared budgets, and are given.",
+)
+RUN_TOPICS = (TOOL_RESULTS, APPROVALS, CONTROLS, RUNS, STEPS, ACCEPTED_TOOLS, LEASES)
+"""Those that a worker with agents or shared budgets needs, with as many partitions as requests."""
 
 EVERY_TOPIC = (
     *TOPICS,
@@ -305,10 +323,12 @@ EVERY_TOPIC = (
     STEPS,
     ACCEPTED_TOOLS,
     COMPARISONS,
+    LEASES,
 )
 
-# Each private topic may hold `skipped` records; the kind is listed with the ledger.
+# Each private topic may hold `skipped` records, and what the leases say is in the ledger as well:
+# these kinds are listed with the ledger.
 TOPIC_OF_KIND: Mapping[str, Topic] = {
     **{kind: topic for topic in EVERY_TOPIC for kind in topic.events},
-    "skipped": LEDGER,
+    **dict.fromkeys(("skipped", "budget_lease", "budget_share"), LEDGER),
 }

@@ -30,7 +30,10 @@ def _differences(current: Settings, found: Settings) -> Iterator[str]:
     for section in type(current).model_fields:
         if section not in (*LIVE_SECTIONS, _OF_OTHERS):
             one, other = getattr(current, section), getattr(found, section)
-            yield from (f"{section}.{name}" for name in _names(one, other))
+            if isinstance(one, BaseModel):
+                yield from (f"{section}.{name}" for name in _names(one, other))
+            elif one != other:
+                yield section
 
 
 def _names(one: BaseModel, other: BaseModel) -> Iterator[str]:

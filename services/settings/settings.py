@@ -22,6 +22,7 @@ from answerbus.problems import problems_of
 from answerbus.topics import PARTITIONS_DEFAULT, PREFIX_DEFAULT
 from answerbus.wire import Label, Name
 from services.settings.agents import AgentSettings
+from services.settings.budgets import BUDGETS_MAX, BudgetName, BudgetSettings
 from services.settings.console import ConsoleSettings
 from services.settings.fallback import fault_of
 from services.settings.profiles import Profile
@@ -114,6 +115,12 @@ class Settings(Section):
     console: ConsoleSettings = ConsoleSettings()
     profiles: Annotated[dict[str, Profile], Field(max_length=1_000)] = {}
     agents: Annotated[dict[Name, AgentSettings], Field(max_length=1_000)] = {}
+    budgets: Annotated[dict[BudgetName, BudgetSettings], Field(max_length=BUDGETS_MAX)] = {}
+
+    @property
+    def needs_runs(self) -> bool:
+        """Whether a worker needs the topics of runs: leases of budgets are there as well."""
+        return bool(self.agents or self.budgets)
 
     @property
     def longest_call_s(self) -> float:

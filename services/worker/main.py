@@ -26,6 +26,7 @@ from services.telemetry.counts import Counts
 from services.telemetry.exporter import exporter_of
 from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import advice_on, complete, known_agents, pins_of
+from services.worker.adapters.budget_rules import budget_rules
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.costly_work.child_process import ChildProcess
@@ -92,8 +93,9 @@ async def run(
     look = _on_hang_up()
     settings, registry = own(whole), plugins.registry()
     agents = known_agents(settings.agents)
-    deployment = await broker_check.deployment_layout(settings.kafka, needs_runs=bool(agents))
-    may_run = await check_rights(settings.kafka, deployment.partitions, needs_runs=bool(agents))
+    needs = settings.needs_runs
+    deployment = await broker_check.deployment_layout(settings.kafka, needs_runs=needs)
+    may_run = await check_rights(settings.kafka, deployment.partitions, needs_runs=needs)
     clock = BrokerClock()
     await check_clock(settings.kafka, clock)
     measures = MetricsObserver(settings.profiles, registry, settings.telemetry.labels)
@@ -279,6 +281,7 @@ def _context(
         ),
         slots=Slots(worker.max_in_flight),
         tenant_label=worker.tenant_label,
+        budget_rules=budget_rules(settings.budgets),
         observer=observer,
         group=settings.kafka.worker_group,
         runs=RunSetup(

@@ -14,6 +14,7 @@ from answerbus.topics import (
     ATTEMPTS,
     DEAD_LETTERS,
     EVERY_TOPIC,
+    LEASES,
     LEDGER,
     REQUESTS,
     RETRIES,
@@ -34,10 +35,10 @@ topics = pytest.mark.parametrize("topic", EVERY_TOPIC, ids=lambda topic: topic.n
 
 
 def test_every_kind_of_event_is_in_exactly_one_topic() -> None:
-    """But `skipped`, which is beside the record that it passes by."""
+    """But `skipped`, beside the record that it passes by, and what lanes say to each other."""
     listed = [kind for topic in EVERY_TOPIC for kind in topic.events]
 
-    assert sorted(listed) == sorted([*event_models(), "skipped", "skipped"])
+    assert sorted(listed) == sorted([*event_models(), "skipped", "skipped", *LEASES.events])
     assert TOPIC_OF_KIND.keys() == event_models().keys()
 
 
@@ -167,7 +168,7 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
             # A cancellation of a workflow is of no request.
             subject = key(event).partition("@")[0].partition("/")[0]
             assert subject == (request_of(event) or "")
-        case "ledger":
+        case "ledger" | "budget":
             assert key(event).partition(":")[0] == event.kind
 
 

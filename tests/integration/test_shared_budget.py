@@ -1,13 +1,20 @@
 """One workflow, several questions, a worker that is killed: what each adds, and what one names."""
 
+import asyncio
+import time
+
 import pytest
 
 from answerbus.budget import Budget
 from answerbus.client import Client
+from answerbus.dead_letter import BudgetExhausted, DeadLetter
 from answerbus.outcome import Result
-from tests.integration.bus import Bus
+from answerbus.topics import RUN_TOPICS
+from tests.integration.bus import Bus, create_topics
 
 pytestmark = pytest.mark.kafka
+
+REFUSED_WITHIN_S = 1.0
 
 
 async def test_each_question_without_a_budget_has_its_own_attempts(bus: Bus) -> None:
@@ -25,6 +32,33 @@ async def test_each_question_without_a_budget_has_its_own_attempts(bus: Bus) -> 
             assert outcome.account.limit == Budget(attempts=3 * number)
 
     assert len(bus.calls()) == 7
+
+
+async def test_a_budget_of_a_tenant_holds_over_all_lanes_and_workers(bus: Bus) -> None:
+    """A refusal follows within a second of the last call that the budget paid for."""
+    await create_topics(bus, topics=RUN_TOPICS)
+    config = bus.config(
+        [{"reply": {"kind": "answered", "content": "Yes."}}],
+        '[budgets."tenant:*"]\ncalls = {day = 9}\n[budgets."team:red"]\nusd = {month = 1}\n',
+    )
+    for _ in range(2):
+        await asyncio.to_thread(bus.start_worker, config)
+
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
+        labels = {"tenant": "acme", "team": "red"}
+        outcomes = await asyncio.gather(
+            *(client.ask("Is it?", labels=labels, timeout_s=60) for _ in range(16))
+        )
+        began = time.monotonic()
+        late = await client.ask("Is it?", labels=labels, timeout_s=60)
+        took_s = time.monotonic() - began
+        other = await client.ask("Is it?", labels={"tenant": "umbrella"}, timeout_s=60)
+
+    refused = [it.cause for it in (*outcomes, late) if isinstance(it, DeadLetter)]
+    assert refused == 8 * [BudgetExhausted(which="attempts", budget="tenant:acme")]
+    assert len(bus.calls()) == 10
+    assert isinstance(other, Result)
+    assert took_s < REFUSED_WITHIN_S
 
 
 async def test_a_later_budget_is_noted_with_the_request_that_settled_it(bus: Bus) -> None:

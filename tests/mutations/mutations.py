@@ -23,6 +23,9 @@ from services.worker.core.budget.audit import give_back
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.outcome import call
 from services.worker.core.request import lane_request
+from services.worker.core.shared_budget.books import BudgetBooks, BudgetRecord
+from services.worker.core.shared_budget.lease import Lease
+from services.worker.core.shared_budget.rules import ZERO
 from services.worker.lane import opening, recovery, request_task
 from services.worker.lane import recovery as orphaned_calls
 from services.worker.lane.admission import LaneCallSlot
@@ -297,7 +300,26 @@ def _forgets_failures() -> AbstractContextManager[object]:
     return mock.patch.object(lane_request, "progress_of", mutated)
 
 
+def _lease_kept_after_a_loss() -> AbstractContextManager[object]:
+    """What a lane has spent of its leases is forgotten when it opens, and nobody is asked."""
+    restore = BudgetBooks.restore
+
+    def mutated(self: BudgetBooks, record: BudgetRecord) -> None:
+        restore(self, record)
+        for lease in self.leases.values():
+            lease.used, lease.is_confirmed = ZERO, True
+
+    return mock.patch.object(BudgetBooks, "restore", mutated)
+
+
+def _claims_are_not_held() -> AbstractContextManager[object]:
+    """Two claims of one lane are both given what only one may have."""
+    return mock.patch.object(Lease, "hold")
+
+
 MUTATIONS = (
+    Mutation("a lease is kept after a loss", _lease_kept_after_a_loss),
+    Mutation("a claim does not hold what it was given", _claims_are_not_held),
     Mutation("a fallback is asked without a spend", _fallback_without_spend),
     Mutation("an opening forgets how attempts failed", _forgets_failures, first=33),
     Mutation("a record key lacks the workflow", _keys_without_workflow),

@@ -14,6 +14,8 @@ SCHEMAS = sorted((ROOT / "contracts/schemas/events").glob("*.json"))
 PRIVATE = {
     "account",
     "attempt",
+    "budget_lease",
+    "budget_share",
     "closed",
     "closed_ids",
     "compared",

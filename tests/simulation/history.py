@@ -16,6 +16,7 @@ from services.worker.lane.context import Limits
 from services.worker.lane.recovery import STABLE_S
 from services.worker.lane.state.machine import State
 from tests.simulation.boundary import Boundary
+from tests.simulation.budgets import budget_rules
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Faults
 from tests.simulation.group import Group
@@ -73,8 +74,11 @@ class History:
             account_memory=AccountMemory(idle=timedelta(seconds=packed.choice((0, 0.5, 3, 60)))),
         )
         fallbacks = random.Random(f"fallbacks {seed}").choice(FALLBACKS)
-        # Requests of a profile that is away weigh less while there is another one.
-        held_max = sys.maxsize if fallbacks else limits.lane_requests_max
+        # Requests weigh less of a profile that is away while there is another one, and while they
+        # wait for a shared budget.
+        budgets = budget_rules(seed)
+        is_lighter = fallbacks or budgets.by_label
+        held_max = sys.maxsize if is_lighter else limits.lane_requests_max
         self.boundary = Boundary(self.timeline, self.partitions, held_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)
         self.cluster.rule = astray(seed, random.Random(f"{seed} astray").choice(ASTRAY))
@@ -89,6 +93,7 @@ class History:
             fallbacks=fallbacks,
             partitions=self.partitions,
             limits=limits,
+            budgets=budgets,
         )
         self.workers: list[Worker] = []
         self.everyone: list[Worker] = []

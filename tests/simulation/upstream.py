@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.chaos.audit.canonical import owner
+from tests.simulation.budgets import labels_of
 from tests.simulation.log import Headers
 from tests.simulation.sides import named
 
@@ -64,7 +65,8 @@ class Upstream:
                 value, workflow = chance.choice(self.published)
                 yield wait_s, self._place(workflow), value, ()
             elif roll < 0.15 and self.bodies:
-                body = chance.choice(self.bodies) | {"labels": {"another": "body"}}
+                body = chance.choice(self.bodies)
+                body = body | {"labels": {"another": "body", **labels_of(body["workflow_id"])}}
                 yield wait_s, owner(body["workflow_id"], self.partitions), _bytes(body), ()
             else:
                 yield wait_s, *self._request(chance.choice(workflows)), ()
@@ -104,7 +106,7 @@ class Upstream:
             "context": {"instructions": "Say something."},
             "budget": {"attempts": chance.choice((1, 8, 60, 60, 60))},
             "ttl_s": chance.choice((20, 60, 200, 300)),
-            "labels": {"tenant": f"of-{workflow}", "ticket": str(len(self.bodies))},
+            "labels": {"tenant": f"of-{workflow}", **labels_of(workflow)},
         }
         if _adds_up(workflow) and chance.random() < 0.95:
             del body["budget"]  # each request has three attempts of its own

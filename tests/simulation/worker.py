@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -26,6 +26,7 @@ from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.fallback import Fallback
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.outcome.decide import Backoff
+from services.worker.core.shared_budget.rules import BudgetRules
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext, Limits, RunSetup
 from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
@@ -69,7 +70,13 @@ class World:
     fallbacks: tuple[Fallback, ...]  # of the profile `default`
     partitions: int
     limits: Limits
+    budgets: BudgetRules = field(default_factory=BudgetRules)
     has_agents: bool = False
+
+    @property
+    def has_signals(self) -> bool:
+        """Whether lanes read more than requests."""
+        return self.has_agents or bool(self.budgets.by_label)
 
 
 @contextmanager
@@ -136,11 +143,11 @@ class Worker:
         self._consumer = consumer
         inbox = Inbox(self._current, self.membership)
         self._running = [asyncio.create_task(poll(consumer, inbox, self._chance))]
-        if world.has_agents:
+        if world.has_signals:
             self._running.append(asyncio.create_task(self._run_reader().run()))
 
     def _run_reader(self) -> RunReader:
-        """What tool servers and people say to its runs."""
+        """What tool servers, people and other lanes say."""
         cluster = self._world.cluster
         return RunReader(
             lambda: SignalConsumer(cluster=cluster),
@@ -171,7 +178,7 @@ class Worker:
         place = TopicPartition(TOPIC, partition)
         intake = PartitionIntake(self._current, self._read_monitor, place)
         used = self.context.partitions
-        has_runs = self._world.has_agents and partition < used
+        has_runs = self._world.has_signals and partition < used
         private = (LEDGER, RETRIES, RUNS) if has_runs else (LEDGER, RETRIES)
         names = Names(PREFIX, GROUP_ID, partition, {"cluster": self._world.cluster}, private)
 
@@ -202,5 +209,6 @@ class Worker:
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),
             limits=world.limits,
             slots=Slots(slots),
+            budget_rules=world.budgets,
             observer=Observers([MetricsObserver({"default", "large"}, Registry())]),
         )

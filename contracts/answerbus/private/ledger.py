@@ -18,6 +18,7 @@ from pydantic_core import core_schema
 
 from answerbus.broker_time import LATEST_MS
 from answerbus.budget import Budget, Spent
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import SEPARATOR, RequestKey
 from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
@@ -234,8 +235,8 @@ class LaneRecord(Wire):
     those that it used before, latest first. `moving_to`: a move to that number is not finished.
     `group` is the consumer group of that worker: those of one group share the partitions.
     `suspects`, `suspect_record` and `watched` say what may be why workers ended. `results_at`,
-    `approvals_at` and `controls_at` are the next offsets to read of the topics of runs: what stands
-    before is applied.
+    `approvals_at`, `controls_at` and `leases_at` are the next offsets to read of topics that speak
+    to lanes: what stands before is applied.
     """
 
     kind: Literal["lane"] = "lane"
@@ -253,6 +254,7 @@ class LaneRecord(Wire):
     results_at: Annotated[Count, _OF_RUNS] = 0
     approvals_at: Annotated[Count, _OF_RUNS] = 0
     controls_at: Annotated[Count, _OF_RUNS] = 0
+    leases_at: Annotated[Count, _OF_RUNS] = 0
 
 
 class Skipped(Wire):
@@ -274,7 +276,13 @@ class Skipped(Wire):
 
 
 LedgerRecord = Annotated[
-    AccountRecord | ClosedRecord | ClosedIdsRecord | LaneRecord | Skipped,
+    AccountRecord
+    | ClosedRecord
+    | ClosedIdsRecord
+    | LaneRecord
+    | BudgetLeaseRecord
+    | BudgetShareRecord
+    | Skipped,
     Field(discriminator="kind"),
 ]
 LEDGER_RECORD: TypeAdapter[LedgerRecord] = TypeAdapter(LedgerRecord)

@@ -20,6 +20,7 @@ from answerbus.outcome import (
     RetryRequest,
     UnvalidatedResult,
 )
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
     KEY_BYTES,
     AccountRecord,
@@ -136,6 +137,10 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
         case ClosedIdsRecord() as event:
             return f"{len(event.keys) // KEY_BYTES} of them, as chunk {event.chunk}"
+        case BudgetLeaseRecord() as event:
+            return plain_line(f"lane {event.lane}: {event.used.attempts} calls of {event.budget}")
+        case BudgetShareRecord() as event:
+            return plain_line(f"lane {event.lane}: given of {event.budget}")
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
         case event if isinstance(event, ToolEvent):

@@ -243,6 +243,18 @@ class LaneRecordSummary(PrivateSummary, frozen=True, gc=False, tag="lane"):
     openings_without_progress: Count
 
 
+class BudgetLeaseSummary(PrivateSummary, frozen=True, gc=False, tag="budget_lease"):
+    """What a lane has of a budget of a label."""
+
+    budget: Text
+
+
+class BudgetShareSummary(PrivateSummary, frozen=True, gc=False, tag="budget_share"):
+    """What the home of the budget gave a lane."""
+
+    budget: Text
+
+
 class SkippedSummary(PrivateSummary, frozen=True, gc=False, tag="skipped"):
     """A private record that an operator has passed by."""
 
@@ -267,6 +279,8 @@ EventSummary = (
     | ClosedSummary
     | ClosedIdsSummary
     | LaneRecordSummary
+    | BudgetLeaseSummary
+    | BudgetShareSummary
     | SkippedSummary
 )
 

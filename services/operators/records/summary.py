@@ -10,6 +10,8 @@ from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.event_summary import (
     EVENT_SUMMARY,
     AnswerSummary,
+    BudgetLeaseSummary,
+    BudgetShareSummary,
     ClosedIdsSummary,
     DeadLetterSummary,
     DismissedSummary,
@@ -51,6 +53,8 @@ class RecordSummary(Struct, frozen=True, gc=False):
         """The workflow, if the record says it."""
         match self.event:
             case LaneRecordSummary() | SkippedSummary():
+                return None
+            case BudgetLeaseSummary() | BudgetShareSummary():
                 return None
             case ClosedIdsSummary() | UndecodableRecord():
                 return None

@@ -13,6 +13,7 @@ from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Invalid, Malformed, Refused
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
     KEY_BYTES,
     AccountRecord,
@@ -138,6 +139,8 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             return f"{len(event.keys) // KEY_BYTES} closed ids, as chunk {event.chunk}"
         case AccountRecord() as event:
             return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
+        case BudgetLeaseRecord() | BudgetShareRecord() as event:
+            return f"lane {event.lane} and the budget {plain_line(event.budget)}"
         case LaneRecord() as event:
             return f"the lane is opened by {plain_line(event.worker)}"
         case Compared() as event:

@@ -14,6 +14,7 @@ from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
     AccountRecord,
     ClosedIdsRecord,
@@ -198,6 +199,8 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
 ) -> tuple[float, int]:
     match record.event:
         case Request() | Undecodable() | ClosedIdsRecord() | LaneRecord() | Skipped():
+            return 0, 0
+        case BudgetLeaseRecord() | BudgetShareRecord():
             return 0, 0
         case Attempt() as event:
             return event.attempt, 0

@@ -13,6 +13,7 @@ from services.worker.core.outcome.decide import Backoff
 from services.worker.core.request.admit import Admitted
 from services.worker.core.request.tenant import TENANT_LABEL
 from services.worker.core.run.tool_access import ToolAccess
+from services.worker.core.shared_budget.rules import BudgetRules
 from services.worker.lane.siblings import Siblings
 from services.worker.limits.isolation import Isolation
 from services.worker.limits.slots import Slots
@@ -111,3 +112,4 @@ class LaneContext:
     siblings: Siblings = field(default_factory=Siblings)
     costly_work: CostlyWork = field(default_factory=InPlace)
     tenant_label: str = TENANT_LABEL
+    budget_rules: BudgetRules = field(default_factory=BudgetRules)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.outcome import RetryRequest
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.lane_records import LaneRecords
 from answerbus.private.ledger import (
     AccountRecord,
@@ -21,6 +22,7 @@ from services.records.run_gaps import RunGaps
 from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.lane_request import LaneRequest, request_from_retry
+from services.worker.core.shared_budget.books import BudgetBooks
 from services.worker.lane.state.recovered_runs import RecoveredRuns
 from services.worker.ports.kafka import ReadProgress, Shard, StoredRecord
 
@@ -52,6 +54,7 @@ class RecoveredState:
     """The past of a partition, from its topics."""
 
     ledger: Ledger = field(default_factory=Ledger)
+    budgets: BudgetBooks = field(default_factory=BudgetBooks)
     retries: dict[bytes, LaneRequest] = field(default_factory=dict)
     runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
@@ -80,6 +83,7 @@ class RecoveredState:
             self._apply(record, record.value)
         elif record.topic is LEDGER:
             self.ledger.end((record.key or b"").decode(errors="replace"))
+            self.budgets.end((record.key or b"").decode(errors="replace"))
             self.numbers.end(record.key)
             if self.ledger.lane is None:
                 self.lanes.end()
@@ -113,11 +117,7 @@ class RecoveredState:
                 if gaps := self._gaps_of(record.topic):
                     gaps.take_unreadable(record.key, record.offset)
             case Skipped():
-                if gaps := self._gaps_of(record.topic):
-                    gaps.skip(event.offset)
-                self.unreadable.pop((record.topic, event.offset, event.digest), None)
-                if record.topic is LEDGER and self.lanes.skip(event):
-                    self.ledger.lane = self.lanes.last
+                self._skip(record.topic, event)
             case LaneRecord():
                 self.lanes.take(record.offset, value, event)
                 self.ledger.lane = event
@@ -128,6 +128,8 @@ class RecoveredState:
                 self.retries[record.key or b""] = request_from_retry(
                     event, record.key or b"", size, record.headers
                 )
+            case BudgetLeaseRecord() | BudgetShareRecord():
+                self.budgets.restore(event)
             case AccountRecord() | ClosedRecord() | ClosedIdsRecord():
                 if isinstance(event, ClosedIdsRecord):
                     self.numbers.take(event, record.offset)
@@ -135,6 +137,13 @@ class RecoveredState:
             case _:
                 self.runs.take(event, record.headers, len(value))
                 self.gaps.take(event, record.offset)
+
+    def _skip(self, topic: Topic, skipped: Skipped) -> None:
+        if gaps := self._gaps_of(topic):
+            gaps.skip(skipped.offset)
+        self.unreadable.pop((topic, skipped.offset, skipped.digest), None)
+        if topic is LEDGER and self.lanes.skip(skipped):
+            self.ledger.lane = self.lanes.last
 
     def _gaps_of(self, topic: Topic) -> ChunkNumbers | RunGaps | None:
         if topic is LEDGER:
@@ -229,4 +238,5 @@ def opened(ledger: Ledger, partitions: int, worker: str, now: datetime) -> LaneR
         results_at=before.results_at if before else 0,
         approvals_at=before.approvals_at if before else 0,
         controls_at=before.controls_at if before else 0,
+        leases_at=before.leases_at if before else 0,
     )

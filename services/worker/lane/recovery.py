@@ -16,6 +16,7 @@ from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.new_run import new_run
+from services.worker.core.shared_budget.rules import ZERO
 from services.worker.lane import opening
 from services.worker.lane.backpressure import counted_shares
 from services.worker.lane.context import LaneContext
@@ -28,6 +29,7 @@ from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_children import parent_key
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.shared_budgets import SharedBudgets
 from services.worker.lane.state.suspects import Suspects, suspects_of
 from services.worker.lane.state.watermark import Watermark
 from services.worker.ports.kafka import Intake, PastCut, Shard
@@ -135,6 +137,7 @@ async def _fenced(
     now, worker = lane.context.clock.now(), lane.context.worker
     calls = _keep_calls(lane, recovered.ledger)
     unused = lane.calls.unused
+    held = {spend for spend in unused if recovered.ledger.holds(spend)}
     orphaned = settle_orphaned_calls(recovered.ledger, calls, unused.keys(), now, worker)
     suspects = suspects_after(recovered, orphaned, same_process=_is_ours(lane, recovered.ledger))
     for error in lane.errors:
@@ -142,7 +145,8 @@ async def _fenced(
     record = opening.opened(recovered.ledger, lane.context.partitions, worker, now)
     record = record.model_copy(update={"group": lane.context.group})
     inherited = await _inherited(lane, recovered.ledger.lane)
-    lane_state = _books(lane, recovered.ledger, suspects)
+    lane_state = _books(lane, recovered, suspects)
+    _go_on_with_budgets(lane, lane_state.budgets, held, now)
     unfinished = recovered.requests()
     known = (*unfinished, *unused.values())
     traces = {lane_request.key: lane_request.incoming_trace for lane_request in known}
@@ -223,8 +227,21 @@ def _is_ours(lane: Lane, ledger: Ledger) -> bool:
     return lane.was_opened and ledger.lane is not None and ledger.lane.worker == lane.context.worker
 
 
-def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
-    context = lane.context
+def _go_on_with_budgets(
+    lane: Lane, budgets: SharedBudgets, unused: AbstractSet[Spend], now: datetime
+) -> None:
+    """Calls of this process stay charged to shared budgets; spends that it has not used do not."""
+    for lane_request, spend in lane.calls.items():
+        budgets.adopt(lane_request.request.labels, spend)
+    for spend in unused:
+        labels = lane.calls.unused[spend].request.labels
+        budgets.adopt(labels, spend)
+        budgets.settle(labels, spend, ZERO, now)
+    budgets.opened(now)
+
+
+def _books(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) -> LaneState:
+    context, ledger = lane.context, recovered.ledger
     queue = Queue(counted_shares(context), suspects.is_held)
     return LaneState(
         partition=lane.partition,
@@ -245,6 +262,13 @@ def _books(lane: Lane, ledger: Ledger, suspects: Suspects) -> LaneState:
             problems_of=context.planner.problems_of,
         ),
         complete=context.runs.complete,
+        budgets=SharedBudgets(
+            lane.partition,
+            context.partitions,
+            queue.shared_budgets_back,
+            context.budget_rules,
+            recovered.budgets,
+        ),
     )
 
 

@@ -61,6 +61,8 @@ class LaneRequestTask:
         if isinstance(charged, BudgetExhausted):
             return Unanswerable(charged)
         if isinstance(charged, Reserved):
+            if open_lane.lane_state.budgets.has_unsent:  # its shared budget has been asked for more
+                open_lane.put(open_lane.lane_state.writing())
             return charged
         spent, writing = charged
         lane.calls.spent(lane_request, spent)

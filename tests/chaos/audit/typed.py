@@ -12,7 +12,7 @@ KINDS = {
     "retries": {"retry_request"},
     "dead-letters": {"dead_letter", "replayed", "dismissed"},
     "attempts": {"attempt"},
-    "ledger": {"account", "closed", "closed_ids", "lane"},
+    "ledger": {"account", "closed", "closed_ids", "lane", "budget_lease", "budget_share"},
     "tool-results": {"tool_result", "tool_progress", "tool_reconciled"},
     CARD_TOPIC: {"toolset"},
     "approvals": {"approval", "run_resumed"},
@@ -23,7 +23,7 @@ KINDS = {
 OF_CALLS = {"tool_call", "tool_cancel", "tool_reconcile"}
 WRITTEN_BY_OTHERS = ("requests", "approvals", "controls")
 # Where a null value says something, and of which keys: an account or a lane never ends so.
-NULL_ENDS = {"retries": (b"",), "runs": (b"",), "ledger": (b"closed:", b"closed_ids:")}
+NULL_ENDS = {"retries": (b"",), "runs": (b"",), "ledger": (b"closed:", b"closed_ids:", b"budget_")}
 
 
 def check(history: History) -> Iterator[Violation]:
@@ -69,6 +69,8 @@ _KEYS = {
     "account": "account:{account_id}",
     "closed_ids": "closed_ids:{chunk}",
     "lane": "lane",
+    "budget_lease": "budget_lease:{budget}@{window}",
+    "budget_share": "budget_share:{lane}:{budget}@{window}",
     "run": "{request[request_id]}",
     "run_step": "{request_id}/{n}",
     "run_call": "{request_id}/{n}/{place}",

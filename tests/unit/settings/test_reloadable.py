@@ -32,6 +32,13 @@ def test_profiles_agents_and_limits_may_change_and_change_the_digest(
     assert digest_of(before) != digest_of(after)
 
 
+def test_budgets_are_taken_at_a_start_alone() -> None:
+    """A lane asks the home of a budget before its first spend, as limits may be others then."""
+    changed = settings(budgets={"tenant:*": {"usd": {"day": 1}}})
+
+    assert fixed_differences(settings(), changed) == ["budgets"]
+
+
 def test_what_is_of_one_process_or_of_the_console_changes_no_digest() -> None:
     one = settings(worker={"name": "a", "health": "127.0.0.1:1"})
     other = settings(worker={"name": "b", "health": "127.0.0.1:2"}, console={"port": 1})

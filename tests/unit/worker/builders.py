@@ -42,6 +42,7 @@ from services.worker.dialects import prompted
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.queue import Queue
+from services.worker.lane.state.shared_budgets import SharedBudgets
 from services.worker.lane.state.watermark import Watermark
 from services.worker.ports.observer import Observers, WorkerCounters
 
@@ -251,4 +252,5 @@ def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
             tools=ToolAccess(bytes),
             problems_of=lambda _: (),
         ),
+        budgets=SharedBudgets(0, PARTITIONS, queue.shared_budgets_back),
     )

@@ -10,6 +10,7 @@ from answerbus.dead_letter import MisroutedTwice
 from answerbus.envelope import Encoded, encode
 from answerbus.outcome import RetryRequest
 from answerbus.partition import Layout, partition_of
+from answerbus.private.budgets import BudgetShareRecord
 from answerbus.private.ledger import (
     LANE_KEY,
     AccountRecord,
@@ -122,13 +123,17 @@ class PartitionContents:
 def _moved(
     stored: Stored, event: _Private, committed: int, now: datetime
 ) -> tuple[str, Encoded] | None:
-    """The workflow and the record for its new place; None for what belongs to its partition."""
+    """What places the record, and itself in its new place; None for what stays in its partition.
+
+    A lane of that number goes on with its leases; the home of a shared budget is another one.
+    """
     if isinstance(event, ClosedRecord) and event.workflow_id is not None:
         return event.workflow_id, encode(_closed(event, committed, now))
-    if not isinstance(event, AccountRecord | RetryRequest):
+    if not isinstance(event, AccountRecord | RetryRequest | BudgetShareRecord):
         return None
     headers = [(name, value) for name, value in stored.headers if value is not None]
-    return event.workflow_id, Encoded(stored.key or b"", stored.value or b"", headers)
+    by = event.budget if isinstance(event, BudgetShareRecord) else event.workflow_id
+    return by, Encoded(stored.key or b"", stored.value or b"", headers)
 
 
 def _closed(record: ClosedRecord, committed: int, now: datetime) -> ClosedRecord:

@@ -23,7 +23,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.json_values import signs_of_values
 from answerbus.limits import TOOL_RESULT_VALUES_MAX
-from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
+from answerbus.topics import APPROVALS, CONTROLS, LEASES, TOOL_RESULTS, Topic
 from services.worker.core.run.tool_report import read_report
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
@@ -35,7 +35,7 @@ POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
-SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS)
+SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS, LEASES)
 BATCH_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
 BATCH_RECORDS_MAX = 50  # of any size: these take some milliseconds, and then others have a turn
 BATCH_VALUES_MAX = TOOL_RESULT_VALUES_MAX  # JSON values of all, as a result may have by itself

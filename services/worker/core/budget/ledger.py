@@ -9,6 +9,7 @@ from answerbus.budget import AccountState, Budget, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.limits import ATTEMPTS_MAX
 from answerbus.outcome import Origin
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
     CLOSED_KEY,
     AccountRecord,
@@ -134,6 +135,8 @@ class Ledger:
                 self.closed.add_chunk(record, appended_at)
             case LaneRecord():
                 self.lane = record
+            case BudgetLeaseRecord() | BudgetShareRecord():
+                pass  # see shared_budget.books
             case Skipped():
                 pass  # it speaks to those who read the topic
             case _:

@@ -16,7 +16,13 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.account import Account, Spend
 from services.worker.core.budget.audit import chain, give_back
-from services.worker.core.budget.ledger import Ledger, Reserved, closed_record, exhausted
+from services.worker.core.budget.ledger import (
+    Ledger,
+    Reserved,
+    charge_of,
+    closed_record,
+    exhausted,
+)
 from services.worker.core.budget.remaining_budget import BudgetUnit
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
@@ -38,12 +44,14 @@ from services.worker.core.request.lane_request import (
 )
 from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
+from services.worker.core.shared_budget.rules import ZERO
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.open_runs import OpenRuns
 from services.worker.lane.state.own_record import OwnRecord
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.records import LaneWrite
+from services.worker.lane.state.shared_budgets import SharedBudgets
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
 from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord
@@ -75,6 +83,7 @@ class LaneState:
     runs: OpenRuns
     suspects: Suspects = field(default_factory=Suspects)
     observer: Observer = field(default_factory=Observers)
+    budgets: SharedBudgets
     complete: Callable[[Admitted], Admitted] = _as_it_is
     cancellations: Cancellations = field(init=False)
     own_record: OwnRecord = field(init=False)
@@ -108,6 +117,7 @@ class LaneState:
         With it go the records of accounts and ids that are forgotten.
         """
         self.ledger.forget(now, self.watermark.committable)
+        self.budgets.renew(now)
         written = [
             records.ledger_tombstone(key, self.partition)
             if chunk is None
@@ -118,11 +128,14 @@ class LaneState:
             records.ledger_tombstone(records.account_key(account_id), self.partition)
             for account_id in self.ledger.take_forgotten()
         ]
-        return self.writing(*written) if written else None
+        return self.writing(*written) if written or self.budgets.has_unsent else None
 
     def writing(self, *written: Outgoing) -> LaneWrite:
-        """Records for one transaction, with the offset of this moment."""
-        return LaneWrite(written, self.watermark.committable)
+        """Records for one transaction, with the offset of this moment.
+
+        What shared budgets have to say goes with them.
+        """
+        return LaneWrite((*written, *self.budgets.take_unsent()), self.watermark.committable)
 
     def cancel_if_asked(self, lane_request: LaneRequest) -> None:
         """A request that a person has cancelled ends, at once or when its call has ended."""
@@ -134,9 +147,16 @@ class LaneState:
     ) -> tuple[Spend, LaneWrite] | Reserved | BudgetExhausted:
         """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
         cost = plan.worst_cost(prompt)
+        key, labels = lane_request.key, lane_request.request.labels
+        if claimed := self.budgets.claim(key, labels, (1, prompt.tokens_max, cost), now):
+            if isinstance(claimed, Reserved):
+                self.queue.await_shared_budgets(lane_request, now)
+            return claimed
         account = self.ledger.account(lane_request.request, now)
         allowance = self.queue.children.allowance(lane_request, account)
         spend = self.ledger.spend(lane_request.request, prompt.tokens_max, cost, now, allowance)
+        if not isinstance(spend, Spend):  # others may have meanwhile what it claimed
+            self.budgets.release(key, now)
         if isinstance(spend, Reserved):
             self.queue.await_budget(lane_request, now)
             return spend
@@ -148,6 +168,7 @@ class LaneState:
         self.queue.budget_back(lane_request.request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
+        self.budgets.spend(key, spend)
         return spend, self.writing(self._account(lane_request))
 
     def exhausted_by(
@@ -185,6 +206,8 @@ class LaneState:
         lane_request = call.lane_request
         account = self.ledger.settle(call.spend, call.usage, now, counted=call.is_counted)
         self.queue.budget_back(account.id)
+        charged = charge_of(call.spend, call.usage, counted=call.is_counted)
+        self.budgets.settle(lane_request.request.labels, call.spend, charged, now)
         decision, written = self._outcome(call, verdict, account, now)
         if not call.is_counted:
             self.queue.children.uncounted(lane_request, account)
@@ -241,6 +264,7 @@ class LaneState:
         account = self.ledger.account(lane_request.request, now)
         self.queue.children.uncounted(lane_request, account)
         self.queue.budget_back(spend.account_id)
+        self.budgets.settle(lane_request.request.labels, spend, ZERO, now)
         record = records.attempt_record(attempt, lane_request.incoming_trace, self.partition)
         return self.writing(record, self._account(lane_request))
 
@@ -311,6 +335,7 @@ class LaneState:
         )
         self.ledger.close(closed, lane_request.request.account_id)
         self.queue.budget_back(lane_request.request.account_id)
+        self.budgets.release(lane_request.key, now)
         self.suspects.clear(lane_request.key)
         self._release_offset(lane_request)
         ended = self._off_retries(lane_request)

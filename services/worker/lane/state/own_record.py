@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from answerbus.private.ledger import LaneRecord, WorkInProgress
-from answerbus.topics import APPROVALS, CONTROLS, TOOL_RESULTS, Topic
+from answerbus.topics import APPROVALS, CONTROLS, LEASES, TOOL_RESULTS, Topic
 from services.worker.core.budget.ledger import Ledger
 from services.worker.lane.state import records
 from services.worker.lane.state.suspects import Suspects
@@ -14,7 +14,12 @@ from services.worker.ports.kafka import OutRecord
 # never takes it away while the lane is open.
 RENEWED_AFTER = timedelta(minutes=10)
 
-_POSITIONS = {TOOL_RESULTS: "results_at", APPROVALS: "approvals_at", CONTROLS: "controls_at"}
+_POSITIONS = {
+    TOOL_RESULTS: "results_at",
+    APPROVALS: "approvals_at",
+    CONTROLS: "controls_at",
+    LEASES: "leases_at",
+}
 
 
 @dataclass(slots=True)
@@ -27,7 +32,7 @@ class OwnRecord:
     watched: WorkInProgress | None = None
 
     def advance(self, topic: Topic, position: int) -> None:
-        """All before `position` of a topic that speaks to runs is applied."""
+        """All before `position` of a topic that speaks to lanes is applied."""
         if self.ledger.lane:
             update = {_POSITIONS[topic]: position}
             self.ledger.lane = self.ledger.lane.model_copy(update=update)

@@ -112,8 +112,18 @@ class Queue:
     def await_budget(self, lane_request: LaneRequest, now: datetime) -> None:
         """Set a running request aside until `budget_back`, or its deadline."""
         self._await_budget(lane_request)
-        if lane_request.deadline <= now:  # it passed while it ran
-            self._deadlines.add(lane_request, lane_request.deadline)
+        self._look_at_deadline(lane_request, now)
+
+    def await_shared_budgets(self, lane_request: LaneRequest, now: datetime) -> None:
+        """Set a running request aside until `shared_budgets_back`, or its deadline."""
+        self._stop(lane_request)
+        self._look_at_deadline(lane_request, now)
+
+    def shared_budgets_back(self, key: RequestKey) -> None:
+        """What a request waits for is answered: it tries again."""
+        lane_request = self.requests.get(key)
+        if lane_request and lane_request.state is RequestState.AWAITING_BUDGET:
+            self._try_again(lane_request)
 
     @property
     def has_budget_back(self) -> bool:
@@ -126,8 +136,7 @@ class Queue:
         while waiting:
             lane_request = waiting.popleft()
             if lane_request.state is RequestState.AWAITING_BUDGET:
-                self._with_budget_back.add(lane_request)
-                self._line_up(lane_request, RequestEvent.BUDGET_BACK, first=True)
+                self._try_again(lane_request)
                 break
         if not waiting:
             self._awaiting_budget.pop(account_id, None)
@@ -304,9 +313,20 @@ class Queue:
             lane_request.handle_event(life.then, until=life.until)
             self._delayed.add(lane_request, life.until)
 
-    def _await_budget(self, lane_request: LaneRequest) -> None:
+    def _try_again(self, lane_request: LaneRequest) -> None:
+        self._with_budget_back.add(lane_request)
+        self._line_up(lane_request, RequestEvent.BUDGET_BACK, first=True)
+
+    def _stop(self, lane_request: LaneRequest) -> None:
         self._scheduler.stop(lane_request)
         lane_request.handle_event(RequestEvent.BUDGET_GONE)
+
+    def _look_at_deadline(self, lane_request: LaneRequest, now: datetime) -> None:
+        if lane_request.deadline <= now:  # it passed while it ran
+            self._deadlines.add(lane_request, lane_request.deadline)
+
+    def _await_budget(self, lane_request: LaneRequest) -> None:
+        self._stop(lane_request)
         waiting = self._awaiting_budget.setdefault(lane_request.request.account_id, deque())
         is_needed = self.children.reserves(lane_request)
         (waiting.appendleft if is_needed else waiting.append)(lane_request)

@@ -11,11 +11,13 @@ from answerbus.control import Approval, Cancel, Control, ControlApplied, Control
 from answerbus.failure import Problem
 from answerbus.limits import CANCELLED_AT_ONCE_MAX
 from answerbus.partition import partition_of
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.reconcile import ToolReconciled
 from answerbus.request_key import CallKey, RequestKey
 from answerbus.tool_result import ToolProgress, ToolResult
-from answerbus.topics import TOOL_RESULTS, TOPIC_OF_KIND, Topic
+from answerbus.topics import LEASES, TOOL_RESULTS, TOPIC_OF_KIND, Topic
 from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.shared_budget.books import BudgetRecord
 from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.records import LaneWrite
@@ -25,7 +27,7 @@ OVERDUE_RECORDS_MAX = 1_000  # in one write, and what one run adds to them
 OVERDUE_BYTES_MAX = 2 * 1024 * 1024
 
 ToolReport = ToolResult | ToolProgress | ToolReconciled
-Signal = ToolReport | Approval | Input | Cancel
+Signal = ToolReport | Approval | Input | Cancel | BudgetRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,21 @@ def apply_signals(
     """Apply records in their order: what they change and the position behind them are one write."""
     written: list[Outgoing] = []
     for signal in signals:
+        if isinstance(signal.signal, BudgetLeaseRecord | BudgetShareRecord):
+            _hear(lane_state, signal, signal.signal, now)
+            continue
         found = _apply(lane_state, signal, now)
         lane_state.counters.ignored_signals += not found
         written += found
+    for signal in signals:
         lane_state.own_record.advance(signal.topic, signal.offset + 1)
     return lane_state.writing(*written, lane_state.own_record.encoded(now))
+
+
+def _hear(lane_state: LaneState, read: SignalRecord, said: BudgetRecord, now: datetime) -> None:
+    """What other lanes say of shared budgets, on the topic that workers alone may write."""
+    if read.topic is LEASES:
+        lane_state.budgets.hear(said, now)
 
 
 def overdue(lane_state: LaneState, until: datetime, now: datetime) -> LaneWrite | None:
@@ -73,7 +85,7 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence
             if read.topic is TOOL_RESULTS:
                 return []
             return _apply_control(lane_state, read, signal, now)
-        case None:
+        case None | BudgetLeaseRecord() | BudgetShareRecord():
             return []
         case signal:
             assert_never(signal)

@@ -21,7 +21,7 @@ def told_without(*missing: Topic, partitions: int = 12) -> tuple[str, str]:
 
 
 def test_all_are_there() -> None:
-    assert told_without() == ("ok", "10 topics of runs, with calls of orders, echo")
+    assert told_without() == ("ok", "11 topics of runs, with calls of orders, echo")
 
 
 def test_each_that_is_missing_is_named() -> None:

@@ -12,6 +12,7 @@ from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.outcome import Origin
 from answerbus.partition import Layout, partition_of
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
     LEDGER_RECORD,
     AccountRecord,
@@ -55,6 +56,10 @@ def stored(event: Event, offset: int = 0) -> Stored:
     topic = TOPIC_OF_KIND[event.kind]
     at_ms = int(NOW.timestamp() * 1000)
     return Stored(topic, HERE, offset, at_ms, record.key, record.value, record.headers)
+
+
+def share(budget: str) -> BudgetShareRecord:
+    return BudgetShareRecord(budget=budget, window="2026-11", lane=2, granted=Spent(), at=NOW)
 
 
 def account(workflow_id: str) -> AccountRecord:
@@ -104,6 +109,15 @@ def test_an_account_goes_to_its_new_owner_as_it_is_and_ends_here() -> None:
     assert (here.topic, here.partition, here.key, here.value) == (LEDGER, HERE, there.key, None)
 
 
+def test_the_home_of_a_budget_moves_and_the_leases_of_a_lane_stay() -> None:
+    lease = BudgetLeaseRecord(budget=LEAVING, window="2026-11", lane=HERE, at=NOW)
+    ((there, here),) = moved(share(LEAVING), share(STAYING), lease)
+
+    assert (there.topic, there.partition) == (LEDGER, partition_of(LEAVING, NEW))
+    assert there.value == encode(share(LEAVING)).value
+    assert (here.partition, here.key, here.value) == (HERE, there.key, None)
+
+
 @pytest.mark.parametrize(("offset", "is_young"), [(COMMITTED - 1, False), (COMMITTED, True)])
 def test_a_closed_id_whose_record_may_come_again_is_kept_for_another_day(
     offset: int, is_young: bool
@@ -150,14 +164,16 @@ def test_what_cannot_be_read_stops_the_move() -> None:
 
 def test_a_lane_that_opens_knows_nothing_of_what_was_moved_away() -> None:
     recovered = RecoveredState()
-    for event in (account(LEAVING), closed("r-1", LEAVING)):
+    events = account(LEAVING), closed("r-1", LEAVING), share(LEAVING)
+    for event in events:
         record = stored(event)
         recovered.take(StoredRecord(LEDGER, record.key, record.value))
-    for there, here in moved(account(LEAVING), closed("r-1", LEAVING)):
+    for there, here in moved(*events):
         assert there.value is not None
         recovered.take(StoredRecord(here.topic, here.key, here.value))
 
     assert recovered.ledger.accounts == {}
+    assert recovered.budgets.homes == {}
     assert recovered.ledger.known(RequestKey(LEAVING, "r-1")) is None
 
 

@@ -1,0 +1,202 @@
+"""The leases and homes of one lane, as its records in the ledger say; pure."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from answerbus.budget import Spent
+from answerbus.private.budgets import (
+    LEASE_KEY,
+    SHARE_KEY,
+    BudgetLeaseRecord,
+    BudgetShareRecord,
+)
+from services.worker.core.budget.account import Charged, spent_of
+from services.worker.core.shared_budget.home import Home, LaneShare, Report
+from services.worker.core.shared_budget.lease import Lease
+from services.worker.core.shared_budget.rules import BudgetKey
+
+RENEWED_AFTER = timedelta(days=1)  # the ledger keeps no record for longer than 7 days
+RENEWED_AT_ONCE = 500  # records, about 20 µs each
+
+RecordKey = tuple[BudgetKey, int | None]  # of a share that lane's number, of a lease None
+BudgetRecord = BudgetLeaseRecord | BudgetShareRecord
+
+
+@dataclass(slots=True)
+class BudgetBooks:
+    """See the module; each change is followed by the record that says it."""
+
+    leases: dict[BudgetKey, Lease] = field(default_factory=dict)
+    homes: dict[BudgetKey, Home] = field(default_factory=dict)
+    _written: OrderedDict[RecordKey, datetime] = field(default_factory=OrderedDict)
+
+    def restore(self, record: BudgetRecord) -> None:
+        """Take one record of the ledger; later ones of a key win."""
+        key = BudgetKey(record.budget, record.window)
+        match record:
+            case BudgetLeaseRecord():
+                self.leases[key] = _lease(record)
+                self._note((key, None), record.at)
+            case BudgetShareRecord():
+                self.homes.setdefault(key, Home()).restore(record.lane, _share(record))
+                self._note((key, record.lane), record.at)
+
+    def end(self, name: str) -> None:
+        """Forget what a key of the ledger said."""
+        if found := _key_in(name):
+            self._forget(found)
+
+    def knows(self, key: BudgetKey, said: BudgetRecord) -> bool:
+        """Whether what another lane says of a budget meets a home, or a lease."""
+        return key in (self.homes if isinstance(said, BudgetLeaseRecord) else self.leases)
+
+    def begin(self, key: BudgetKey, now: datetime) -> None:
+        """A lease is there from the first claim on, and is forgotten with its window."""
+        if key not in self.leases:
+            self.leases[key] = Lease()
+            self._note((key, None), now)
+
+    def lease(self, key: BudgetKey) -> Lease:
+        return self.leases.setdefault(key, Lease())
+
+    def home(self, key: BudgetKey) -> Home:
+        return self.homes.setdefault(key, Home())
+
+    def lease_record(self, key: BudgetKey, lane: int, now: datetime) -> BudgetLeaseRecord:
+        """The lease as it is now."""
+        lease = self.leases[key]
+        self._note((key, None), now)
+        return BudgetLeaseRecord(
+            budget=key.budget,
+            window=key.window,
+            lane=lane,
+            granted=spent_of(lease.granted),
+            returned=spent_of(lease.returned),
+            used=spent_of(lease.used),
+            settled=spent_of(lease.settled),
+            asked=lease.asked,
+            wanted=spent_of(lease.wanted),
+            more=spent_of(lease.more),
+            is_tight=lease.is_tight,
+            at=now,
+        )
+
+    def share_record(self, key: BudgetKey, lane: int, now: datetime) -> BudgetShareRecord:
+        """The share of a lane as it is now."""
+        share = self.homes[key].shares[lane]
+        self._note((key, lane), now)
+        return BudgetShareRecord(
+            budget=key.budget,
+            window=key.window,
+            lane=lane,
+            granted=spent_of(share.granted),
+            returned=spent_of(share.returned),
+            settled=spent_of(share.settled),
+            asked=share.asked,
+            answered=share.answered,
+            wanted=spent_of(share.wanted),
+            more=spent_of(share.more),
+            room=share.room and spent_of(share.room),
+            is_tight=share.is_tight,
+            at=now,
+        )
+
+    def renewed(self, now: datetime) -> Iterator[RecordKey]:
+        """Records that are to be written again before the ledger forgets them, since they are old.
+
+        Those of windows that are over are to be `forget`ten instead.
+        """
+        for _ in range(min(RENEWED_AT_ONCE, len(self._written))):
+            record_key, at = next(iter(self._written.items()))
+            if now - at < RENEWED_AFTER:
+                return
+            self._note(record_key, now)
+            yield record_key
+
+    def is_over(self, record_key: RecordKey, now: datetime) -> bool:
+        """Whether nothing can change it any more."""
+        key, of_lane = record_key
+        if not key.is_over(now):
+            return False
+        return of_lane is not None or self.leases[key].is_idle
+
+    def forget(self, record_key: RecordKey) -> str:
+        """Gives the key of the ledger that is to end."""
+        self._forget(record_key)
+        return _name_of(record_key)
+
+    def _forget(self, record_key: RecordKey) -> None:
+        key, of_lane = record_key
+        self._written.pop(record_key, None)
+        if of_lane is None:
+            self.leases.pop(key, None)
+        elif home := self.homes.get(key):
+            home.end(of_lane)
+            if not home.shares:
+                del self.homes[key]
+
+    def _note(self, record_key: RecordKey, at: datetime) -> None:
+        self._written[record_key] = at
+        self._written.move_to_end(record_key)
+
+
+def report_of(record: BudgetLeaseRecord) -> Report:
+    """What the record of a lane's lease says to its home."""
+    return Report(
+        amounts(record.returned),
+        amounts(record.settled),
+        record.asked,
+        amounts(record.wanted),
+        amounts(record.more),
+    )
+
+
+def amounts(spent: Spent) -> Charged:
+    return spent.attempts, spent.tokens, spent.micro_usd
+
+
+def _lease(record: BudgetLeaseRecord) -> Lease:
+    """Without calls in flight, which the opening lane adds; what was asked is asked again."""
+    return Lease(
+        granted=amounts(record.granted),
+        returned=amounts(record.returned),
+        used=amounts(record.used),
+        asked=record.asked,
+        answered=record.asked,
+        is_tight=record.is_tight,
+    )
+
+
+def _share(record: BudgetShareRecord) -> LaneShare:
+    return LaneShare(
+        granted=amounts(record.granted),
+        returned=amounts(record.returned),
+        settled=amounts(record.settled),
+        asked=record.asked,
+        answered=record.answered,
+        wanted=amounts(record.wanted),
+        more=amounts(record.more),
+        is_tight=record.is_tight,
+    )
+
+
+def _name_of(record_key: RecordKey) -> str:
+    (budget, window), lane = record_key
+    kind = LEASE_KEY if lane is None else f"{SHARE_KEY}{lane}:"
+    return f"{kind}{budget}@{window}"
+
+
+def _key_in(name: str) -> RecordKey | None:
+    kind, _, rest = name.partition(":")
+    if kind not in {LEASE_KEY[:-1], SHARE_KEY[:-1]}:
+        return None
+    lane = None
+    if kind == SHARE_KEY[:-1]:
+        number, _, rest = rest.partition(":")
+        if not number.isdecimal():
+            return None
+        lane = int(number)
+    budget, _, window = rest.rpartition("@")
+    return BudgetKey(budget, window), lane

@@ -1,0 +1,147 @@
+"""The home of a shared budget: it leases portions to lanes, never more than the limit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from services.worker.core.budget.account import Charged
+from services.worker.core.shared_budget.rules import (
+    ZERO,
+    Limit,
+    at_least_zero,
+    least_of,
+    less,
+    minus,
+    most_of,
+    plus,
+    unit_beyond,
+)
+
+
+class Report(NamedTuple):
+    """What a lane says of its lease."""
+
+    returned: Charged
+    settled: Charged
+    asked: int
+    wanted: Charged
+    more: Charged
+
+
+@dataclass(slots=True)
+class LaneShare:
+    """See BudgetShareRecord: what one lane was given, and what was last heard from it."""
+
+    granted: Charged = ZERO
+    returned: Charged = ZERO
+    settled: Charged = ZERO
+    asked: int = 0
+    answered: int = 0
+    wanted: Charged = ZERO
+    more: Charged = ZERO
+    room: Charged | None = None
+    is_tight: bool = False
+
+    @property
+    def outstanding(self) -> Charged:
+        """What the lane has, used or not; a call may have cost more than its worst case."""
+        return most_of(minus(self.granted, self.returned), self.settled)
+
+    @property
+    def may_come_back(self) -> bool:
+        """Whether something of it may not be used in the end."""
+        return any(amount > 0 for amount in minus(self.outstanding, self.settled))
+
+
+@dataclass(slots=True)
+class Home:
+    """The shares of one budget in one window, by lane; those that wait are in their order."""
+
+    shares: dict[int, LaneShare] = field(default_factory=dict)
+    _waiting: dict[int, None] = field(default_factory=dict)
+    _outstanding: Charged = ZERO
+    _settled: Charged = ZERO
+
+    @property
+    def outstanding(self) -> Charged:
+        """What all lanes have together."""
+        return self._outstanding
+
+    @property
+    def settled(self) -> Charged:
+        """What calls that have ended are charged, as far as the lanes have said."""
+        return self._settled
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a lane waits for an answer."""
+        return bool(self._waiting)
+
+    def restore(self, lane: int, share: LaneShare) -> None:
+        """Take over what the record of a share says."""
+        with self._changing(lane):
+            self.shares[lane] = share
+
+    def end(self, lane: int) -> None:
+        """Forget a lane, of a window that is over."""
+        self.restore(lane, LaneShare())
+        del self.shares[lane]
+        self._waiting.pop(lane, None)
+
+    def report(self, lane: int, said: Report) -> None:
+        """Hear from a lane, whose reports come in their order."""
+        with self._changing(lane) as share:
+            share.returned, share.settled = said.returned, said.settled
+            share.asked, share.wanted, share.more = said.asked, said.wanted, said.more
+
+    def answers(self, limit: Limit, portion: Charged) -> Iterator[int]:
+        """Serve the lanes that wait, one after the other; gives those whose share has changed."""
+        for lane in tuple(self._waiting):
+            wanted, left = self.shares[lane].wanted, less(limit, self._settled)
+            if unit_beyond(less(limit, self._outstanding), wanted) is None:
+                self._grant(lane, limit, portion)
+            elif unit_beyond(left, wanted):
+                self._answer(lane, room=at_least_zero(_amounts(left)))
+            else:  # the first waits for what calls in flight do not use, and the others behind it
+                yield from self._recall()
+                return
+            yield lane
+
+    def _grant(self, lane: int, limit: Limit, portion: Charged) -> None:
+        with self._changing(lane) as share:
+            rest = less(less(limit, self._outstanding), share.wanted)
+            extra = least_of(at_least_zero(_amounts(rest)), most_of(share.more, portion))
+            share.granted = plus(share.granted, plus(share.wanted, extra))
+        self._answer(lane, room=None)
+
+    def _answer(self, lane: int, room: Charged | None) -> None:
+        share = self.shares[lane]
+        share.answered, share.room = share.asked, room
+        del self._waiting[lane]
+        share.is_tight = self.is_awaited
+
+    def _recall(self) -> Iterator[int]:
+        """Ask all lanes for what they do not use, once; they give back at once from then on."""
+        for lane, share in self.shares.items():
+            if share.may_come_back and not share.is_tight:
+                share.is_tight = True
+                yield lane
+
+    @contextmanager
+    def _changing(self, lane: int) -> Iterator[LaneShare]:
+        """A share is changed: the sums of all go with it, and who asks waits for an answer."""
+        before = self.shares.setdefault(lane, LaneShare())
+        outstanding, settled = before.outstanding, before.settled
+        yield before
+        share = self.shares[lane]
+        self._outstanding = plus(self._outstanding, minus(share.outstanding, outstanding))
+        self._settled = plus(self._settled, minus(share.settled, settled))
+        if share.asked > share.answered:
+            self._waiting.setdefault(lane)
+
+
+def _amounts(limit: Limit) -> Charged:
+    """The units without a limit as nothing: they are not leased."""
+    calls, tokens, micro_usd = (most or 0 for most in limit)
+    return calls, tokens, micro_usd

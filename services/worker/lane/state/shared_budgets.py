@@ -1,0 +1,247 @@
+"""The shared budgets of a lane: what it may spend of them, and those whose home it is."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from answerbus.cause import BudgetExhausted
+from answerbus.partition import partition_of
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
+from answerbus.request_key import RequestKey
+from answerbus.topics import LEASES
+from services.worker.core.budget.account import Charged, Spend
+from services.worker.core.budget.ledger import Reserved
+from services.worker.core.shared_budget.books import (
+    BudgetBooks,
+    BudgetRecord,
+    RecordKey,
+    amounts,
+    report_of,
+)
+from services.worker.core.shared_budget.claims import BudgetClaims, Claim
+from services.worker.core.shared_budget.lease import portion_of
+from services.worker.core.shared_budget.rules import (
+    ZERO,
+    BudgetKey,
+    BudgetRules,
+    plus,
+)
+from services.worker.lane.state import records
+from services.worker.ports.kafka import OutRecord
+
+Labels = Mapping[str, str]
+
+
+@dataclass(slots=True)
+class SharedBudgets:
+    """A call is charged to each budget that its labels name, in the transaction of its spend.
+
+    What changes is written with the next write of the lane, be it to the home of a budget or to
+    another lane. A request that waited is to `resume` once its claim is answered.
+    """
+
+    partition: int
+    partitions: int
+    resume: Callable[[RequestKey], None]
+    rules: BudgetRules = field(default_factory=BudgetRules)
+    books: BudgetBooks = field(default_factory=BudgetBooks)
+    claims: BudgetClaims = field(default_factory=BudgetClaims)
+    _served_next: dict[BudgetKey, bool] = field(default_factory=dict)  # True: by its home's answer
+    _unsent: dict[RecordKey, bool] = field(default_factory=dict)  # True: another lane reads it, too
+    _ended: list[OutRecord] = field(default_factory=list)
+    _now: datetime | None = None
+
+    def claim(
+        self, request: RequestKey, labels: Labels, need: Charged, now: datetime
+    ) -> BudgetExhausted | Reserved | None:
+        """Whether a call may be charged to all its budgets now."""
+        keys = self.rules.keys_of(labels, now)
+        claim = self.claims.get(request)
+        if claim and (claim.keys, claim.need) != (keys, need):
+            self.release(request, now)
+            claim = None
+        if not keys:
+            return None
+        if claim is None:
+            for key in keys:
+                self.books.begin(key, now)
+            claim = Claim(request, need, keys)
+            self.claims.put(claim)
+            self._serve(now, keys[0])
+        if claim.refused:
+            self.claims.end(claim)
+            return claim.refused
+        return Reserved() if claim.awaited else None
+
+    def release(self, request: RequestKey, now: datetime) -> None:
+        """A request spends nothing, at least not now: others may have what it claimed."""
+        if claim := self.claims.get(request):
+            held = claim.held
+            self.claims.end(claim)
+            self._let_go(claim, held)
+            self._serve(now, *claim.keys)
+
+    def spend(self, request: RequestKey, spend: Spend) -> None:
+        """Charge a call that holds all that it claimed."""
+        if claim := self.claims.get(request):
+            self.claims.end(claim)
+            self._let_go(claim, claim.keys)
+            for key in claim.keys:
+                self.books.lease(key).spend(worst_of(spend))
+                self._note(key, spend.at)
+
+    def adopt(self, labels: Labels, spend: Spend) -> None:
+        """A call that was charged before the lane was opened again goes on."""
+        for key in self.rules.keys_of(labels, spend.at):
+            lease = self.books.lease(key)
+            lease.in_flight = plus(lease.in_flight, worst_of(spend))
+
+    def settle(self, labels: Labels, spend: Spend, charged: Charged, now: datetime) -> None:
+        """Replace the worst case of a call, in the windows that it was charged to."""
+        keys, worst = self.rules.keys_of(labels, spend.at), worst_of(spend)
+        is_above = any(amount > most for amount, most in zip(charged, worst, strict=True))
+        for key in keys:
+            lease = self.books.lease(key)
+            lease.settle(worst, charged)
+            self._note(key, now, tell=lease.is_tight or is_above)
+        self._serve(now, *keys)
+
+    def hear(self, said: BudgetRecord, now: datetime) -> None:
+        """Take what another lane says."""
+        key = BudgetKey(said.budget, said.window)
+        if key.is_over(now) and not self.books.knows(key, said):
+            return  # what is forgotten must not begin at zero
+        match said:
+            case BudgetLeaseRecord():
+                if self._home_of(key) == self.partition:
+                    self.books.home(key).report(said.lane, report_of(said))
+                    self._note_share(key, said.lane, now)
+                    self._answer(key, now)
+            case BudgetShareRecord():
+                if said.lane == self.partition:
+                    lease = self.books.lease(key)
+                    room = None if said.room is None else amounts(said.room)
+                    is_recalled = lease.take(
+                        amounts(said.granted), room, said.answered, tight=said.is_tight
+                    )
+                    self._note(key, now, tell=is_recalled)
+                    self._served_next[key] = True
+                    self._serve(now)
+
+    def opened(self, now: datetime) -> None:
+        """Begin where a predecessor ended: what is wanted elsewhere is given back, or given."""
+        tight = [key for key, it in self.books.leases.items() if it.is_tight]
+        self._serve(now, *(key for key in tight if not key.is_over(now)))
+        for key, home in self.books.homes.items():
+            if home.is_awaited and not key.is_over(now):
+                self._answer(key, now)
+
+    def renew(self, now: datetime) -> None:
+        """Write records again before the ledger forgets them, and end those that are over."""
+        self._now = now
+        for record_key in self.books.renewed(now):
+            if self.books.is_over(record_key, now):
+                self._unsent.pop(record_key, None)
+                name = self.books.forget(record_key)
+                self._ended.append(records.ledger_tombstone(name, self.partition))
+            else:
+                self._note_record(record_key, now, tell=False)
+        self.claims.wake_over(now)
+        self._resume()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something is to be written."""
+        return bool(self._unsent or self._ended)
+
+    def take_unsent(self) -> tuple[OutRecord, ...]:
+        """What the next write of the lane takes along; the last state of each record is enough."""
+        if self._now is None or not self.has_unsent:
+            return ()
+        taken = self._ended[:]
+        for (key, lane), is_told in self._unsent.items():
+            if lane is None:
+                said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
+                reader = self._home_of(key)
+            else:
+                said = self.books.share_record(key, lane, self._now)
+                reader = lane
+            record = records.event_record(said, self.partition)
+            taken.append(record)
+            if is_told:
+                taken.append(replace(record, topic=LEASES, partition=reader))
+        self._unsent.clear()
+        self._ended.clear()
+        return tuple(taken)
+
+    def _serve(self, now: datetime, *keys: BudgetKey) -> None:
+        """Let claims have what is free, each in its turn, until nothing changes any more."""
+        for key in keys:
+            self._served_next.setdefault(key, False)
+        while self._served_next:
+            key, is_answer = self._served_next.popitem()
+            self._give_to_claims(key, is_answer=is_answer)
+            self._ask_or_give_back(key, now)
+        self._resume()
+
+    def _resume(self) -> None:
+        for request in self.claims.take_changed():
+            self.resume(request)
+
+    def _give_to_claims(self, key: BudgetKey, *, is_answer: bool) -> None:
+        lease, limit = self.books.lease(key), self.rules.limit(key)
+        may_give = is_answer or not lease.is_tight  # else the home says whose turn it is
+        while claim := self.claims.first(key):
+            if which := lease.beyond(claim.need, limit):
+                self._let_go(claim, claim.held)
+                self.claims.refuse(claim, BudgetExhausted(which=which, budget=key.budget))
+            elif may_give and lease.has(claim.need, limit):
+                lease.hold(claim.need)
+                self.claims.hold(claim)
+                if claim.awaited:
+                    self._served_next.setdefault(claim.awaited, False)
+            else:
+                return
+
+    def _ask_or_give_back(self, key: BudgetKey, now: datetime) -> None:
+        lease, limit = self.books.lease(key), self.rules.limit(key)
+        claim = self.claims.first(key)
+        if claim and not lease.is_waiting:
+            lease.ask(claim.need, self.claims.behind_first(key), limit)
+            self._note(key, now, tell=True)
+        elif lease.is_tight:
+            if lease.give_back(ZERO, limit):
+                self._note(key, now, tell=True)
+        elif not claim:
+            portion = portion_of(limit, self.partitions)
+            if not lease.is_within(plus(portion, portion), limit):
+                lease.give_back(portion, limit)
+                self._note(key, now, tell=True)
+
+    def _let_go(self, claim: Claim, held: tuple[BudgetKey, ...]) -> None:
+        for key in held:
+            self.books.lease(key).let_go(claim.need)
+            self._served_next.setdefault(key, False)
+
+    def _answer(self, key: BudgetKey, now: datetime) -> None:
+        limit = self.rules.limit(key)
+        for lane in self.books.home(key).answers(limit, portion_of(limit, self.partitions)):
+            self._note_share(key, lane, now, tell=True)
+
+    def _note(self, key: BudgetKey, now: datetime, *, tell: bool = False) -> None:
+        self._note_record((key, None), now, tell=tell)
+
+    def _note_share(self, key: BudgetKey, lane: int, now: datetime, *, tell: bool = False) -> None:
+        self._note_record((key, lane), now, tell=tell)
+
+    def _note_record(self, record_key: RecordKey, now: datetime, *, tell: bool) -> None:
+        self._now = now
+        self._unsent[record_key] = self._unsent.get(record_key, False) or tell
+
+    def _home_of(self, key: BudgetKey) -> int:
+        return partition_of(key.budget, self.partitions)
+
+
+def worst_of(spend: Spend) -> Charged:
+    """What a call is charged until it is settled."""
+    return 1, spend.tokens, spend.micro_usd

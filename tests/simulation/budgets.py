@@ -1,0 +1,66 @@
+"""Histories whose workflows share budgets of teams and of one company, over all lanes."""
+
+import json
+import random
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from answerbus.topics import ATTEMPTS, REQUESTS
+from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
+from tests.chaos.audit.record import Record
+
+SHARE = 0.4  # of all histories
+TEAMS = ("red", "blue", "")
+CALLS_OF_COMPANY = (8, 30, 1_000)
+MICRO_USD_OF_TEAM = (4_000, 40_000, 10_000_000)  # a call costs up to some thousands
+
+
+def labels_of(workflow: str) -> dict[str, str]:
+    """By the name of the workflow; one of three has no team."""
+    team = TEAMS[zlib.crc32(workflow.encode()) % len(TEAMS)]
+    return {"company": "acme", **({"team": team} if team else {})}
+
+
+def budget_rules(seed: int) -> BudgetRules:
+    """Of one history: often none."""
+    chance = random.Random(f"budgets {seed}")
+    if chance.random() > SHARE:
+        return BudgetRules()
+    company = PeriodLimits(month=(chance.choice(CALLS_OF_COMPANY), None, None))
+    team = PeriodLimits(day=(None, None, chance.choice(MICRO_USD_OF_TEAM)))
+    return BudgetRules({"team": {"*": team}, "company": {"acme": company}})
+
+
+def overspent(rules: BudgetRules, records: Sequence[Record]) -> Iterator[str]:
+    """Budgets of which the journal of attempts says more than the limit."""
+    calls: Counter[str] = Counter()
+    micro_usd: Counter[str] = Counter()
+    labels = _labels(records)
+    for record in records:
+        if record.topic != ATTEMPTS.name:
+            continue
+        made = json.loads(record.value or b"")
+        for label, value in labels.get(made["workflow_id"], {}).items():
+            calls[f"{label}:{value}"] += made["charged"]["attempts"]
+            micro_usd[f"{label}:{value}"] += made["charged"]["micro_usd"]
+    for label, by_value in rules.by_label.items():
+        for name in [it for it in calls if it.startswith(f"{label}:")]:
+            limits = by_value.get("*") or by_value["acme"]
+            most_calls, most_money = limits.month[0], limits.day[2]
+            if most_calls is not None and calls[name] > most_calls:
+                yield f"{name} has made {calls[name]} calls of {most_calls}"
+            if most_money is not None and micro_usd[name] > most_money:
+                yield f"{name} has spent {micro_usd[name]} of {most_money}"
+
+
+def _labels(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """By workflow: requests of one have the same, but for what no rule speaks of."""
+    found: dict[str, dict[str, str]] = {}
+    for record in records:
+        if record.topic == REQUESTS.name:
+            with suppress(ValueError, TypeError, KeyError):
+                body = json.loads(record.value or b"")
+                found[body["workflow_id"]] = body["labels"]
+    return found

@@ -1,0 +1,128 @@
+"""A budget that lanes share is never exceeded, and whoever waits for it is answered."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from services.worker.core.shared_budget.books import BudgetBooks
+from services.worker.core.shared_budget.rules import (
+    ZERO,
+    BudgetRules,
+    Limit,
+    PeriodLimits,
+)
+from tests.unit.worker.lane.state.budget_histories import LANES, History
+
+TENANT = {"tenant": "acme"}
+
+
+def played(first: int, histories: int) -> Counter[str]:
+    outcomes: Counter[str] = Counter()
+    for seed in range(first, first + histories):
+        history = History(seed).play()
+        history.check_books()
+        outcomes += history.outcomes
+    return outcomes
+
+
+def test_no_budget_is_exceeded_and_every_request_ends() -> None:
+    outcomes = played(0, 3)
+
+    assert outcomes["charged"] > 100
+    assert outcomes["refused"] > 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 2_000, 50))
+def test_no_budget_is_exceeded_in_many_histories(first: int) -> None:
+    assert played(first, 50)["refused"] > 100
+
+
+def test_a_lease_that_is_kept_after_a_loss_exceeds_a_budget() -> None:
+    """The histories notice a lane that forgets what it has spent of its lease."""
+
+    def keep(books: BudgetBooks) -> None:
+        for lease in books.leases.values():
+            lease.used, lease.is_confirmed = ZERO, True
+
+    def play() -> None:
+        for seed in range(20):
+            History(seed, keep).play()
+
+    with pytest.raises(AssertionError):
+        play()
+
+
+@pytest.mark.parametrize(
+    ("limit", "need", "asked", "charged"),
+    [
+        ((9, None, None), (1, 100, 0), 16, 9),  # pydantic-ai-harness#696: 16 calls
+        ((150, None, None), (1, 100, 0), 512, 150),  # pi-subagents#1779: 512 calls
+        ((None, None, 1_000_000), (1, 100, 50_000), 100, 20),  # LiteLLM#40095, #34732, #26672
+        ((None, 1_000, None), (1, 300, 0), 100, 3),  # LiteLLM#12794: a batch skips the budget
+    ],
+    ids=["harness", "subagents", "litellm money", "litellm batch"],
+)
+def test_what_others_exceed_is_met_to_the_last_unit(
+    limit: Limit, need: tuple[int, int, int], asked: int, charged: int
+) -> None:
+    """All ask at once, over all lanes, and each call costs its worst case."""
+    history = History(1, rules=BudgetRules({"tenant": {"*": PeriodLimits(day=limit)}}))
+    history.parts, history.loses_writes = (1.0,), False
+    for number in range(asked):
+        history.ask(number % LANES, TENANT, need)
+    history.calm()
+
+    assert history.outcomes == {"charged": charged, "refused": asked - charged}
+
+
+class Overcharging(History):
+    """Calls cost twice their worst case: a limit may be exceeded by what is in flight."""
+
+    def check(self) -> None:
+        self.parts = (2.0,)
+
+
+def test_every_request_ends_also_where_calls_cost_more_than_their_worst_case() -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in range(3):
+        outcomes += Overcharging(seed).play().outcomes
+
+    assert outcomes["charged"]
+    assert outcomes["refused"]
+
+
+def test_at_most_a_fiftieth_of_a_limit_lies_idle_and_none_of_it_is_refused() -> None:
+    limit = 1_000_000
+    by_day = PeriodLimits(day=(None, None, limit))
+    history = History(1, rules=BudgetRules({"tenant": {"*": by_day}}))
+    history.parts, history.loses_writes = (1.0,), False
+    for number in range(200):
+        history.ask(number % LANES, TENANT, (1, 1, 1_000))
+        history.calm()
+        (idle,) = history.unused().values()
+        assert idle[2] <= limit // 50
+
+    history.ask(0, TENANT, (1, 1, limit - 200 * 1_000))
+    history.calm()
+
+    assert history.outcomes == {"charged": 201}
+
+
+def test_a_tenant_is_forgotten_after_its_window_also_one_that_was_refused_at_once() -> None:
+    history = History(1, rules=BudgetRules({"tenant": {"*": PeriodLimits(day=(1, 10, None))}}))
+    history.loses_writes = False
+    for number in range(20):
+        history.ask(number % LANES, {"tenant": f"t-{number}"}, (1, number, 1))
+    history.calm()
+    for _ in range(2):
+        history.pass_time(timedelta(days=1, hours=1))
+        history.calm()
+
+    assert history.outcomes == {"charged": 11, "refused": 9}
+    for lane in history.lanes.values():
+        assert (lane.books.leases, lane.books.homes) == ({}, {})
+    assert [
+        value for lane in history.topics.ledger.values() for value in lane.values() if value
+    ] == []
