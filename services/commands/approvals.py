@@ -11,7 +11,9 @@ from pydantic import JsonValue
 from answerbus import json_text
 from answerbus.client import Client, PublishedControl
 from answerbus.control import Approval, ApprovalRequested, ControlApplied, InputRequested
+from answerbus.edited_args import small_json
 from answerbus.explain import problems_text
+from answerbus.limits import EDITED_ARGS_VALUES_MAX, TOOL_ARGS_BYTES_MAX, TOOL_RESULT_VALUES_MAX
 from answerbus.topics import STEPS
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
@@ -170,10 +172,14 @@ def answer(
     _publish(settings, asked, lambda client: client.answer(asked, given, by=who), as_json=as_json)
 
 
-def json_of(text: str, what: str) -> JsonValue:
+def json_of(text: str, what: str, values_max: int = TOOL_RESULT_VALUES_MAX) -> JsonValue:
     """A value that a person wrote. Raises typer.BadParameter."""
     match json_text.parse(text.encode(errors="surrogatepass")):
         case json_text.Parsed(value=value):
+            try:
+                small_json(value, TOOL_ARGS_BYTES_MAX, values_max)
+            except ValueError as error:
+                raise typer.BadParameter(f"{what} is too large: {error}") from None
             return value
         case json_text.NotJson(reason=reason):
             raise typer.BadParameter(f"{what} is no JSON: {reason}. A text is in quotes: '\"…\"'")
@@ -181,7 +187,7 @@ def json_of(text: str, what: str) -> JsonValue:
 
 def args_of(text: str, what: str) -> dict[str, JsonValue]:
     """The arguments that a person wrote. Raises typer.BadParameter."""
-    value = json_of(text, what)
+    value = json_of(text, what, EDITED_ARGS_VALUES_MAX)
     if not isinstance(value, dict):
         raise typer.BadParameter(f"{what} is no JSON object")
     return value

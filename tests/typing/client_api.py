@@ -273,7 +273,9 @@ async def a_run_of_an_agent(client: Client) -> None:
         assert_type(followed, Followed)
         match followed.event:
             case ApprovalRequested() as asked:
-                published = await client.approve(asked, by="me", reason="it is right")
+                published = await client.approve(
+                    asked, by="me", reason="half of it", args={"cents": 999}
+                )
                 assert_type(published, PublishedControl)
                 assert_type(await client.effect_of(published), ControlApplied | None)
             case InputRequested() as question:

@@ -1,5 +1,6 @@
 """What `answerbus approvals` and `answerbus cancel` say to the person who decides."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -67,8 +68,11 @@ def test_a_question_is_listed_with_what_may_be_answered_and_the_command() -> Non
     assert command == f"answerbus approvals answer {CALL} --value …"
 
 
-@pytest.mark.parametrize("text", ["High Street", "{", "NaN", '{"a":1,"a":2}'])
-def test_an_answer_that_is_no_json_is_refused_before_it_is_sent(text: str) -> None:
+LARGE = json.dumps("x" * 70_000)
+
+
+@pytest.mark.parametrize("text", ["High Street", "{", "NaN", '{"a":1,"a":2}', LARGE])
+def test_an_answer_that_is_no_json_or_too_large_is_refused_before_it_is_sent(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         json_of(text, "--value")
 
@@ -121,7 +125,10 @@ def test_arguments_are_changed_in_an_editor_or_given_and_shown_again(
         changed_args(asked, '{"cents": 5e2}', None)
 
 
-@pytest.mark.parametrize("python", ["file.write_text('[]')", "file.unlink()", "sys.exit(2)"])
+MANY = "file.write_text('{\"a\": [' + '0,' * 5000 + '0]}')"
+
+
+@pytest.mark.parametrize("python", ["file.write_text('[]')", MANY, "file.unlink()", "sys.exit(2)"])
 def test_what_an_editor_leaves_must_be_arguments(tmp_path: Path, python: str) -> None:
     asked = approval_asked(CALL, args={"a": 1}, args_digest=canonical_digest({"a": 1}))
     assert isinstance(asked, ApprovalRequested)
