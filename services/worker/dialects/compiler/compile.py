@@ -112,11 +112,12 @@ def compile_resolved(
     beyond = excess(compiled.schema)
     if beyond is not None:
         return unsupported(rules.dialect, "", beyond)
+    whole, has_both = compiled.schema, bool(rules.format_patterns)
     return WireSchema(
         dialect=rules.dialect,
         name=portable_name(resolved.name, ROOT_NAME),
-        schema=_without("format", compiled.schema, rules),
-        shown=_without("pattern", compiled.schema, rules) if rules.format_patterns else None,
+        schema=_without("format", whole, rules) if has_both else whole,
+        shown=_without("pattern", whole, rules) if has_both else None,
         read=compiled.read,
         read_otherwise=partial(compiled.read, otherwise=True) if compiled.may_mean_two else None,
         notes=compiled.notes,
