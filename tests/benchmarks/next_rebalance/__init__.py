@@ -1,0 +1,1 @@
+"""A prototype beside the product: the worker's consumer on the protocol of KIP-848."""
