@@ -35,6 +35,11 @@ def judgement(verdict: str) -> tuple[int, dict[str, Any]]:
     return said({"reason": "It is said in the question.", "verdict": verdict})
 
 
+def favours_angry(sent: str) -> tuple[int, dict[str, Any]]:
+    """A judge that reads what it is shown."""
+    return judgement("first" if sent.rindex("angry") < sent.rindex("sad") else "second")
+
+
 async def compared(asker: Asker, judge: Judge, asked: RecordedQuestion) -> Compared:
     found = await asker.ask(asked, "trial")
     assert isinstance(found, Compared)
@@ -67,9 +72,6 @@ async def test_what_a_position_wins_cancels_out_and_is_seen() -> None:
 
 
 async def test_a_judge_that_reads_the_answers_is_of_one_mind_in_both_orders() -> None:
-    def favours_angry(sent: str) -> tuple[int, dict[str, Any]]:
-        return judgement("first" if sent.rindex("angry") < sent.rindex("sad") else "second")
-
     found, _ = await report_of(Model(angry, judge=favours_angry), *range(8))
 
     assert found is not None

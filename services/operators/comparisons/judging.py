@@ -4,9 +4,7 @@ from typing import Any, assert_never
 
 from answerbus.answers.judgement import JUDGEMENT, JudgementVerdict
 from answerbus.compared import Compared, ComparedAnswer, Judged, JudgedVerdict
-from answerbus.limits import REASON_BYTES_MAX
 from answerbus.request import Context, Fact, Request
-from answerbus.wire import clip
 from services.operators.comparisons.questions import RecordedQuestion
 
 FIRST, SECOND, TASK, STEPS = "first answer", "second answer", "question", "steps so far"
@@ -55,10 +53,8 @@ def judged(call: ComparedAnswer, *, swapped: bool) -> Judged:
     if call.outcome != "answered":
         return Judged(swapped=swapped, by=by)
     found = JUDGEMENT.adapter.validate_python(call.answer)
-    reason = clip(found.reason, REASON_BYTES_MAX)
-    return Judged(
-        verdict=_of_new(found.verdict, swapped=swapped), reason=reason, swapped=swapped, by=by
-    )
+    verdict = _of_new(found.verdict, swapped=swapped)
+    return Judged(verdict=verdict, reason=found.reason, swapped=swapped, by=by)
 
 
 def _of_new(verdict: JudgementVerdict, *, swapped: bool) -> JudgedVerdict:
