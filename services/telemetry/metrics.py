@@ -225,6 +225,13 @@ ALLOWED = Metric(
     "Calls that the worker may have in flight, over all profiles: `worker.max_in_flight`.",
 )
 HELD = Metric("answerbus_retries_held", "gauge", (), "Retries in memory that wait for their time.")
+BUDGETS_NEARLY_SPENT = Metric(
+    "answerbus_budgets_nearly_spent",
+    "gauge",
+    ("budget",),
+    "Budgets of labels of which four fifths are used in this day or month, by their name in the "
+    "settings; a log line names each.",
+)
 LANE_STATE = Metric(
     "answerbus_lane_state",
     "gauge",
@@ -350,7 +357,7 @@ METRICS = (
     *(COMMIT_DURATION, TRANSACTIONS),
     *(OPENINGS, HELD_REQUESTS, HELD_AGE),
     *(IN_FLIGHT, ALLOWED, HELD, LANE_STATE, LANE_STUCK, LANE_QUEUE, LANE_LAG, LANE_UNREAD),
-    *(LANE_HELD_BACK,),
+    *(LANE_HELD_BACK, BUDGETS_NEARLY_SPENT),
     *(OLDEST, FAILED_OPENINGS, PROFILE_UNHEALTHY, PROFILE_REJECTED, BREAKER_OPEN),
     *(PROFILE_THROTTLED, SILENCE, KAFKA_SILENCE, NOT_READ, STALLS, LATENESS, TASKS),
     *(CLOCK_AHEAD, SETTINGS_REFUSED, READY),

@@ -82,6 +82,15 @@ async def _feed(stage: Stage, profiles: Iterable[str]) -> None:
 
 
 @asynccontextmanager
+async def spent_budget(stage: Stage) -> AsyncIterator[None]:
+    """A tenant that uses up its day, in a deployment that has the topics of runs."""
+    stage.start([{"reply": ANSWERED}], '[budgets."tenant:*"]\ncalls = {day = 5}\n')
+    await stage.publish(10, labels={"tenant": "acme"})
+    yield
+    stage.start_well()
+
+
+@asynccontextmanager
 async def backlog(stage: Stage) -> AsyncIterator[None]:
     """More requests than are answered."""
     stage.start([{"reply": {"kind": "hang"}}])
@@ -199,6 +208,7 @@ FAULTS = (
     (backlog, "Lag"),
     (frozen_broker, "KafkaAway", "LaneStuck"),
     (silent_tools, "ToolSilent", "ApprovalsOld", "RunsRepeat"),
+    (spent_budget, "BudgetNearlySpent"),
     (no_worker, "NoWorker"),
     (no_topic, "RequestsNotRead"),
 )

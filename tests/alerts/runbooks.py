@@ -190,6 +190,17 @@ RUNBOOKS: Mapping[str, Followed] = {
         {},
         {},
     ),
+    "BudgetNearlySpent": Followed(
+        "budget-nearly-spent",
+        {
+            "`answerbus_budgets_nearly_spent` by `budget`": metric(
+                "answerbus_budgets_nearly_spent", budget="tenant:*"
+            ),
+            "`80 % of the budget tenant:acme of": logged("80 % of the budget tenant:acme of"),
+        },
+        {},
+        {"`answerbus_budgets_nearly_spent` is 0": no_metric("answerbus_budgets_nearly_spent")},
+    ),
     "DeadlineMisses": Followed(
         "deadline-misses",
         {

@@ -57,6 +57,7 @@ FAULTS = {
     "DeadLettersGrowing": Fault(
         {'answerbus_dead_letters_total{cause="rejected",profile="p"}': ("0", "+5")}
     ),
+    "BudgetNearlySpent": Fault({'answerbus_budgets_nearly_spent{budget="tenant:*"}': ("0", "1")}),
     "SpendHigh": Fault({'answerbus_spent_micro_usd_total{profile="p"}': ("1000", "+2000000")}),
     "Lag": Fault({'answerbus_lane_lag{instance="w",partition="0"}': ("5", "20000")}),
     "DeadlineMisses": Fault(

@@ -1,6 +1,7 @@
 """One workflow, several questions, a worker that is killed: what each adds, and what one names."""
 
 import asyncio
+import re
 import time
 
 import pytest
@@ -41,8 +42,7 @@ async def test_a_budget_of_a_tenant_holds_over_all_lanes_and_workers(bus: Bus) -
         [{"reply": {"kind": "answered", "content": "Yes."}}],
         '[budgets."tenant:*"]\ncalls = {day = 9}\n[budgets."team:red"]\nusd = {month = 1}\n',
     )
-    for _ in range(2):
-        await asyncio.to_thread(bus.start_worker, config)
+    workers = [await asyncio.to_thread(bus.start_worker, config) for _ in range(2)]
 
     async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
         labels = {"tenant": "acme", "team": "red"}
@@ -59,6 +59,11 @@ async def test_a_budget_of_a_tenant_holds_over_all_lanes_and_workers(bus: Bus) -
     assert len(bus.calls()) == 10
     assert isinstance(other, Result)
     assert took_s < REFUSED_WITHIN_S
+    pages = "".join(worker.get("/metrics").decode() for worker in workers)
+    counted = re.findall(r'^answerbus_budgets_nearly_spent{budget="tenant:\*"} (.*)$', pages, re.M)
+    assert sum(map(float, counted)) == 1
+    logs = "".join(worker.log_file.read_text() for worker in workers)
+    assert logs.count("80 % of the budget tenant:acme of") == 1
 
 
 async def test_a_later_budget_is_noted_with_the_request_that_settled_it(bus: Bus) -> None:

@@ -12,6 +12,7 @@ from services.worker.health.reasons import not_read
 from services.worker.health.verdict import Verdict
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
+from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.machine import State
 
 
@@ -46,6 +47,7 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.PROFILE_THROTTLED, (name,), backend.limiter.is_throttled
         yield metrics.SILENCE, (name,), backend.limiter.silent_s
     yield from _of_runs(inputs)
+    yield from _of_budgets(inputs)
     now = inputs.context.clock.now()
     for partition, holder in verdict.held.items():
         labels = str(partition), holder.workflow_id
@@ -61,10 +63,21 @@ def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
             yield from _of_open(lifecycle.lane, inputs)
 
 
-def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
+def _opened(inputs: HealthInputs) -> list[LaneState]:
     lanes = (lifecycle.lane for lifecycle in inputs.membership.lifecycles.values())
-    opened = [lane.lane_state for lane in lanes if lane.state is State.OPEN]
-    lane_requests = [one for state in opened for one in state.queue.requests.values()]
+    return [lane.lane_state for lane in lanes if lane.state is State.OPEN]
+
+
+def _of_budgets(inputs: HealthInputs) -> Iterator[Sample]:
+    now, found = inputs.context.clock.now(), Counter[str]()
+    for lane_state in _opened(inputs):
+        found += lane_state.budgets.nearly_spent(now)
+    for name in inputs.context.budget_rules.names:
+        yield metrics.BUDGETS_NEARLY_SPENT, (name,), found[name]
+
+
+def _of_runs(inputs: HealthInputs) -> Iterator[Sample]:
+    lane_requests = [one for state in _opened(inputs) for one in state.queue.requests.values()]
     runs = [
         (lane_request, lane_request.run)
         for lane_request in lane_requests

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from answerbus.private.ledger import WorkInProgress
 from services.telemetry.log_context import clear_log_context, set_log_context
+from services.text.escaping import plain_line
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.backpressure import Backpressure
@@ -192,6 +193,10 @@ class Lane:
         if self.state is not State.OPEN or self.open is not open_lane:
             return
         open_lane.put(apply_signals(open_lane.lane_state, signals, self.context.clock.now()))
+        for key in open_lane.lane_state.budgets.take_news():
+            _log.warning(
+                "80 %% of the budget %s of %s are used", plain_line(key.budget), key.window
+            )
         self.progressed()
         self.pump()
 

@@ -15,7 +15,7 @@ class RequestState(Enum):
     READY = "takes its turn: round robin over profiles, then tenants, then workflows"
     RUNNING = "prepared, called, settled"
     DELAYED = "until the moment of its retry"
-    AWAITING_BUDGET = "until a call of its account is settled: nothing else is free there"
+    AWAITING_BUDGET = "until a call of its account is settled, or its budgets have room"
     AWAITING_TOOLS = "until the calls of its step have ended, and the requests that they asked"
     ENDING = "cancelled: it ends as soon as no request that it asked is open"
     DONE = "its outcome is committed"

@@ -30,7 +30,7 @@ class Lease:
 
     `held` is kept for claims, in memory alone: their requests come again after a loss. One that
     was read back is not `is_confirmed`: limits may be others now, so that the home is asked before
-    the first spend.
+    the first spend. The home was `told` so much of what is settled.
     """
 
     granted: Charged = ZERO
@@ -38,6 +38,7 @@ class Lease:
     used: Charged = ZERO
     in_flight: Charged = ZERO
     held: Charged = ZERO
+    told: Charged = ZERO
     asked: int = 0
     answered: int = 0
     wanted: Charged = ZERO
@@ -69,6 +70,15 @@ class Lease:
     def is_within(self, amounts: Charged, limit: Limit) -> bool:
         """Whether no more than this is free."""
         return unit_beyond(_bound(limit, amounts), self.free) is None
+
+    def has_news(self, portion: Charged, limit: Limit) -> bool:
+        """Whether more than a portion is settled that its home has not heard of."""
+        return unit_beyond(_bound(limit, portion), minus(self.settled, self.told)) is not None
+
+    def written(self, *, told: bool) -> None:
+        """Its record is about to be written, for the home, too, if that is `told`."""
+        if told:
+            self.told = self.settled
 
     def lacks(self, need: Charged) -> Charged:
         """What a claim needs; more than that after a call that cost more than its worst case."""

@@ -13,6 +13,7 @@ UNITS: tuple[BudgetUnit, BudgetUnit, BudgetUnit] = ("attempts", "tokens", "micro
 NO_LIMIT: Limit = (None, None, None)
 ZERO: Charged = (0, 0, 0)
 ANY = "*"  # any value of a label but none
+NEARLY_SPENT_PERCENT = 80
 _DAY, _MONTH = len("2026-11-26"), len("2026-11")
 
 
@@ -55,6 +56,16 @@ class BudgetRules:
                 if limits.month != NO_LIMIT:
                     yield BudgetKey(name, date[:_MONTH])
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all rules, as the settings have them."""
+        return tuple(f"{label}:{it}" for label, rules in self.by_label.items() for it in rules)
+
+    def name_of(self, key: BudgetKey) -> str:
+        """The rule that a budget has its limit from."""
+        label, _, value = key.budget.partition(":")
+        return key.budget if value in self.by_label.get(label, {}) else f"{label}:{ANY}"
+
     def limit(self, key: BudgetKey) -> Limit:
         """No limit for what these settings do not know: the lane that asks knows it."""
         label, _, value = key.budget.partition(":")
@@ -68,6 +79,14 @@ class BudgetRules:
 
 def _date(now: datetime) -> str:
     return now.astimezone(UTC).date().isoformat()
+
+
+def is_nearly_spent(limit: Limit, settled: Charged) -> bool:
+    """Whether of one unit so much is used that somebody should hear of it."""
+    return any(
+        most is not None and 100 * amount >= NEARLY_SPENT_PERCENT * most
+        for most, amount in zip(limit, settled, strict=True)
+    )
 
 
 def unit_beyond(limit: Limit, amounts: Charged) -> BudgetUnit | None:

@@ -1,5 +1,6 @@
 """The shared budgets of a lane: what it may spend of them, and those whose home it is."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,6 +25,7 @@ from services.worker.core.shared_budget.rules import (
     ZERO,
     BudgetKey,
     BudgetRules,
+    is_nearly_spent,
     plus,
 )
 from services.worker.lane.state import records
@@ -50,6 +52,8 @@ class SharedBudgets:
     _unsent: dict[RecordKey, bool] = field(default_factory=dict)  # True: another lane reads it, too
     _ended: list[OutRecord] = field(default_factory=list)
     _now: datetime | None = None
+    _nearly_spent: dict[BudgetKey, None] = field(default_factory=dict)  # whose home is this lane
+    _news: list[BudgetKey] = field(default_factory=list)  # of these, those not yet told
 
     def claim(
         self, request: RequestKey, labels: Labels, need: Charged, now: datetime
@@ -103,7 +107,8 @@ class SharedBudgets:
         for key in keys:
             lease = self.books.lease(key)
             lease.settle(worst, charged)
-            self._note(key, now, tell=lease.is_tight or is_above)
+            has_news = lease.has_news(self._portion(key), self.rules.limit(key))
+            self._note(key, now, tell=lease.is_tight or is_above or has_news)
         self._serve(now, *keys)
 
     def hear(self, said: BudgetRecord, now: datetime) -> None:
@@ -116,6 +121,7 @@ class SharedBudgets:
                 if self._home_of(key) == self.partition:
                     self.books.home(key).report(said.lane, report_of(said))
                     self._note_share(key, said.lane, now)
+                    self._look_at(key)
                     self._answer(key, now)
             case BudgetShareRecord():
                 if said.lane == self.partition:
@@ -133,8 +139,12 @@ class SharedBudgets:
         tight = [key for key, it in self.books.leases.items() if it.is_tight]
         self._serve(now, *(key for key in tight if not key.is_over(now)))
         for key, home in self.books.homes.items():
-            if home.is_awaited and not key.is_over(now):
+            if key.is_over(now):
+                continue
+            self._look_at(key)
+            if home.is_awaited:
                 self._answer(key, now)
+        self._news.clear()  # the predecessor has told them
 
     def renew(self, now: datetime) -> None:
         """Write records again before the ledger forgets them, and end those that are over."""
@@ -143,11 +153,22 @@ class SharedBudgets:
             if self.books.is_over(record_key, now):
                 self._unsent.pop(record_key, None)
                 name = self.books.forget(record_key)
+                self._nearly_spent.pop(record_key[0], None)
                 self._ended.append(records.ledger_tombstone(name, self.partition))
             else:
                 self._note_record(record_key, now, tell=False)
         self.claims.wake_over(now)
         self._resume()
+
+    def nearly_spent(self, now: datetime) -> Counter[str]:
+        """How many budgets whose home is this lane are used by four fifths, by their rule."""
+        return Counter(self.rules.name_of(it) for it in self._nearly_spent if not it.is_over(now))
+
+    def take_news(self) -> tuple[BudgetKey, ...]:
+        """Budgets that came to be nearly spent since this was asked last."""
+        taken = tuple(self._news)
+        self._news.clear()
+        return taken
 
     @property
     def has_unsent(self) -> bool:
@@ -163,6 +184,7 @@ class SharedBudgets:
             if lane is None:
                 said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
                 reader = self._home_of(key)
+                self.books.lease(key).written(told=is_told)
             else:
                 said = self.books.share_record(key, lane, self._now)
                 reader = lane
@@ -213,7 +235,7 @@ class SharedBudgets:
             if lease.give_back(ZERO, limit):
                 self._note(key, now, tell=True)
         elif not claim:
-            portion = portion_of(limit, self.partitions)
+            portion = self._portion(key)
             if not lease.is_within(plus(portion, portion), limit):
                 lease.give_back(portion, limit)
                 self._note(key, now, tell=True)
@@ -225,8 +247,17 @@ class SharedBudgets:
 
     def _answer(self, key: BudgetKey, now: datetime) -> None:
         limit = self.rules.limit(key)
-        for lane in self.books.home(key).answers(limit, portion_of(limit, self.partitions)):
+        for lane in self.books.home(key).answers(limit, self._portion(key)):
             self._note_share(key, lane, now, tell=True)
+
+    def _portion(self, key: BudgetKey) -> Charged:
+        return portion_of(self.rules.limit(key), self.partitions)
+
+    def _look_at(self, key: BudgetKey) -> None:
+        is_known = key in self._nearly_spent
+        if not is_known and is_nearly_spent(self.rules.limit(key), self.books.homes[key].settled):
+            self._nearly_spent[key] = None
+            self._news.append(key)
 
     def _note(self, key: BudgetKey, now: datetime, *, tell: bool = False) -> None:
         self._note_record((key, None), now, tell=tell)

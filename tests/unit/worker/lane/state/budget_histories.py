@@ -256,6 +256,10 @@ class History:
             limit = self.rules.limit(key)
             for at, (amount, spent) in enumerate(zip(limit, self.spent[key], strict=True)):
                 most[at] = NO_LIMIT if amount is None else max(amount, spent)
+        self.open_again()
+
+    def open_again(self) -> None:
+        """All lanes move."""
         for number in range(LANES):
             self._open_again(number)
 
