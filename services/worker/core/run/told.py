@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import ref
 
 from answerbus.request import Message
 from services.text.digest import bytes_digest
@@ -10,11 +11,17 @@ from services.text.digest import bytes_digest
 
 @dataclass(frozen=True)
 class Told:
-    """A message to the model about a step or the end of a call, `of`; `head` begins a result."""
+    """A message to the model about a step or the end of a call, `of`; `head` begins a result.
 
-    of: object
+    `of` has many times the bytes of the message, and is not kept for it.
+    """
+
     message: Message
     head: str | None = None
+    of: ref[object] | None = None
+
+    def is_of(self, what: object) -> bool:
+        return self.of is not None and self.of() is what
 
     @cached_property
     def size(self) -> int:
@@ -26,7 +33,7 @@ class Told:
         """The same of a result by its size and digest alone."""
         raw = self.message.content.removeprefix(f"{self.head}: ").encode()
         short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
-        return Told(self.of, result_message(str(self.head), json.dumps(short)), self.head)
+        return Told(result_message(str(self.head), json.dumps(short)), self.head)
 
 
 def result_message(head: str, text: str) -> Message:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from weakref import ref
 
 from answerbus.call_outcome import CallOk
 from answerbus.private.runs import RunStepRecord
@@ -58,7 +59,10 @@ def transcript(
         draft = TranscriptDraft(run.definition, end, room)
     for step, calls in call_names(run, first=len(draft.steps)):
         draft.begin(step)
-        draft.records |= {call.asked.call_id: call.record for _, call in calls}
+        draft.records |= {
+            call.asked.call_id: None if call.record is None else ref(call.record)
+            for _, call in calls
+        }
         for told in _told(run, step, calls, draft):
             draft.add(told)
         draft.shorten()
@@ -98,7 +102,7 @@ def _told(
                     if failures[key] > 1:
                         outcome["failures"] = failures[key]
                 text = json.dumps(outcome | _edited(call), ensure_ascii=False)
-                yield Told(found, result_message(_head(run, name, call), text))
+                yield Told(result_message(_head(run, name, call), text))
     yield _remark_on(run, step, len(draft.steps), draft.end, worst)
 
 
@@ -108,7 +112,7 @@ def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) 
     def write() -> Told:
         note = NOT_CALLED_AGAIN if any(map(was_answered, run.calls_of(step))) else ""
         text = remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end)
-        return replace(_remark(note + text), of=step)
+        return _remark(note + text)
 
     is_last = step is run.steps[-1]  # whose calls may be open
     return write() if is_last else _written(run, (None, f"remark {step.n}"), step, write)
@@ -119,7 +123,7 @@ def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
 
     def write() -> Told:
         ended = {"kind": outcome.kind, "value": outcome.value, **_edited(call)}
-        return Told(outcome, result_message(head, json.dumps(ended, ensure_ascii=False)), head)
+        return Told(result_message(head, json.dumps(ended, ensure_ascii=False)), head)
 
     return _written(run, (head, call.asked.call_id), outcome, write)
 
@@ -127,15 +131,15 @@ def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
 def _written(run: Run, key: tuple[str | None, str], of: object, write: Callable[[], Told]) -> Told:
     """As it was written before, if it is of the same object."""
     known = run.told.get(key)
-    if known is None or known.of is not of:
-        known = run.told[key] = write()
+    if known is None or not known.is_of(of):
+        known = run.told[key] = replace(write(), of=ref(of))
     return known
 
 
 @lru_cache(REMARKS_MAX)
 def _remark(text: str) -> Told:
     """Nearly all steps of all runs end with the same one."""
-    return Told(text, Message(role="user", content=text, trust="trusted"))
+    return Told(Message(role="user", content=text, trust="trusted"))
 
 
 def _head(run: Run, name: str, call: ToolCall) -> str:
@@ -161,4 +165,4 @@ def _words_of(run: Run, step: RunStepRecord) -> Told:
     for call in step.calls:
         actions.append({"kind": "tool_call", "name": call.tool, "args": call.args})
     text = json.dumps({"actions": actions}, ensure_ascii=False)
-    return Told(step, Message(role="assistant", content=text, trust="trusted"))
+    return Told(Message(role="assistant", content=text, trust="trusted"))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from weakref import ref
 
 from answerbus.private.runs import AgentDefinition, RunCallRecord, RunStepRecord
 from answerbus.request import Message
@@ -26,14 +27,15 @@ class TranscriptDraft:
     """What is shown so far; `whole` are the results that may be shortened, oldest first.
 
     `end` is the form of the answer that ends the run, and `failures` says how often each call has
-    failed. It was made of `steps` and of `records`, the states of their calls by id.
+    failed. It was made of `steps` and of `records`, the states of their calls by id, which are the
+    run's: they have many times the bytes of their texts, and go with it.
     """
 
     definition: AgentDefinition
     end: str
     room: PromptRoom | None
-    steps: tuple[RunStepRecord, ...] = ()
-    records: dict[str, RunCallRecord | None] = field(default_factory=dict)
+    steps: tuple[ref[RunStepRecord], ...] = ()
+    records: dict[str, ref[RunCallRecord] | None] = field(default_factory=dict)
     failures: Counter[CallKey] = field(default_factory=Counter)
     messages: list[Message] = field(default_factory=list)
     whole: dict[int, Told] = field(default_factory=dict)
@@ -49,8 +51,9 @@ class TranscriptDraft:
         """Whether the transcript of the run begins with the same steps, told in the same way."""
         return (
             (self.definition is run.definition and self.end == end and self.room == room)
-            and self.steps == run.steps[: len(self.steps)]
-            and [*self.records.values()] == [*map(run.calls.get, self.records)]
+            and len(self.steps) <= len(run.steps)
+            and all(one() is step for one, step in zip(self.steps, run.steps, strict=False))
+            and all(_is_still(one, run.calls.get(name)) for name, one in self.records.items())
         )
 
     def copy(self) -> "TranscriptDraft":
@@ -66,7 +69,7 @@ class TranscriptDraft:
 
     def begin(self, step: RunStepRecord) -> None:
         """The provider has counted what was shown so far, if it counts."""
-        self.steps = (*self.steps, step)
+        self.steps = (*self.steps, ref(step))
         self._begin, self._freed, self._counted = (
             len(self.messages),
             0,
@@ -119,3 +122,10 @@ class TranscriptDraft:
             other_bytes = self.room.other_bytes if self.room else 0
             return (other_bytes + self.total) / BYTES_PER_TOKEN
         return self._counted + self.fresh_bytes / BYTES_PER_TOKEN - self._freed * self._per_byte
+
+
+def _is_still(before: ref[RunCallRecord] | None, record: RunCallRecord | None) -> bool:
+    """One that is gone is none of now, also where there is none now."""
+    if before is None or record is None:
+        return before is None and record is None
+    return before() is record

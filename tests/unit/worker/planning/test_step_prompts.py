@@ -1,7 +1,9 @@
 """What the next step of a run can cost, and whether its prompt fits into what a model reads."""
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -289,6 +291,22 @@ def test_a_step_is_asked_as_by_a_worker_that_has_not_asked_before() -> None:
         assert (prompt.digest, prompt.wire.text) == (first.digest, first.wire.text)
         run = answered_by_a_call(run, prompt, "é" * (number * 137 % 1_300), facts=facts)
     assert elided(prompt) > 0
+
+
+def test_results_of_a_run_that_is_over_are_not_kept_with_its_last_prompt() -> None:
+    """They take many times the bytes of their texts, which are all that is counted."""
+    planner, run = planner_for(FACTS), Run(definition(transcript_bytes_max=20_000))
+    for _ in range(4):
+        run = answered_by_a_call(run, asked_by(planner, run), "x" * 9_000)
+    asked_by(planner, run)
+    kept: list[Any] = [*run.steps, *run.calls.values()]
+    kept += [record.outcome for record in run.calls.values()]
+    last = [*map(weakref.ref, kept)]
+
+    del run, kept
+    gc.collect()
+
+    assert [found for one in last if (found := one()) is not None] == []
 
 
 def test_a_result_that_was_not_committed_is_not_shown() -> None:
