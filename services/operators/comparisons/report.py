@@ -191,14 +191,23 @@ def _ratio(again: Mean, recorded: Mean) -> float | None:
     return again.value / recorded.value
 
 
+def _judged_or_equal(
+    found: ComparisonReport, share: Callable[[JudgedReport], Proportion]
+) -> float | None:
+    """Where all answers are equal, no judge is asked: none is better, and none is worse."""
+    if found.judged is not None:
+        return share(found.judged).value
+    return 0.0 if found.equal.value == 1 else None
+
+
 MEASURES: Mapping[str, Callable[[ComparisonReport], float | None]] = MappingProxyType(
     {
         "valid": lambda found: found.again.valid.value,
         "equal": lambda found: found.equal.value,
         "refused": lambda found: found.again.refused.value,
         "failed": lambda found: found.again.failed.value,
-        "better": lambda found: found.judged.better.value if found.judged else None,
-        "worse": lambda found: found.judged.worse.value if found.judged else None,
+        "better": lambda found: _judged_or_equal(found, lambda judged: judged.better),
+        "worse": lambda found: _judged_or_equal(found, lambda judged: judged.worse),
         "cost": lambda found: _ratio(found.again.micro_usd, found.recorded.micro_usd),
         "tokens": lambda found: _ratio(found.again.tokens, found.recorded.tokens),
         "latency": lambda found: _ratio(found.again.duration_ms, found.recorded.duration_ms),

@@ -261,6 +261,19 @@ def test_bars_on_verdicts_are_missed_without_a_judge(text: str, is_met: bool) ->
     assert not bar.is_met(unjudged.report())
 
 
+@pytest.mark.parametrize(("text", "is_met"), [("worse<=0.1", True), ("better>=0.5", False)])
+def test_where_all_answers_are_equal_none_is_worse_and_none_is_better(
+    text: str, is_met: bool
+) -> None:
+    """No judge was asked, since none was needed."""
+    folded = Comparison()
+    folded.take(compared(equal=True))
+
+    bar = threshold_of(text)
+    assert bar is not None
+    assert bar.is_met(folded.report()) is is_met
+
+
 @pytest.mark.parametrize("text", ["valid>0.9", "nice>=1", "valid>=", "valid>=1e9", "", "valid>=-1"])
 def test_what_is_no_bar_is_refused(text: str) -> None:
     assert threshold_of(text) is None
