@@ -84,8 +84,8 @@ async def decide(request: web.Request) -> web.Response:
     if decision == "approved" and not (is_seen and is_intact(requested)):
         text = "The arguments were not shown whole: see them all, and type the digest's beginning."
         return page(request, "message.html", 409, title="Not approved", text=text)
-    written = form.get("args", "") if decision == "approved" else ""
-    edited, faults = read_args(written) if written else (None, ())
+    written = form.get("args") if decision == "approved" else None
+    edited, faults = (None, ()) if written is None else read_args(written)
     if faults:
         return _does_not_fit(request, faults)
     try:

@@ -160,6 +160,7 @@ async def test_an_operator_decides_in_their_own_name(decision: str) -> None:
     [
         (json.dumps({SCRIPT_TEXT: "less"}), 303),
         (json.dumps({SCRIPT_TEXT: SAID}, indent=2).replace("\n", "\r\n"), 303),
+        ("", 422),
         ("{", 422),
         ("[]", 422),
         (json.dumps({"text": "x" * 70_000}), 422),
