@@ -14,6 +14,7 @@ from tests.browser.looks import DESKTOP, LOOKS, PHONE, SHOWN, flaws_in_all_looks
 from tests.browser.made_up import BAD, PATH, made_up
 from tests.unit.console.context import NIGHT, Site, site
 from tests.unit.operators.runs.events import WORKFLOW
+from tests.unit.operators.stored_examples import stored
 
 pytestmark = pytest.mark.browser
 
@@ -53,6 +54,7 @@ FULL_PAGES = {
     "runs": "/runs",
     "workflow of runs": f"/workflow?id={WORKFLOW}",
     "profiles": "/profiles",
+    "comparison": "/profiles/comparison?name=new-2026-11-22",
     "lanes": "/lanes",
     "money": "/money",
     "actions": "/actions",
@@ -110,7 +112,8 @@ async def test_every_page_is_short_and_accessible_on_phones_desks_and_walls(
 
 async def test_pages_with_much_of_everything_are_short_and_accessible(browser: Browser) -> None:
     found: dict[str, list[str]] = {}
-    async with made_up(*many_records()) as (here, cookie), opened(browser, here, cookie) as page:
+    records = [*many_records(), stored("compared/judged_better")]
+    async with made_up(*records) as (here, cookie), opened(browser, here, cookie) as page:
         fill_site(here)
         for name, path in FULL_PAGES.items():
             await page.goto(path)
