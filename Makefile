@@ -123,12 +123,12 @@ demo: $(RUNTIME)  ## Real requests through a real Kafka to a real model, live; n
 recording: $(RUNTIME)  ## Write docs/demo.svg: the board of `make demo` as it was over time
 	@$(RUN) -m infra.demo docs/demo.svg
 
-chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUESTS=10000 BROKERS=3 HOSTILE=1 RUNS=1
+chaos: install  ## Faults at seeded times on a real Kafka, then an audit; REQUESTS=10000 BROKERS=3 HOSTILE=1 RUNS=1 DIES=20
 	@for seed in $(or $(SEED),$(SEEDS),1 2 3 4 5); do \
 		$(RUN) -m tests.chaos.run --seed $$seed \
 			--requests $(or $(REQUESTS),$(if $(filter 1,$(RUNS)),2000,10000)) \
 			$(if $(BROKERS),--brokers $(BROKERS)) $(if $(filter 1,$(HOSTILE)),--hostile) \
-			$(if $(filter 1,$(RUNS)),--runs) || exit $$?; done
+			$(if $(filter 1,$(RUNS)),--runs) $(if $(DIES),--dies $(DIES)) || exit $$?; done
 
 storms: install  ## Requests of transactions held, dropped, repeated, cut off before three brokers; SEEDS=200
 	@$(RUN) -m tests.storms.run --seeds $(or $(SEEDS),200)

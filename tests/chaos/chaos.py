@@ -26,6 +26,7 @@ from tests.chaos.faults import faults
 from tests.chaos.fleet import Fleet
 from tests.chaos.garbage import garbage
 from tests.chaos.stage import Stage
+from tests.chaos.toolset import DIES_VARIABLE
 from tests.chaos.traffic import Publisher, Watcher
 from tests.chaos.workload import Workload, workload
 from tests.integration.bus import Bus, create_topics
@@ -58,6 +59,7 @@ class Size:
     calm_s: float = 0.0  # after the faults: then good requests are timed, and costly ones go on
     tool_servers: int = 0
     runs: float = 0.0  # of an agent: 1 for all requests, or a share beside them
+    dies_one_in: int = 0  # calls of what may run once: after its effect, and before its reply
 
     @property
     def lasting_s(self) -> float:
@@ -145,7 +147,8 @@ class Chaos:
         cluster, config = around.cluster, self._config(around.kafka())
         fleet = Fleet(config, self._folder, around.environment)
         if size.tool_servers:
-            self._agents = Agents(config, self._folder, size.tool_servers, around.variables)
+            variables = {**around.variables, DIES_VARIABLE: str(size.dies_one_in)}
+            self._agents = Agents(config, self._folder, size.tool_servers, variables)
         stage = Stage(fleet, cluster, self._say, self._agents.fleet if self._agents else None)
         try:
             cluster.start()
@@ -321,7 +324,11 @@ class Chaos:
             f"session_timeout_ms = {SESSION_S * 1000:.0f}\nrebalance_timeout_ms = 10000\n"
             '[worker]\nhealth = "127.0.0.1:0"\nmax_in_flight = 100\nlane_requests_max = 40\n'
             f"retry_first_s = 0.05\nretry_max_s = 1.0\ndrain_s = 5.0\n{profiles}"
-            + (script.agent_toml() if self._size.tool_servers else "")
+            + (
+                script.agent_toml(asks_on=self._size.dies_one_in > 0)
+                if self._size.tool_servers
+                else ""
+            )
         )
         return path
 

@@ -44,6 +44,9 @@ def main(
     runs: Annotated[
         bool, typer.Option("--runs", help="all requests are runs of an agent, with tool servers")
     ] = False,
+    dies: Annotated[
+        int, typer.Option(min=0, help="of so many calls that may run once, one kills its server")
+    ] = 0,
     window: Annotated[float | None, typer.Option(help="seconds of faults")] = None,
     seconds: Annotated[float, typer.Option(help="give up after this many")] = 1_200,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
@@ -65,6 +68,7 @@ def main(
         hostile=hostile,
         calm_s=CALM_S if hostile and not runs else 0.0,
         tool_servers=TOOL_SERVERS if runs or hostile else 0,
+        dies_one_in=dies,
         runs=1.0 if runs else RUNS_BESIDE if hostile else 0.0,
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:

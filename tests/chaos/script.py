@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+from answerbus.limits import TOOL_QUESTIONS_MAX
 from tests.chaos.audit.steps import CANARY, LEAKED
 
 Json = dict[str, Any]
@@ -119,11 +120,13 @@ def rules(seed: int, costly: Iterable[tuple[str, str]] = ()) -> list[Json]:
     return [*own, *declined, *answers, *dear, _rule(seed, f"*.{TEXT}.*", text)]
 
 
-def agent_toml() -> str:
-    """The agent of all runs, for the workers' settings."""
+def agent_toml(*, asks_on: bool = False) -> str:
+    """The agent of all runs, for the workers' settings; with as many questions as there may be."""
     tools = json.dumps([f"{TOOLSET}.{tool}" for tool in ("often", "once", "asked")])
     policy = f'[agents.{AGENT}.policy."{TOOLSET}.once"]\notherwise = "allow"\ndeny = {_DENIED}\n'
-    return f'[agents.{AGENT}]\ninstructions = "You do deeds."\ntools = {tools}\n{policy}'
+    questions = f"reconcile_max = {TOOL_QUESTIONS_MAX}\n" if asks_on else ""
+    head = f'[agents.{AGENT}]\ninstructions = "You do deeds."\ntools = {tools}\n'
+    return f"{head}{questions}{policy}"
 
 
 def _wrong_in_runs(seed: int) -> list[Json]:

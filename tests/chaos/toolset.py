@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from answerbus.tools import DidNotHappen, Happened, ToolCall, Toolset
 from tests.chaos.script import TOOLSET
 
 JOURNAL_VARIABLE = "JOURNAL"
+DIES_VARIABLE = "DIES_ONE_IN"
 TIMEOUT_S = 8.0
 LASTS_S = (0.0, 0.2)
 LONG_S = 2.0  # what one call in so many lasts
@@ -43,7 +45,11 @@ def find(call_id: str, step: int) -> Happened | DidNotHappen:
 @deeds.tool(delivery="at_most_once", timeout_s=TIMEOUT_S, reconcile=lambda i, a: find(i, a.step))
 async def once(step: int, call: ToolCall) -> JsonValue:
     """At most once: what it does cannot be taken back."""
-    return await _noted("once", step, call)
+    done = await _noted("once", step, call)
+    one_in = int(os.environ.get(DIES_VARIABLE, "0"))  # noqa: TID251 - set by the run of chaos
+    if one_in and random.Random(f"{call.id} dies").randrange(one_in) == 0:
+        os.kill(os.getpid(), signal.SIGKILL)  # after its effect, and before its reply
+    return done
 
 
 @deeds.tool(delivery="at_most_once", approval="always", timeout_s=TIMEOUT_S)
