@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from services.worker.core.budget.account import Charged
@@ -49,6 +49,12 @@ class LaneShare:
         return most_of(minus(self.granted, self.returned), self.settled)
 
     @property
+    def added(self) -> Charged:
+        """How much more it has with what it wants: a part of that may be counted as settled."""
+        with_wanted = plus(minus(self.granted, self.returned), self.wanted)
+        return minus(most_of(with_wanted, self.settled), self.outstanding)
+
+    @property
     def may_come_back(self) -> bool:
         """Whether something of it may not be used in the end."""
         return any(amount > 0 for amount in minus(self.outstanding, self.settled))
@@ -89,6 +95,13 @@ class Home:
         del self.shares[lane]
         self._waiting.pop(lane, None)
 
+    def close(self, partitions: int) -> None:
+        """Lanes that are no more, after a move to fewer, ask for nothing and give nothing back."""
+        for lane in [number for number in self.shares if number >= partitions]:
+            share = self.shares[lane]
+            self.restore(lane, replace(share, settled=share.outstanding, answered=share.asked))
+            self._waiting.pop(lane, None)
+
     def report(self, lane: int, said: Report) -> None:
         """Hear from a lane, whose reports come in their order."""
         with self._changing(lane) as share:
@@ -98,10 +111,10 @@ class Home:
     def answers(self, limit: Limit, portion: Charged) -> Iterator[int]:
         """Serve the lanes that wait, one after the other; gives those whose share has changed."""
         for lane in tuple(self._waiting):
-            wanted, left = self.shares[lane].wanted, less(limit, self._settled)
-            if unit_beyond(less(limit, self._outstanding), wanted) is None:
+            added, left = self.shares[lane].added, less(limit, self._settled)
+            if unit_beyond(less(limit, self._outstanding), added) is None:
                 self._grant(lane, limit, portion)
-            elif unit_beyond(left, wanted):
+            elif unit_beyond(left, added):
                 self._answer(lane, room=at_least_zero(_amounts(left)))
             else:  # the first waits for what calls in flight do not use, and the others behind it
                 yield from self._recall()
@@ -110,7 +123,7 @@ class Home:
 
     def _grant(self, lane: int, limit: Limit, portion: Charged) -> None:
         with self._changing(lane) as share:
-            rest = less(less(limit, self._outstanding), share.wanted)
+            rest = less(less(limit, self._outstanding), share.added)
             extra = least_of(at_least_zero(_amounts(rest)), most_of(share.more, portion))
             share.granted = plus(share.granted, plus(share.wanted, extra))
         self._answer(lane, room=None)

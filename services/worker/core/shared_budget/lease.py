@@ -11,6 +11,7 @@ from services.worker.core.shared_budget.rules import (
     at_most_zero,
     limited,
     minus,
+    most_of,
     plus,
     unit_beyond,
 )
@@ -67,6 +68,10 @@ class Lease:
         """Whether no call is charged to it, or about to be."""
         return self.in_flight == ZERO == self.held
 
+    def is_exceeded(self, limit: Limit) -> bool:
+        """Whether more is used than it has, as of a unit that had no limit before."""
+        return at_most_zero(limited(limit, self.free)) != ZERO
+
     def is_within(self, amounts: Charged, limit: Limit) -> bool:
         """Whether no more than this is free."""
         return unit_beyond(_bound(limit, amounts), self.free) is None
@@ -88,7 +93,12 @@ class Lease:
         """The unit of which a call needs more than will ever be left; None: it may fit."""
         if (which := unit_beyond(limit, need)) or self.room is None:
             return which
-        return unit_beyond(_bound(limit, self.room), self.lacks(need))
+        return unit_beyond(_bound(limit, self.room), self._added(need))
+
+    def _added(self, need: Charged) -> Charged:
+        """As the home counts it: what is settled beyond the lease is in there already."""
+        had = minus(self.granted, self.returned)
+        return minus(plus(had, self.lacks(need)), most_of(had, self.settled))
 
     def has(self, need: Charged, limit: Limit) -> bool:
         """Whether a call may be charged now."""

@@ -90,9 +90,9 @@ def is_nearly_spent(limit: Limit, settled: Charged) -> bool:
 
 
 def unit_beyond(limit: Limit, amounts: Charged) -> BudgetUnit | None:
-    """The first unit of which the amounts are more than the limit."""
+    """The first unit of which the amounts are more than the limit; nothing always fits."""
     for unit, most, amount in zip(UNITS, limit, amounts, strict=True):
-        if most is not None and amount > most:
+        if most is not None and amount > max(most, 0):
             return unit
     return None
 

@@ -118,7 +118,7 @@ class SharedBudgets:
             return  # what is forgotten must not begin at zero
         match said:
             case BudgetLeaseRecord():
-                if self._home_of(key) == self.partition:
+                if self._home_of(key) == self.partition and said.lane < self.partitions:
                     self.books.home(key).report(said.lane, report_of(said))
                     self._note_share(key, said.lane, now)
                     self._look_at(key)
@@ -135,12 +135,23 @@ class SharedBudgets:
                     self._serve(now)
 
     def opened(self, now: datetime) -> None:
-        """Begin where a predecessor ended: what is wanted elsewhere is given back, or given."""
-        tight = [key for key, it in self.books.leases.items() if it.is_tight]
-        self._serve(now, *(key for key in tight if not key.is_over(now)))
+        """Begin where a predecessor ended: what is wanted elsewhere is given back, or given.
+
+        A home that waits for what its calls do not use must hear that these have ended, and one
+        whose limit is new what was used without it.
+        """
+        told = [
+            key
+            for key, it in self.books.leases.items()
+            if (it.is_tight or it.is_exceeded(self.rules.limit(key))) and not key.is_over(now)
+        ]
+        for key in told:
+            self._note(key, now, tell=True)
+        self._serve(now, *told)
         for key, home in self.books.homes.items():
             if key.is_over(now):
                 continue
+            home.close(self.partitions)
             self._look_at(key)
             if home.is_awaited:
                 self._answer(key, now)

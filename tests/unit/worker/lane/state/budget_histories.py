@@ -33,6 +33,7 @@ STEPS = 400
 CENT = 10_000  # micro-dollars
 CENTS = 200
 CALM_ROUNDS_MAX = 200
+HEARD_MAX = 20_000
 LABELS = {"tenant": ("acme", "acme-labs", "umbrella"), "team": ("red", "blue"), "user": ("eve",)}
 NO_LIMIT = 10**18
 
@@ -125,14 +126,21 @@ class History:
         for _ in range(CALM_ROUNDS_MAX):
             if not self.open and not self._unheard() and not any(self.waiting.values()):
                 return
-            while self._unheard():
-                self._hear()
-                self.check()
+            self.hear_all()
             for _ in range(len(self.open)):
                 self._end()
                 self.check()
         waiting = [call.labels for calls in self.waiting.values() for call in calls.values()]
         raise AssertionError(f"{len(waiting)} requests wait for ever, such as {waiting[:3]}")
+
+    def hear_all(self) -> None:
+        """Until no lane has anything to say any more, which is soon."""
+        for _ in range(HEARD_MAX):
+            if not self._unheard():
+                return
+            self._hear()
+            self.check()
+        raise AssertionError("lanes speak with each other for ever")
 
     def check(self) -> None:
         """Never one micro-dollar above what the limit is, or was when it was spent."""
@@ -225,9 +233,9 @@ class History:
         self._commit(lane, position=self.topics.positions[lane] + 1)
 
     def _crash(self) -> None:
-        self._open_again(self.chance.randrange(LANES))
+        self.reopen(self.chance.randrange(LANES))
 
-    def _open_again(self, lane: int) -> None:
+    def reopen(self, lane: int) -> None:
         """Its calls are charged in full; its requests come again."""
         self.open = [call for call in self.open if call.lane != lane]
         self.lanes[lane] = self._opened(lane)
@@ -250,8 +258,11 @@ class History:
             self._commit(number)
 
     def _set_limits(self) -> None:
+        self.set_rules(rules_of(self.chance.choice((20, 100, CENTS, 300))))
+
+    def set_rules(self, rules: BudgetRules) -> None:
         """All workers are started again, with lower limits or higher ones."""
-        self.rules = rules_of(self.chance.choice((20, 100, CENTS, 300)))
+        self.rules = rules
         for key, most in self.most.items():
             limit = self.rules.limit(key)
             for at, (amount, spent) in enumerate(zip(limit, self.spent[key], strict=True)):
@@ -261,13 +272,13 @@ class History:
     def open_again(self) -> None:
         """All lanes move."""
         for number in range(LANES):
-            self._open_again(number)
+            self.reopen(number)
 
     def _commit(self, lane: int, *, position: int | None = None) -> bool:
         """One transaction; one of thirty is lost, and the lane opens again."""
         written = self.lanes[lane].take_unsent()
         if self.loses_writes and self.chance.random() < 1 / 30:
-            self._open_again(lane)
+            self.reopen(lane)
             return False
         for record in written:
             if record.topic is LEDGER:

@@ -5,13 +5,18 @@ from datetime import timedelta
 
 import pytest
 
+from answerbus.budget import Spent
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from services.worker.core.shared_budget.books import BudgetBooks
 from services.worker.core.shared_budget.rules import (
     ZERO,
+    BudgetKey,
     BudgetRules,
     Limit,
     PeriodLimits,
 )
+from services.worker.lane.state.shared_budgets import SharedBudgets
+from tests.unit.worker.builders import NOW
 from tests.unit.worker.lane.state.budget_histories import LANES, History
 
 TENANT = {"tenant": "acme"}
@@ -75,6 +80,84 @@ def test_what_others_exceed_is_met_to_the_last_unit(
     history.calm()
 
     assert history.outcomes == {"charged": charged, "refused": asked - charged}
+
+
+def calm_history(day: Limit) -> History:
+    """Without lost writes, and calls that cost their worst case."""
+    history = History(1, rules=rules_of_tenants(day))
+    history.parts, history.loses_writes = (1.0,), False
+    return history
+
+
+def rules_of_tenants(day: Limit) -> BudgetRules:
+    return BudgetRules({"tenant": {"*": PeriodLimits(day=day)}})
+
+
+def test_who_waits_for_a_call_that_was_lost_with_its_lane_is_answered() -> None:
+    """It is charged in full, which only the lane that was opened again can say."""
+    history = calm_history((None, None, 100))
+    history.ask(0, TENANT, (1, 1, 60))
+    history.hear_all()
+    history.ask(1, TENANT, (1, 1, 50))
+    history.hear_all()
+    assert history.outcomes == {"charged": 1}
+
+    history.reopen(0)
+    history.calm()
+
+    assert history.outcomes == {"charged": 1, "refused": 1}
+
+
+@pytest.mark.parametrize("lanes", [1, 2, LANES])
+def test_a_limit_that_is_new_counts_once_what_was_used_before(lanes: int) -> None:
+    history = calm_history((None, None, 1_000))
+    for number in range(6):
+        history.ask(number % lanes, TENANT, (1, 1, 10))
+        history.calm()
+
+    history.set_rules(rules_of_tenants((10, None, 1_000)))
+    history.calm()
+    for _ in range(7):
+        history.ask(0, TENANT, (1, 1, 10))
+        history.calm()
+
+    assert history.outcomes == {"charged": 10, "refused": 3}
+
+
+def test_a_call_that_costs_nothing_is_made_where_more_is_spent_than_the_limit() -> None:
+    """As by a profile without a price after the limit was lowered."""
+    history = calm_history((10, None, 100))
+    history.ask(0, TENANT, (1, 1, 60))
+    history.calm()
+    history.set_rules(rules_of_tenants((10, None, 50)))
+
+    for need in (0, 1):
+        history.ask(1, TENANT, (1, 1, need))
+        history.calm()
+
+    assert history.outcomes == {"charged": 2, "refused": 1}
+
+
+def test_nobody_waits_for_a_lane_that_is_no_more() -> None:
+    """After a move to fewer partitions, what it had stays charged; forged lanes are not heard."""
+    key, wanted = BudgetKey("tenant:acme", f"{NOW:%Y-%m}"), Spent(micro_usd=50)
+    share = BudgetShareRecord(
+        budget=key.budget, window=key.window, lane=7, granted=Spent(micro_usd=60), asked=1, at=NOW
+    )
+    rules = BudgetRules({"tenant": {"*": PeriodLimits(month=(None, None, 100))}})
+    home = SharedBudgets(0, 1, lambda _: None, rules)
+    home.books.restore(share)
+    home.opened(NOW)
+
+    for lane in (0, 10**9):
+        lease = BudgetLeaseRecord(
+            budget=key.budget, window=key.window, lane=lane, asked=1, wanted=wanted, at=NOW
+        )
+        home.hear(lease, NOW)
+    shares = home.books.homes[key].shares
+
+    assert shares.keys() == {0, 7}
+    assert (shares[0].answered, shares[0].room) == (1, (0, 0, 40))
 
 
 class Overcharging(History):
