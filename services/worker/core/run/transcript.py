@@ -56,7 +56,8 @@ def transcript(
     if before is not None and before.is_begin_of(run, end, room):
         draft = before.copy()
     else:
-        draft = TranscriptDraft(run.definition, end, room)
+        definition = run.definition
+        draft = TranscriptDraft(ref(definition), definition.transcript_bytes_max, end, room)
     for step, calls in call_names(run, first=len(draft.steps)):
         draft.begin(step)
         draft.records |= {

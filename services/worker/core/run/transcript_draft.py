@@ -27,11 +27,12 @@ class TranscriptDraft:
     """What is shown so far; `whole` are the results that may be shortened, oldest first.
 
     `end` is the form of the answer that ends the run, and `failures` says how often each call has
-    failed. It was made of `steps` and of `records`, the states of their calls by id, which are the
-    run's: they have many times the bytes of their texts, and go with it.
+    failed. It was made of `steps` and of `records`, the states of their calls by id. These are the
+    run's, as its `definition` is: they have many times the bytes of their texts, and go with it.
     """
 
-    definition: AgentDefinition
+    definition: ref[AgentDefinition]
+    bytes_max: int
     end: str
     room: PromptRoom | None
     steps: tuple[ref[RunStepRecord], ...] = ()
@@ -50,7 +51,7 @@ class TranscriptDraft:
     def is_begin_of(self, run: Run, end: str, room: PromptRoom | None) -> bool:
         """Whether the transcript of the run begins with the same steps, told in the same way."""
         return (
-            (self.definition is run.definition and self.end == end and self.room == room)
+            (self.definition() is run.definition and self.end == end and self.room == room)
             and len(self.steps) <= len(run.steps)
             and all(one() is step for one, step in zip(self.steps, run.steps, strict=False))
             and all(_is_still(one, run.calls.get(name)) for name, one in self.records.items())
@@ -91,7 +92,7 @@ class TranscriptDraft:
     @property
     def load(self) -> float:
         """How much of the tighter limit is used."""
-        of_bytes = self.total / self.definition.transcript_bytes_max
+        of_bytes = self.total / self.bytes_max
         return max(of_bytes, self._tokens() / self.room.tokens) if self.room else of_bytes
 
     def shorten(self) -> None:

@@ -293,13 +293,13 @@ def test_a_step_is_asked_as_by_a_worker_that_has_not_asked_before() -> None:
     assert elided(prompt) > 0
 
 
-def test_results_of_a_run_that_is_over_are_not_kept_with_its_last_prompt() -> None:
-    """They take many times the bytes of their texts, which are all that is counted."""
+def test_what_a_prompt_was_made_of_is_not_kept_with_it_when_its_run_is_over() -> None:
+    """Results take many times the bytes of their texts, which are all that is counted."""
     planner, run = planner_for(FACTS), Run(definition(transcript_bytes_max=20_000))
     for _ in range(4):
         run = answered_by_a_call(run, asked_by(planner, run), "x" * 9_000)
     asked_by(planner, run)
-    kept: list[Any] = [*run.steps, *run.calls.values()]
+    kept: list[Any] = [run.definition, *run.steps, *run.calls.values()]
     kept += [record.outcome for record in run.calls.values()]
     last = [*map(weakref.ref, kept)]
 
