@@ -200,6 +200,8 @@ def changed_args(
 
     Raises typer.BadParameter and typer.Exit.
     """
+    if args is not None and editor is not None:
+        raise typer.BadParameter("--args and --edit both change the arguments: give one of them")
     if args is not None:
         found = args_of(args, "--args")
     elif editor is not None:

@@ -123,6 +123,8 @@ def test_arguments_are_changed_in_an_editor_or_given_and_shown_again(
     assert '"cents": 50' in capsys.readouterr().err
     with pytest.raises(typer.Exit):
         changed_args(asked, '{"cents": 5e2}', None)
+    with pytest.raises(typer.BadParameter):
+        changed_args(asked, '{"cents": 5}', editor)
 
 
 MANY = "file.write_text('{\"a\": [' + '0,' * 5000 + '0]}')"
