@@ -106,7 +106,7 @@ def apply(
     whole = from_environment(config)
     settings, agents = whole.kafka, [*whole.agents.values(), *installed_agents().values()]
     tools = [*(tool for agent in agents for tool in agent.tools), *(toolset or ())]
-    topics = needed(tools, has_agents=bool(agents or toolset) or runs)
+    topics = needed(tools, has_agents=bool(agents or toolset or whole.budgets) or runs)
     steps = asyncio.run(applied(settings, topics, dry_run=dry_run))
     if as_json:
         typer.echo(json_lines([_as_data(step, settings) for step in steps]))

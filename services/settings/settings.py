@@ -118,11 +118,6 @@ class Settings(Section):
     budgets: Annotated[dict[BudgetName, BudgetSettings], Field(max_length=BUDGETS_MAX)] = {}
 
     @property
-    def needs_runs(self) -> bool:
-        """Whether a worker needs the topics of runs: leases of budgets are there as well."""
-        return bool(self.agents or self.budgets)
-
-    @property
     def longest_call_s(self) -> float:
         """How long a call of any profile may take."""
         return max((profile.timeout_s for profile in self.profiles.values()), default=0.0)

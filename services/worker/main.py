@@ -93,7 +93,7 @@ async def run(
     look = _on_hang_up()
     settings, registry = own(whole), plugins.registry()
     agents = known_agents(settings.agents)
-    needs = settings.needs_runs
+    needs = bool(agents or settings.budgets)  # leases of budgets are among the topics of runs
     deployment = await broker_check.deployment_layout(settings.kafka, needs_runs=needs)
     may_run = await check_rights(settings.kafka, deployment.partitions, needs_runs=needs)
     clock = BrokerClock()

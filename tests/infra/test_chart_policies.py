@@ -12,7 +12,7 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from services.settings.settings import load
+from services.settings.settings import Settings, load
 from services.settings.worker import WorkerSettings
 from services.telemetry.metrics import METRICS
 from tests.infra.chart import (
@@ -402,3 +402,23 @@ def test_every_value_is_declared_and_has_a_default() -> None:
     for name, section in schema["properties"].items():
         if section.get("additionalProperties") is False and name != "settings":
             assert section["properties"].keys() == values[name].keys(), name
+
+
+def test_every_section_of_the_settings_may_be_set() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+    assert schema["properties"]["settings"]["properties"].keys() == Settings.model_fields.keys()
+
+
+def test_budgets_of_labels_reach_the_workers(tmp_path: Path) -> None:
+    """Their names are no bare keys of TOML."""
+    budgets = {"tenant:*": {"usd": {"day": 50, "month": 0.5}}, "team:": {"calls": {"day": 9}}}
+    (found,) = (
+        one
+        for one in render(changed("minimal", settings={"budgets": budgets}))
+        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
+    )
+    path = tmp_path / "answerbus.toml"
+    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
+
+    assert load(path, {}).budgets == Settings.model_validate({"budgets": budgets}).budgets

@@ -24,9 +24,10 @@ def test_the_topics_of_strimzi_are_all_of_ours_and_have_names_that_kubernetes_ta
         assert made["spec"]["config"] == topic.settings()
 
 
-def test_strimzi_makes_topics_of_runs_where_agents_or_tool_servers_need_them() -> None:
-    def made(agents: Manifest, **topics: bool) -> set[str]:
-        values = changed("strimzi", settings={"agents": agents}, topics=topics)
+def test_strimzi_makes_topics_of_runs_where_agents_budgets_or_tool_servers_need_them() -> None:
+    def made(agents: Manifest, budgets: Manifest | None = None, **topics: bool) -> set[str]:
+        settings = {"agents": agents, "budgets": budgets or {}}
+        values = changed("strimzi", settings=settings, topics=topics)
         del values["toolServers"]
         kinds = (one for one in render(values) if one["kind"] == "KafkaTopic")
         return {kind["spec"]["topicName"] for kind in kinds}
@@ -36,6 +37,7 @@ def test_strimzi_makes_topics_of_runs_where_agents_or_tool_servers_need_them() -
 
     assert made({}) == named(has_agents=False)
     assert made({}, runs=True) == named(has_agents=True)
+    assert made({}, {"tenant:*": {"calls": {"day": 9}}}) == named(has_agents=True)
     assert made({"helper": {"instructions": "Help."}}) == named(has_agents=True)
     helper = {"instructions": "Help.", "tools": ["bank.pay", "bank.look", "shop.buy"]}
     assert made({"helper": helper}) == named("bank.pay", "shop.buy", has_agents=True)

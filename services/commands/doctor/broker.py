@@ -65,7 +65,7 @@ _POLL_MS = 100
 async def inspect_broker(
     bus: Bus, group: str, now: Now, run_topics: Sequence[Topic] = ()
 ) -> BrokerFacts:
-    """Everything we judge a broker by; agents need `run_topics`. Raises BusUnavailable."""
+    """All that we judge a broker by; agents, budgets need `run_topics`. Raises BusUnavailable."""
     async with topics_on(bus, (*TOPICS, *dict.fromkeys((*RUN_TOPICS, *run_topics)))) as topics:
         found = await topics.look()
     if any(topic in found for topic in RUN_TOPICS):  # with some of them, workers want all

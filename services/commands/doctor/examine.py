@@ -75,7 +75,7 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
     if unknown := list(unknown_names(agents, settings.profiles)):
         yield Finding("agents", "warning", "; ".join(unknown))
     tools = [tool for agent in agents.values() for tool in agent.tools]
-    of_runs = needed(tools, has_agents=bool(agents))[len(TOPICS) :]
+    of_runs = needed(tools, has_agents=bool(agents or settings.budgets))[len(TOPICS) :]
     async for finding in _broker(settings, of_runs):
         yield finding
     async for finding in _worker_lanes(settings):

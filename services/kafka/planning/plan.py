@@ -106,7 +106,10 @@ def plan(
 
 
 def needed(tools: Iterable[str], *, has_agents: bool) -> tuple[Topic, ...]:
-    """What a deployment needs with these tools, such as `orders.get_order`, or toolsets."""
+    """What a deployment needs with these tools, such as `orders.get_order`, or toolsets.
+
+    One with budgets of labels needs the same as one that `has_agents`.
+    """
     if not has_agents:
         return TOPICS
     toolsets = dict.fromkeys(tool.partition(".")[0] for tool in tools)

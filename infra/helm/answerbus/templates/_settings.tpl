@@ -43,7 +43,7 @@
 {{- $toolsets = append $toolsets (splitList "." . | first) -}}
 {{- end -}}
 {{- end -}}
-{{- if or .Values.topics.runs .Values.settings.agents $toolsets -}}
+{{- if or .Values.topics.runs .Values.settings.agents .Values.settings.budgets $toolsets -}}
 {{- $topics = concat $topics $groups.runs -}}
 {{- end -}}
 {{- range $toolsets | uniq | sortAlpha -}}

@@ -56,7 +56,7 @@ class ConsumerGroup:
 class BrokerFacts:
     """All of it; the time is None where the cluster does not report it, `stuck` are partitions.
 
-    There is no layout without topics. `run_topics` are those that agents and tools need.
+    There is no layout without topics. `run_topics` are those that agents, tools and budgets need.
     """
 
     cluster: Cluster

@@ -32,7 +32,7 @@ class DeploymentLayout:
 
 
 async def deployment_layout(settings: KafkaSettings, *, needs_runs: bool) -> DeploymentLayout:
-    """The deployment as its topics say; a worker with agents `needs_runs`, the topics of runs.
+    """The deployment as its topics say; one with agents or budgets `needs_runs`.
 
     Raises SetUpError with the remedy.
     """

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 async def check_rights(settings: KafkaSettings, partitions: int, *, needs_runs: bool) -> bool:
-    """Whether the worker may use the topics of runs; one with agents `needs_runs`.
+    """Whether the worker may use the topics of runs; one with agents or budgets `needs_runs`.
 
     Raises SetUpError that names every right without which this worker could not work. A broker that
     does not say what we may do keeps no worker from its start.
