@@ -178,7 +178,9 @@ def on_person(run: Run, said: Approval | Input, inputs: RunInputs) -> Said:
 def on_approval(run: Run, approval: Approval, inputs: RunInputs) -> Said:
     """A person decides about a call; None unless it waits for that, with these arguments."""
     call = run.open_call(approval.call_id)
-    if call is None or not call.awaits_approval or not is_for(approval, call):
+    if call is None or not call.awaits_approval or inputs.is_ending:
+        return None
+    if not is_for(approval, call):
         return None
     if approval.decision == "denied":
         denied = Denied(by=approval.by, reason=approval.reason)

@@ -266,3 +266,15 @@ def test_what_the_account_has_spent_is_judged_as_it_is_now() -> None:
         found = transitions.on_approval(change.run, approval, at)
         assert isinstance(found, Change)
         assert len(sent(found)) == count
+
+
+@pytest.mark.parametrize("decision", ["approved", "denied"])
+@pytest.mark.parametrize("args", [None, CHANGED])
+def test_who_decides_once_the_run_is_ending_decides_nothing(decision: Any, args: Any) -> None:
+    """It was cancelled, or is late: no call goes out any more."""
+    change = waiting()
+    late = approval_of(
+        requested(change), decision, args, by="ops@acme", reason="at last", at=after(1)
+    )
+
+    assert transitions.on_approval(change.run, late, replace(inputs(1), is_ending=True)) is None
