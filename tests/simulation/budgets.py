@@ -4,7 +4,7 @@ import json
 import random
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from answerbus.topics import ATTEMPTS, REQUESTS
@@ -12,6 +12,7 @@ from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
 from tests.chaos.audit.record import Record
 
 SHARE = 0.4  # of all histories
+CALL = ".call."
 TEAMS = ("red", "blue", "")
 CALLS_OF_COMPANY = (8, 30, 1_000)
 MICRO_USD_OF_TEAM = (4_000, 40_000, 10_000_000)  # a call costs up to some thousands
@@ -42,7 +43,7 @@ def overspent(rules: BudgetRules, records: Sequence[Record]) -> Iterator[str]:
         if record.topic != ATTEMPTS.name:
             continue
         made = json.loads(record.value or b"")
-        for label, value in labels.get(made["workflow_id"], {}).items():
+        for label, value in _labels_of(made["workflow_id"], made["request_id"], labels).items():
             calls[f"{label}:{value}"] += made["charged"]["attempts"]
             micro_usd[f"{label}:{value}"] += made["charged"]["micro_usd"]
     for label, by_value in rules.by_label.items():
@@ -55,12 +56,23 @@ def overspent(rules: BudgetRules, records: Sequence[Record]) -> Iterator[str]:
                 yield f"{name} has spent {micro_usd[name]} of {most_money}"
 
 
-def _labels(records: Sequence[Record]) -> dict[str, dict[str, str]]:
-    """By workflow: requests of one have the same, but for what no rule speaks of."""
-    found: dict[str, dict[str, str]] = {}
+Labels = dict[str, str]
+
+
+def _labels(records: Sequence[Record]) -> dict[tuple[str, str], Labels]:
+    """By workflow and request; what tools ask may have none."""
+    found: dict[tuple[str, str], Labels] = {}
     for record in records:
         if record.topic == REQUESTS.name:
             with suppress(ValueError, TypeError, KeyError):
                 body = json.loads(record.value or b"")
-                found[body["workflow_id"]] = body["labels"]
+                key = body["workflow_id"], body["request_id"]
+                found[key] = found.get(key) or body.get("labels") or {}
     return found
+
+
+def _labels_of(workflow: str, request: str, known: Mapping[tuple[str, str], Labels]) -> Labels:
+    """A child has those of the run that asked it, and is named by its call."""
+    while (workflow, request) not in known and CALL in request:
+        request = request.rpartition(CALL)[0]
+    return known.get((workflow, request), {})

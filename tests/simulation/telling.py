@@ -40,10 +40,10 @@ def record(entry: Entry) -> str:
         case "dead_letter":
             return f"DEAD LETTER {body['dead_letter_id']} ({body['cause']['kind']})"
         case kind:
-            return _of_runs(body) or f"{kind.upper()} {body['request_id']}"
+            return _of_runs_and_budgets(body) or f"{kind.upper()} {body['request_id']}"
 
 
-def _of_runs(body: dict[str, Any]) -> str | None:
+def _of_runs_and_budgets(body: dict[str, Any]) -> str | None:
     match body["kind"]:
         case "tool_call" | "tool_reconcile" | "approval_requested":
             return f"{body['kind'].upper()} {body['call_id']}"
@@ -57,6 +57,8 @@ def _of_runs(body: dict[str, Any]) -> str | None:
             return f"child {body['request']['request_id']}"
         case "run_step" | "run_call" | "run_cancel":
             return f"{body['kind']} of {body['request_id']}"
+        case "budget_lease" | "budget_share":
+            return f"{body['kind']} of {body['budget']}, lane {body['lane']}"
         case _:
             return None
 
