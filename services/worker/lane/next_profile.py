@@ -48,7 +48,11 @@ async def plan_after(lane: Lane, call: Call) -> Plan | None:
         state, now = lane.lane_state, lane.context.clock.now()
         if state.attempts_left(lane_request, now, call) < 1:
             return "attempts"
-        return first_exhausted(call.request, other, prior, state.account_after(call))
+        if which := first_exhausted(call.request, other, prior, state.account_after(call)):
+            return which
+        prompt = other.prompt(call.request, prior)
+        need = 1, prompt.tokens_max, other.worst_cost(prompt)
+        return state.budgets.beyond(call.request.labels, need, now)
 
     found = await _planned(lane, lane_request, counted, exhausted_by)
     return found if isinstance(found, Plan) and found.profile.name != plan.profile.name else None

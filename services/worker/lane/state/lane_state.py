@@ -176,9 +176,12 @@ class LaneState:
     ) -> BudgetUnit | None:
         """What `spend` would say is too little."""
         prompt = plan.prompt(lane_request.request, lane_request.progress.prior)
+        need = 1, prompt.tokens_max, plan.worst_cost(prompt)
+        if which := self.budgets.beyond(lane_request.request.labels, need, now):
+            return which
         account = self.ledger.account(lane_request.request, now)
         allowance = self.queue.children.allowance(lane_request, account)
-        return exhausted(account, prompt.tokens_max, plan.worst_cost(prompt), allowance)
+        return exhausted(account, *need[1:], allowance)
 
     def account_after(self, call: Call) -> AccountState:
         """The account as it will be once the call is settled, which `commit` does."""

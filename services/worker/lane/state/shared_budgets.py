@@ -12,6 +12,7 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import LEASES
 from services.worker.core.budget.account import Charged, Spend
 from services.worker.core.budget.ledger import Reserved
+from services.worker.core.budget.remaining_budget import BudgetUnit
 from services.worker.core.shared_budget.books import (
     BudgetBooks,
     BudgetRecord,
@@ -20,7 +21,7 @@ from services.worker.core.shared_budget.books import (
     report_of,
 )
 from services.worker.core.shared_budget.claims import BudgetClaims, Claim
-from services.worker.core.shared_budget.lease import portion_of
+from services.worker.core.shared_budget.lease import Lease, portion_of
 from services.worker.core.shared_budget.rules import (
     ZERO,
     BudgetKey,
@@ -76,6 +77,14 @@ class SharedBudgets:
             self.claims.end(claim)
             return claim.refused
         return Reserved() if claim.awaited else None
+
+    def beyond(self, labels: Labels, need: Charged, now: datetime) -> BudgetUnit | None:
+        """What of a call is more than a limit, or than its home has said will ever be left."""
+        for key in self.rules.keys_of(labels, now):
+            lease = self.books.leases.get(key, Lease())
+            if which := lease.beyond(need, self.rules.limit(key)):
+                return which
+        return None
 
     def release(self, request: RequestKey, now: datetime) -> None:
         """A request spends nothing, at least not now: others may have what it claimed."""

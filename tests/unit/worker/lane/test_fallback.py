@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from answerbus.event import EVENT
+from answerbus.partition import partition_of
+from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.registry import Registry
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEASES, REFUSALS, RESULTS, RETRIES
 from services.telemetry.metrics import FALLBACK_CALLS as FALLBACKS
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.fallback import Condition, Fallback
@@ -20,10 +23,12 @@ from services.worker.core.attempt.reply import (
     Unavailable,
 )
 from services.worker.core.run.agents import Agents
+from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
+from services.worker.lane.state.signals import SignalRecord
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.planner import BackendChange
 from tests.tariffs import flat
-from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.builders import PARTITIONS, answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, events, terminals, until
@@ -45,6 +50,20 @@ def always(reply: Reply, takes_s: float = 0.1) -> FakeProvider:
     return FakeProvider(lambda *_: (takes_s, reply))
 
 
+async def lanes_speak(worker: Worker) -> None:
+    """What the lane, which is the home of the budget as well, says to itself."""
+    heard = 0
+    while True:
+        for said in events(worker.broker, LEASES)[heard:]:
+            heard += 1
+            signal = EVENT.validate_python(said)
+            assert isinstance(signal, BudgetLeaseRecord | BudgetShareRecord)
+            assert worker.lane.open
+            read = SignalRecord(LEASES, heard, "", signal, None)
+            worker.lane.on_signals(worker.lane.open, [read])
+        await asyncio.sleep(0.01)
+
+
 class TwoProfiles:
     """`default`, which may fall back to `large`; the journal is that of both."""
 
@@ -55,9 +74,10 @@ class TwoProfiles:
         on: tuple[Condition, ...] = ALL,
         slots: int = 100,
         price_of_large: int = 0,
+        **settings: Any,
     ) -> None:
         self.small, self.large = small, large
-        self.stage = Stage(small)
+        self.stage = Stage(small, **settings)
         backends = self.stage.context.planner.backends
         assert isinstance(backends, dict)
         known = backends["default"]
@@ -240,6 +260,31 @@ def test_a_hop_that_does_not_fit_is_left_out_and_a_refusal_stays_one(
         [outcome] = both.outcomes()
         assert (outcome["kind"], both.large.calls) == ("refusal", [])
         why = f"too little is left of the budget ({which})"
+        assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "reply", [Refused("no", GOOD.facts), NO_CONNECTION], ids=["refused", "away"]
+)
+def test_a_hop_that_does_not_fit_the_budget_of_a_label_is_left_out(reply: Reply) -> None:
+    async def main() -> None:
+        small = FakeProvider(lambda _, n: (0.1, reply if n == 1 else GOOD))
+        names = (f"t-{number}" for number in range(1_000))
+        tenant = next(n for n in names if partition_of(f"tenant:{n}", PARTITIONS) == 0)
+        rules = BudgetRules({"tenant": {tenant: PeriodLimits(day=(None, None, 50_000))}})
+        both = TwoProfiles(small, always(GOOD), price_of_large=1_000, budget_rules=rules)
+        both.stage.publish("r-1", labels={"tenant": tenant})
+        await both.stage.worker.open()
+        speaking = asyncio.create_task(lanes_speak(both.stage.worker))
+        await both.end()
+        speaking.cancel()
+
+        [outcome] = both.outcomes()
+        assert both.large.calls == []
+        assert outcome["kind"] == ("result" if reply is NO_CONNECTION else "refusal")
+        why = "too little is left of the budget (micro_usd)"
         assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
 
     run(main())

@@ -28,6 +28,7 @@ from services.worker.adapters.kafka.membership import Membership
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply, TimedOut
+from services.worker.core.shared_budget.rules import BudgetRules
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext, Limits
 from services.worker.lane.lane import Lane
@@ -96,6 +97,7 @@ def context(
     timeout_s: float = 60.0,
     limits: Limits | None = None,
     jitter: float = 0.5,
+    budget_rules: BudgetRules | None = None,
 ) -> LaneContext:
     facts = ProfileFacts("default", "fake", "m", 100, timeout_s, None)
     backend = Backend(facts, "prompted", provider, ProfileLimiter(slots))
@@ -108,6 +110,7 @@ def context(
         backoff=builders.BACKOFF,
         limits=limits or Limits(100, 1_000, 1_000, 10_000_000),
         slots=Slots(slots),
+        budget_rules=budget_rules or BudgetRules(),
     )
 
 
