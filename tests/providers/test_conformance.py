@@ -73,7 +73,10 @@ def of_bytes(self: OpenAIApi, prompt: Prompt) -> HttpRequest:
 
 
 def raising(*_: Any) -> Reply:
-    raise KeyError
+    raise KeyError("x")
+
+
+HERE, RAISED_AT = Path(__file__).name, raising.__code__.co_firstlineno + 1
 
 
 def logging_its_key(self: OpenAIApi, prompt: Prompt) -> HttpRequest:
@@ -92,10 +95,16 @@ def without_end(_self: OpenAIApi) -> Any:
         ({"parse_response": never}, "answers", "it reads its own answer as Unavailable"),
         ({"parse_response": always}, "cut answers", "it reads a cut answer as Answered"),
         ({"parse_response": always}, "odd encodings", "it reads nothing as Answered"),
-        ({"parse_response": raising}, "usage", "it raises KeyError"),
+        ({"parse_response": raising}, "usage", f"{HERE}:{RAISED_AT} raises KeyError: 'x'"),
         ({"parse_error": never}, "statuses", "it reads the status 307 as Unavailable"),
         ({"request": of_random}, "request", "the same prompt makes two different requests"),
         ({"request": of_bytes}, "request", "the body of its request is no JSON"),
+        ({"headers": {"x-acme": "demo"}}, "request", "no header of its request has the key"),
+        (
+            {"headers": {"authorization": f"Bearer {SECRET}", "x-acme": "a\r\nx-other: 1"}},
+            "request",
+            "its headers have characters that no header can carry",
+        ),
         ({"request": logging_its_key}, "secrets", "its key is in what it logs or prints"),
         (
             {"preflight": without_end},
@@ -228,6 +237,25 @@ def test_a_bad_plugin_is_named_in_one_sentence(
     assert (code, fault in error, fault in str(raised.value)) == (3, True, True)
     assert "\n" not in error + str(raised.value)
     assert "hush" not in error + str(raised.value)
+
+
+def test_a_header_that_would_begin_another_is_named_at_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = "class A(OpenAIApi):\n    headers = {'x-acme': 'a\\r\\nx-evil: 1'}\n\n"
+    source = (
+        PLUGIN.format(name="split", base="OpenAILikeKind")
+        .replace("class P", f"{api}class P")
+        .replace("profile = Odd", "profile = Odd\n    api_type = A")
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_plugin(tmp_path, "answerbus_split", "split = answerbus_split:P", source, GROUP)
+    (tmp_path / "answerbus.toml").write_text(
+        '[profiles.a]\nprovider = "split"\nmodel = "m"\n', encoding="utf-8"
+    )
+
+    with pytest.raises(SetUpError, match="the header 'x-acme' of its provider has characters"):
+        backends.build(load(tmp_path / "answerbus.toml", {}).profiles, StoppedClock())
 
 
 def test_two_of_one_name_are_named(acme: Path) -> None:

@@ -11,7 +11,11 @@ from pydantic_core import from_json, to_json
 from services.commands.providers.server import PlayedServer, response
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.providers.apis.api import Api
-from services.worker.adapters.providers.apis.connection import Connection, ExchangeLimits
+from services.worker.adapters.providers.apis.connection import (
+    Connection,
+    ExchangeLimits,
+    is_header_text,
+)
 from services.worker.adapters.providers.http import HttpProvider
 from services.worker.adapters.providers.kinds.kind import SampleReply
 from services.worker.adapters.providers.kinds.known import Kind
@@ -93,7 +97,7 @@ class Subject:
 
 
 async def _request(subject: Subject) -> str | None:
-    """One POST with system text, turns, schema and output limit; equal for an equal prompt."""
+    """One POST with system text, turns, schema, output limit and key; equal for an equal prompt."""
     request, again = subject.api.request(_PROMPT), subject.api.request(_PROMPT)
     if request != again:
         return "the same prompt makes two different requests"
@@ -106,6 +110,12 @@ async def _request(subject: Subject) -> str | None:
     for part in (b"system of the kit", b"turn of the kit", b"member_of_kit", b"77"):
         if part not in body:
             return "its request lacks the system text, a turn, the schema or the output limit"
+    headers = subject.api.headers
+    if not all(is_header_text(name + value) for name, value in headers.items()):
+        return "its headers have characters that no header can carry"
+    is_signed = subject.kind.sign(subject.profile, subject.api.connection) is not None
+    if not is_signed and not any(SECRET in value for value in headers.values()):
+        return "no header of its request has the key"
     return None
 
 

@@ -4,14 +4,18 @@ import asyncio
 import contextlib
 import io
 import logging
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Thread
 
+from answerbus.wire import clip
 from services.commands.providers.conformance import CHECKS, SECRET, CheckResult, Subject
 from services.commands.providers.server import PlayedServer
 from services.worker.adapters.providers.kinds.known import Kind
 
 CHECKS_S_MAX = 60.0  # of all checks; those of ours take about 4 s
+MESSAGE_BYTES_MAX = 200  # of an exception
 
 
 def checked_in_time(name: str, kind: Kind, limit_s: float = CHECKS_S_MAX) -> list[CheckResult]:
@@ -46,8 +50,15 @@ async def _checked(name: str, kind: Kind, results: list[CheckResult]) -> None:
             try:
                 fault = await tried(Subject(name, kind, server))
             except Exception as error:  # the plug-in's own code runs here
-                fault = f"it raises {type(error).__name__}"
+                fault = _raised(error)
             results.append(CheckResult(check, fault))
+
+
+def _raised(error: Exception) -> str:
+    """By its kind and message, and the line that raised it."""
+    line = traceback.extract_tb(error.__traceback__)[-1]
+    message = clip(f": {error}", MESSAGE_BYTES_MAX) if str(error) else ""
+    return f"{Path(line.filename).name}:{line.lineno} raises {type(error).__name__}{message}"
 
 
 @contextlib.contextmanager

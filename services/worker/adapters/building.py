@@ -11,7 +11,7 @@ from services.settings.profiles import Profile, ReachedProfile, ScriptedProfile
 from services.settings.secret_file import SecretFile
 from services.settings.secrets import LiveMask
 from services.settings.settings import SetUpError
-from services.worker.adapters.providers.apis.connection import AwsKeys, Connection
+from services.worker.adapters.providers.apis.connection import AwsKeys, Connection, is_header_text
 from services.worker.adapters.providers.credentials.known import credential_named
 from services.worker.adapters.providers.credentials.renewed import RenewedToken
 from services.worker.adapters.providers.keyed import FileKey, Key, KeyedProvider, KeySource
@@ -107,12 +107,19 @@ def _provider(
     kind = _kind(name, profile)
     key = key_file.value if key_file else key_of(name, profile)
     connection = connection_of(profile, key)
-    server = server_of(kind.api(profile, connection).base_url)
+    api = kind.api(profile, connection)
+    server = server_of(api.base_url)
     if server is None:
         raise SetUpError(
             f"Profile `{name}`: `profiles.{name}.base_url` is no address: it must be one like "
             "https://host/v1 or http://localhost:8080/v1."
         )
+    for header, text in api.headers.items():
+        if not is_header_text(header + text):
+            raise SetUpError(
+                f"Profile `{name}`: the header {header!r} of its provider has characters that no "
+                "header can carry; headers are printable ASCII."
+            )
 
     def make(key: Key | None) -> Provider:
         signing = key if isinstance(key, AwsKeys) else None

@@ -38,7 +38,12 @@ class Connection:
     def key_header(self, name: str, prefix: str = "") -> dict[str, str]:
         """The header with the key; none without a key that a header can carry."""
         key = self.api_key
-        return {name: prefix + key} if key and key.isascii() and key.isprintable() else {}
+        return {name: prefix + key} if key and is_header_text(key) else {}
+
+
+def is_header_text(text: str) -> bool:
+    """Whether a header can carry it: a line break would begin another header."""
+    return text.isascii() and text.isprintable()
 
 
 @dataclass(frozen=True, slots=True)
