@@ -49,6 +49,8 @@ READ: Mapping[str, tuple[Read, Budget]] = {
     "input": (read_report, ANYBODY),
     "cancel": (read_report, ANYBODY),
     "run_resumed": (read_report, ANYBODY),
+    "budget_lease": (read_report, ANYBODY),
+    "budget_share": (read_report, ANYBODY),
     "toolset": (decode, ANYBODY),
     "tool_accepted": (decode, ANYBODY),
     "tool_call": (decode, ANYBODY),

@@ -106,7 +106,8 @@ class Upstream:
             "context": {"instructions": "Say something."},
             "budget": {"attempts": chance.choice((1, 8, 60, 60, 60))},
             "ttl_s": chance.choice((20, 60, 200, 300)),
-            "labels": {"tenant": f"of-{workflow}", **labels_of(workflow)},
+            "labels": {"tenant": f"of-{workflow}", "ticket": str(len(self.bodies))}
+            | labels_of(workflow),
         }
         if _adds_up(workflow) and chance.random() < 0.95:
             del body["budget"]  # each request has three attempts of its own

@@ -47,7 +47,13 @@ def _answered(runs: RunRecords, step: Event) -> Iterator[tuple[CallKey, tuple[st
         else:
             is_repeatable = cards.get(call["tool"], {}).get("repeatable", False)
         if not is_repeatable:
-            yield (call["tool"], call["args_digest"]), (call["call_id"], end)
+            yield (call["tool"], _digest_of(runs, call)), (call["call_id"], end)
+
+
+def _digest_of(runs: RunRecords, call: Json) -> str:
+    """Of the arguments that the tool was given: a person may have changed them."""
+    edited = runs.ended[call["call_id"]][0].body.get("edited")
+    return str((edited or call)["args_digest"])
 
 
 def _end_of(runs: RunRecords, call_id: str) -> Json | None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from answerbus.attempt import Attempt
+from answerbus.budget import Usage
 from answerbus.call_outcome import CallOk
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import AnyOutcome
@@ -50,7 +51,7 @@ class MetricsObserver:
         self._count_dead_letter(dead_letter, UNKNOWN)
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
-        counts, profile, usage = self.counts, call.plan.profile.name, call.usage
+        counts, profile = self.counts, call.plan.profile.name
         failure = call.failure.kind if call.failure else "none"
         counted = "yes" if call.is_counted else "no"
         counts.add(metrics.ATTEMPTS, attempt_outcome(decision), failure, counted, profile)
@@ -60,17 +61,7 @@ class MetricsObserver:
         counts.observe(
             metrics.CALL_DURATION, kind_of(call.reply), profile, value=call.duration_ms / 1000
         )
-        if usage.input_tokens:
-            counts.add(metrics.TOKENS, "input", profile, by=usage.input_tokens)
-        if usage.output_tokens:
-            counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
-        if usage.cached_tokens:
-            counts.add(metrics.CACHED_TOKENS, profile, by=usage.cached_tokens)
-        if usage.micro_usd:
-            contract, _ = self._kind(call.lane_request.request)
-            counts.add(metrics.SPENT, contract, profile, by=usage.micro_usd)
-            for label, value in self._labels(call.lane_request.request):
-                counts.add(metrics.LABEL_SPENT, label, value, by=usage.micro_usd)
+        self._used(call.lane_request.request, call.usage, profile)
         if isinstance(decision, NextStep) or _has_chosen(call):
             self.stepped(call.lane_request)
         if not isinstance(decision, Wait | RetryRequest | NextStep):
@@ -114,6 +105,20 @@ class MetricsObserver:
         self.counts.add(metrics.RUN_STEPS, agent)
         if repeats_at(lane_request.run.steps) >= REPEATS_COUNTED:
             self.counts.add(metrics.RUN_REPEATS, agent)
+
+    def _used(self, request: Request, usage: Usage, profile: str) -> None:
+        counts = self.counts
+        if usage.input_tokens:
+            counts.add(metrics.TOKENS, "input", profile, by=usage.input_tokens)
+        if usage.output_tokens:
+            counts.add(metrics.TOKENS, "output", profile, by=usage.output_tokens)
+        if usage.cached_tokens:
+            counts.add(metrics.CACHED_TOKENS, profile, by=usage.cached_tokens)
+        if usage.micro_usd:
+            contract, _ = self._kind(request)
+            counts.add(metrics.SPENT, contract, profile, by=usage.micro_usd)
+            for label, value in self._labels(request):
+                counts.add(metrics.LABEL_SPENT, label, value, by=usage.micro_usd)
 
     def _count_dead_letter(self, dead_letter: DeadLetter, profile: str) -> None:
         failure = dead_letter.prior[-1].failure.kind if dead_letter.prior else "none"
