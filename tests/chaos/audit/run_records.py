@@ -85,7 +85,10 @@ class RunRecords:
 
     @cached_property
     def found(self) -> Mapping[str, list[Json]]:
-        """What was found out of calls to which no result had come, by call id."""
+        """What was found out of calls to which no result had come, by call id.
+
+        A server that died may answer a question again: its first answer is the one that counts.
+        """
         questions = {
             event.body["reply"]["token"]
             for topic, found in self.history.events.items()
@@ -94,11 +97,10 @@ class RunRecords:
             if event.body["kind"] == "tool_reconcile"
         }
         events = (event.body for event in self.history.events["tool-results"])
-        answers = {
-            body["token"]: body
-            for body in events
-            if body["kind"] == "tool_reconciled" and body["token"] in questions
-        }
+        answers: dict[str, Json] = {}
+        for body in events:
+            if body["kind"] == "tool_reconciled" and body["token"] in questions:
+                answers.setdefault(body["token"], body)
         return _grouped((body["call_id"], body["finding"]) for body in answers.values())
 
     @cached_property
