@@ -72,8 +72,10 @@ def main(
         runs=1.0 if runs else RUNS_BESIDE if hostile else 0.0,
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        kept = keep or Path(folder)
+        kept.mkdir(parents=True, exist_ok=True)
         try:
-            outcome = Chaos(chosen, size, keep or Path(folder), console).run()
+            outcome = Chaos(chosen, size, kept, console).run()
         except SetupError as reason:
             console.print(f"There is no broker: {reason}", style="red", markup=False)
             raise typer.Exit(3) from None
