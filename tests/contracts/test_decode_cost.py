@@ -151,9 +151,14 @@ def limits_of(kind: str) -> tuple[int, int]:
     return EVENT_VALUES_MAX, RECORD_BYTES_MAX
 
 
-# Kinds that others than workers write; all of them, thoroughly, in the long tests.
+# Kinds that others than workers write, and the result; all, thoroughly, in the long tests.
+BY_OTHERS = {"toolset", "tool_accepted", "replayed", "dismissed", "compared", "result"}
 CASES = [
-    *((kind, False) for kind, (_, budget) in READ.items() if budget is ANYBODY),
+    *(
+        (kind, False)
+        for kind, (read, budget) in READ.items()
+        if kind in BY_OTHERS or (budget is ANYBODY and read is not decode)
+    ),
     *(pytest.param(kind, True, marks=pytest.mark.long) for kind in READ),
 ]
 

@@ -61,6 +61,7 @@ async def approve(bus: Bus, workflow_id: str) -> None:
     await say(bus, bus.topic(APPROVALS), approval, place)
 
 
+@pytest.mark.long
 async def test_a_changed_tool_waits_for_an_operator_over_restarts(bus: Bus) -> None:
     config = await prepared(bus)
     worker = await asyncio.to_thread(bus.start_worker, config)

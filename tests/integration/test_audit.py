@@ -116,6 +116,7 @@ async def test_what_workers_wrote_is_whole_and_has_a_timeline(bus: Bus, tmp_path
     assert (evidence["attempts"], evidence["outcomes"]) == (len(attempts), len(REQUESTS) + 1)
 
 
+@pytest.mark.long
 async def test_a_replay_that_no_operator_made_is_found_out(bus: Bus) -> None:
     """Anyone who may publish requests can derive the account of a letter that never was."""
     dead_letter_id = "never-was.dead-letter"

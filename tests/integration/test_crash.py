@@ -179,6 +179,7 @@ async def test_a_retry_that_waits_survives_a_kill_and_its_workflow_waits_with_it
     assert unknown(evidence) == set()
 
 
+@pytest.mark.long
 async def test_a_worker_that_slept_too_long_does_no_harm(bus: Bus) -> None:
     sleeper, other = bus.start_worker(config(bus)), bus.start_worker(config(bus))
     pids = {worker.process.pid for worker in (sleeper, other)}

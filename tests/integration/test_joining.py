@@ -46,6 +46,7 @@ def worker(bus: Bus) -> Iterator[Worker]:
         bus.stop_workers()
 
 
+@pytest.mark.long
 async def test_a_worker_that_cannot_join_is_unready_and_ends(worker: Worker) -> None:
     reasons: list[str] = []
 

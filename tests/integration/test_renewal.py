@@ -117,8 +117,14 @@ FAULTS = {
 }
 
 
+ALL_FAULTS = [
+    pytest.param(fault, marks=[pytest.mark.long] if fault.endswith("cancelled") else [])
+    for fault in FAULTS
+]
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ALL_FAULTS)
 async def test_a_task_that_has_ended_is_reported_and_replaced(
     fault: str, bus: Bus, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

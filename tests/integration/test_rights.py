@@ -87,6 +87,7 @@ async def answered(bus: Bus, count: int) -> None:
     assert sorted(ids) == sorted({f"r-{n}" for n in range(count)})
 
 
+@pytest.mark.long
 async def test_the_right_to_the_group_goes_and_comes_back(secured: Secured, bus: Bus) -> None:
     worker = await at_work(bus)
     group = f"{bus.prefix}.worker"
@@ -183,6 +184,7 @@ async def test_a_requests_topic_that_is_made_again_at_once(secured: Secured, bus
     await green(worker)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("password")
 async def test_a_password_that_is_changed_set_back_and_changed_with_its_file(
     tmp_path: Path, make_prefix: Callable[[], str]

@@ -65,6 +65,7 @@ def damaged(schema: Any, data: DataObject) -> Any:
     return schema
 
 
+@pytest.mark.long
 @settings(
     max_examples=150,
     deadline=None,
