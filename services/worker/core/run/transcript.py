@@ -17,7 +17,7 @@ from services.worker.core.run.told import Told, result_message
 from services.worker.core.run.transcript_draft import PromptRoom, TranscriptDraft
 
 # Small models make a call again that was answered, unless they are told in which form they end, and
-# where tools are mentioned here at all (decision 0088).
+# where calls are mentioned here at all (decision 0149).
 RESULTS_ARE_IN = "These are the results. When they suffice, answer with {end}."
 TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
 FINISH_FORM = '{"actions": [{"kind": "finish", "args": …}]}'
