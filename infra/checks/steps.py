@@ -45,8 +45,8 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "quick": _tests("quick", "not wide and " + _ALONE, *_NOT_QUICK, *_ON_TWO),
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         # The same inputs each time: new ones are looked for by `make fuzz`.
-        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "20", "--seed", "1"),
-        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "30", "--seed", "1"),
+        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "10", "--seed", "1"),
+        "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "15", "--seed", "1"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),

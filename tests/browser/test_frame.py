@@ -101,11 +101,13 @@ async def test_the_status_is_painted_while_the_styles_of_the_rest_are_awaited(
 async def test_every_page_is_short_and_accessible_on_phones_desks_and_walls(
     browser: Browser,
 ) -> None:
+    """In each size, and in light and dark by turns."""
     found: dict[str, list[str]] = {}
     async with made_up() as (here, cookie), opened(browser, here, cookie) as page:
-        for name, path in PAGES.items():
+        for number, (name, path) in enumerate(PAGES.items()):
             await page.goto(path)
-            found |= await flaws_in_all_looks(page, name, screens_max=SCREENS_MAX)
+            looks = LOOKS[number % 2 :: 2]
+            found |= await flaws_in_all_looks(page, name, screens_max=SCREENS_MAX, looks=looks)
 
     assert found == {}
 

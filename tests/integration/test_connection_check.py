@@ -226,6 +226,7 @@ async def test_a_wrong_listener_is_reported_with_its_setting(
     assert "wrong-donkey" not in reported
 
 
+@pytest.mark.long
 async def test_every_command_says_the_same(secured: Secured, bus: Bus, tmp_path: Path) -> None:
     bus.kafka, cause, remedy = Cases.password(secured, tmp_path)
     expected = refused(secured.at("SASL_PLAINTEXT"), cause, remedy)

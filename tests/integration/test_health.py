@@ -72,6 +72,7 @@ def lane_of(workflow_id: str, bus: Bus) -> str:
     return str(partition_of(workflow_id, bus.partitions))
 
 
+@pytest.mark.long
 async def test_an_idle_worker_and_one_without_partitions_are_ready(
     kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ async def test_an_unhealthy_profile_is_named_with_the_reply_of_its_provider(bus:
     assert red["unhealthy_profiles"] == {"default": "rejected: status 401, code invalid_api_key"}
 
 
+@pytest.mark.long
 async def test_a_frozen_worker_does_not_answer_and_then_reports_until_it_has_its_lanes(
     bus: Bus,
 ) -> None:

@@ -107,7 +107,10 @@ async def test_the_right_to_the_group_goes_and_comes_back(secured: Secured, bus:
     assert worker.terminate() == 0
 
 
-@pytest.mark.parametrize("right", [READ, DESCRIBE], ids=["read", "describe"])
+@pytest.mark.parametrize(
+    "right",
+    [pytest.param(READ, id="read"), pytest.param(DESCRIBE, id="describe", marks=pytest.mark.long)],
+)
 async def test_the_right_to_the_requests_goes_and_comes_back(
     secured: Secured, bus: Bus, right: Any
 ) -> None:
