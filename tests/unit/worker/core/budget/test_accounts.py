@@ -4,7 +4,6 @@ import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -68,7 +67,6 @@ def test_what_is_packed_is_taken_as_it_was(given_accounts: list[Account]) -> Non
     assert len(packed) == 0
 
 
-@pytest.mark.wide
 def test_a_million_workflows_take_little_memory() -> None:
     """Measured with fewer; the table grows by one bucket at a time, so that each costs the same."""
     packed = PackedAccounts()
