@@ -51,14 +51,14 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
         "browser": _tests("browser", "browser", *_without(_ALL - {"browser"}), *_TWO_FILES),
-        "e2e": _tests("e2e", "real_llm", *_without(_ALL - {"demo", "e2e", "infra"})),
+        "e2e": _tests("e2e", "real_llm and not long", *_without(_ALL - {"demo", "e2e", "infra"})),
     }
 )
 
 # What `make test` leaves out, since it takes minutes: by name only.
 LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "long": _tests("long", "long and not real_llm and not browser", *_NOT_LONG, *_BY_FILE),
+        "long": _tests("long", "long and not browser", *_NOT_LONG, *_BY_FILE),
         "changes": (sys.executable, "-m", "tests.changes"),
     }
 )

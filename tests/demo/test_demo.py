@@ -96,7 +96,10 @@ def test_the_demo_keeps_its_promises_and_leaves_nothing_behind(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("moment", "sign"),
-    [("Starting the model", signal.SIGTERM), ("are ready after", signal.SIGINT)],
+    [
+        ("Starting the model", signal.SIGTERM),
+        pytest.param("are ready after", signal.SIGINT, marks=pytest.mark.long),
+    ],
 )
 def test_an_interrupted_demo_leaves_nothing_behind(
     moment: str, sign: signal.Signals, tmp_path: Path

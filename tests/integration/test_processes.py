@@ -67,6 +67,7 @@ async def all_answered(bus: Bus, count: int) -> None:
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.long
 async def test_processes_share_the_work_and_one_that_dies_is_replaced(bus: Bus) -> None:
     worker = start(bus)
     await bus.publish(bodies())

@@ -49,6 +49,7 @@ class CommandLine:
         await process.communicate()
 
 
+@pytest.mark.long
 async def test_a_run_that_died_at_its_seventh_step_goes_on_there_once(bus: Bus) -> None:
     config = await prepared(bus, RULES)
     answerbus_ = CommandLine(bus, str(config))
