@@ -106,7 +106,7 @@ class BudgetBooks:
     def renewed(self, now: datetime) -> Iterator[RecordKey]:
         """Records that are to be written again before the ledger forgets them, since they are old.
 
-        Those of windows that are over are to be `forget`ten instead.
+        Those of windows that are over are not among them: see `forget`.
         """
         for _ in range(min(RENEWED_AT_ONCE, len(self._written))):
             record_key, at = next(iter(self._written.items()))

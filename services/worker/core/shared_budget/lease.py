@@ -31,7 +31,7 @@ class Lease:
 
     `held` is kept for claims, in memory alone: their requests come again after a loss. One that
     was read back is not `is_confirmed`: limits may be others now, so that the home is asked before
-    the first spend. The home was `told` so much of what is settled.
+    the first spend. `told` is the part of what is settled that the home knows.
     """
 
     granted: Charged = ZERO
