@@ -157,8 +157,8 @@ fuzz: install  ## Inputs made by a coverage-guided fuzzer, for MINUTES=1; what i
 	@$(RUN) -m tests.fuzz$(if $(filter cost,$(TARGET)),.cost) $(if $(filter-out cost,$(TARGET)),--only $(TARGET)) \
 		--seconds $$(( $(or $(MINUTES),1) * 60 )) --keep
 
-bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1; TLS=1: also with calls over TLS
-	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(TLS),--tls) --match "$(MATCH)" \
+bench: install  ## Figures beside a plain loop, as JSON lines; ONLY=efficiency,latency SIZE=small SEED=1; TLS=1: also with calls over TLS; VERSIONS=9fd7cacf: beside versions out of the history
+	@$(RUN) -m tests.benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(TLS),--tls) $(if $(VERSIONS),--version $(VERSIONS)) --match "$(MATCH)" \
 		--size $(or $(SIZE),full) --seed $(or $(SEED),1) --out $(BENCH_LINES)
 
 test-upgrade: install  ## Workers of this version beside those of OLD=a2f2ce1, out of the history

@@ -12,7 +12,7 @@ import platform
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -82,14 +82,17 @@ def main(
         list[str] | None, typer.Option(help="what to measure; all, if not given")
     ] = None,
     size: Annotated[str, typer.Option(help="small or full")] = "full",
-    match: Annotated[str, typer.Option(help="only trials with this in their names")] = "",
+    match: Annotated[str, typer.Option(help="an expression: only trials with it in their names")] = "",
     seed: Annotated[int, typer.Option(help="of the latencies")] = 1,
+    version: Annotated[
+        list[str] | None, typer.Option(help="one of the history, measured beside this one")
+    ] = None,
     tls: Annotated[bool, typer.Option("--tls", help="each once more, with calls over TLS")] = False,
     out: Annotated[Path, typer.Option(help="where the JSON lines are added")] = OUT_DEFAULT,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
 ) -> None:
     """Measure, one thing after another."""
-    names = [name for given in only or MEASUREMENTS for name in given.split(",")]
+    names = _split(only or MEASUREMENTS)
     unknown = [name for name in names if name not in MEASUREMENTS]
     if unknown or size not in SIZES:
         wrong = unknown[0] if unknown else size
@@ -97,9 +100,10 @@ def main(
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     failed = []
+    beside = _split(version or ())
     with _folder(keep) as folder:
         try:
-            with Rig(folder, seed, console, match) as rig:
+            with Rig(folder, seed, console, match, versions=beside) as rig:
                 for name, rig.is_tls in product(names, (False, True) if tls else (False,)):
                     over = ", TLS" if rig.is_tls else ""
                     rig.say(f"== {name}, {size}{over}")
@@ -119,6 +123,11 @@ def main(
     for line in failed:
         console.print(f"not measured: {line}", style="red", markup=False)
     raise typer.Exit(1 if failed else 0)
+
+
+def _split(given: Iterable[str]) -> list[str]:
+    """Options may be repeated, and joined by commas."""
+    return [name for text in given for name in text.split(",")]
 
 
 def _add(out: Path, figure: Figure, size: str, seed: int) -> None:

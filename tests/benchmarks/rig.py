@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -30,6 +31,7 @@ from tests.benchmarks.stub import beginning
 from tests.benchmarks.upstream import Upstream
 from tests.integration.bus import Bus, Worker, create_topics
 from tests.integration.certificates import Authority
+from tests.integration.history import tree_of, variables_of
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
@@ -130,12 +132,13 @@ class Field:
         agents: str = "",
         profile: str = "",
         launcher: tuple[str, ...] = ("-m", "services.cli"),
+        version: str = "",
         **worker: Any,
     ) -> Contestant:
         """Start workers; `forked`: one command with that many processes, if it can do that.
 
         `each`: so many calls for each worker, and not for the whole group. `agents` are tables of
-        the settings, `profile` lines of the profile's.
+        the settings, `profile` lines of the profile's. `version`: one of the rig's, not this one.
         """
         options: list[str] = []
         if forked and workers > 1:
@@ -143,10 +146,12 @@ class Field:
                 options, workers = ["--processes", str(workers)], 1
             else:
                 in_flight //= workers
-        tables, scope = profile + agents, "worker" if each else "group"
-        config = self.config(in_flight, worker, tables, scope)
+        if each:
+            profile += 'scope = "worker"\n'
+        config = self.config(in_flight, worker, profile + agents)
         command = [sys.executable, *launcher, "worker", "--config", str(config), *options]
-        processes = [self.start("worker", command, "health at") for _ in range(workers)]
+        variables = variables_of(self.rig.trees[version]) if version else {}
+        processes = [self.start("worker", command, "health at", variables) for _ in range(workers)]
         return Contestant("product", processes)
 
     def baseline(self, in_flight: int, sdk: str = "adapter") -> Contestant:
@@ -158,14 +163,11 @@ class Field:
         command += ["--base-url", self.rig.base_url, "--in-flight", str(in_flight)]
         return Contestant(f"baseline, {sdk}", [self.start("baseline", command, "ready")])
 
-    def config(
-        self, in_flight: int, worker: dict[str, Any], agents: str = "", scope: str = "group"
-    ) -> Path:
+    def config(self, in_flight: int, worker: dict[str, Any], agents: str = "") -> Path:
         """A settings file of its own."""
         profile = (
             f'[profiles.default]\nprovider = "openai"\nmodel = "stub"\nshow_schema = false\n'
             f'base_url = "{self.rig.base_url}"\nmax_in_flight = {in_flight}\n'
-            f'scope = "{scope}"\n'
         )
         self.bus.folder = self.rig.folder / f"{self.bus.prefix}-{len(self.processes)}"
         self.bus.folder.mkdir()
@@ -183,6 +185,9 @@ class Field:
         return process
 
 
+Start = Callable[[Field], Contestant]
+
+
 @dataclass
 class Rig:
     """What all trials of a run share."""
@@ -190,8 +195,9 @@ class Rig:
     folder: Path
     seed: int
     console: Console
-    match: str = ""  # trials without it in their names are left out
+    match: str = ""  # an expression: trials without it in their names are left out
     is_tls: bool = False  # whether contestants ask the stub over TLS
+    versions: Sequence[str] = ()  # of the history, which are measured beside this one
     stack: ExitStack = field(default_factory=ExitStack)
     trials: int = 0
 
@@ -233,6 +239,14 @@ class Rig:
             asyncio.run(_create(bus, f"{prefix}.baseline"))
         return Field(self, bus, Upstream(bus.bootstrap, bus.topic(REQUESTS), partitions))
 
+    def products(self, in_flight: int) -> dict[str, Start]:
+        """How one process of this version is started, and one of each out of the history."""
+
+        def start(version: str) -> Start:
+            return lambda field: field.product(in_flight, version=version)
+
+        return {"product": start("")} | {f"product at {name}": start(name) for name in self.trees}
+
     def begin(
         self, latency: Latency, plan: Plan | None = None, prices: Prices | None = None
     ) -> Path:
@@ -248,7 +262,7 @@ class Rig:
 
     def wants(self, trial: str) -> bool:
         """Whether a trial of this name is to be made; says so."""
-        if self.match not in trial:
+        if not re.search(self.match, trial):
             return False
         self.say(trial)
         return True
@@ -268,6 +282,7 @@ class Rig:
             time.sleep(step_s)
 
     def _begin(self) -> None:
+        self.trees = {name: tree_of(name, self.folder / name) for name in self.versions}
         self.say("starting the broker")
         self.broker = start_broker(self.folder / "kafka")
         self.stack.callback(self.broker.stop)

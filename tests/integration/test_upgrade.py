@@ -2,15 +2,15 @@
 
 import asyncio
 import os
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from answerbus.topics import ATTEMPTS, LEDGER
-from tests.integration.bus import ANSWERED, ROOT, Bus, request
+from tests.integration.bus import ANSWERED, Bus, request
 from tests.integration.evidence import JsonObject
+from tests.integration.history import is_in_history, tree_of
 
 pytestmark = pytest.mark.kafka
 
@@ -28,15 +28,9 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
     version = os.environ.get("OLD_VERSION")  # noqa: TID251 - which one, says who runs this
     if not version:
         pytest.skip("OLD_VERSION names no version: `make test-upgrade`")
-    there = subprocess.run(
-        ["git", "cat-file", "-e", f"{version}^{{commit}}"], cwd=ROOT, check=False
-    )
-    if there.returncode:
+    if not is_in_history(version):
         pytest.skip(f"the history does not have {version}")
-    tree = tmp_path_factory.mktemp("old")
-    archive = subprocess.run(["git", "archive", version], cwd=ROOT, check=True, capture_output=True)
-    subprocess.run(["tar", "x"], cwd=tree, input=archive.stdout, check=True)
-    return tree
+    return tree_of(version, tmp_path_factory.mktemp("old"))
 
 
 async def answered(bus: Bus, count: int) -> list[str]:

@@ -1,11 +1,11 @@
 """A deep backlog, as an outage leaves it behind: how well it is worked off from the start on."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from tests.benchmarks.figures import Bar, Figure
 from tests.benchmarks.latency import Latency
 from tests.benchmarks.measurements.efficiency import figures_of
-from tests.benchmarks.rig import Contestant, Field, Rig
+from tests.benchmarks.rig import Rig, Start
 from tests.benchmarks.size import Size
 from tests.benchmarks.steady import watch
 from tests.benchmarks.upstream import bodies
@@ -16,10 +16,7 @@ PARTITIONS = 8
 WORKFLOWS = 5_000
 BEGIN_S = 5.0  # after the first answer: what starts slowly is seen here
 
-Start = Callable[[Field], Contestant]
-
-STARTS: Mapping[str, Start] = {
-    "product": lambda field: field.product(IN_FLIGHT),
+OTHERS: Mapping[str, Start] = {
     "product, 2 processes": lambda field: field.product(IN_FLIGHT, workers=2, forked=True),
     "baseline, bare": lambda field: field.baseline(IN_FLIGHT, "bare"),
 }
@@ -31,7 +28,7 @@ INSTANT = {"product": Bar(">=", 1_000)}
 def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     """All requests wait before the first worker starts."""
     for latency in (Latency("log-normal"), Latency("instant")):
-        for who, start in STARTS.items():
+        for who, start in (rig.products(IN_FLIGHT) | dict(OTHERS)).items():
             case = f"{size.backlog:,} waiting, {latency.model}"
             if not rig.wants(f"{case}: {who}"):
                 continue

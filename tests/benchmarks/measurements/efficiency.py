@@ -1,13 +1,13 @@
 """How much of a provider's concurrency is used, and what a request costs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from tests.benchmarks.arithmetic import in_flight_over_time
 from tests.benchmarks.feed import feeding
 from tests.benchmarks.figures import Bar, Figure
 from tests.benchmarks.journal import spans
 from tests.benchmarks.latency import Latency
-from tests.benchmarks.rig import Contestant, Field, Rig
+from tests.benchmarks.rig import Rig, Start
 from tests.benchmarks.size import Size
 from tests.benchmarks.steady import Steady, watch
 
@@ -24,8 +24,6 @@ BARS: Mapping[int, Mapping[str, Bar]] = {
     1_000: {"product": Bar(">=", 0.85), "product, 2 processes": Bar(">=", 0.95)},
 }
 
-Start = Callable[[Field], Contestant]
-
 LATENCIES = (Latency("log-normal"), Latency("constant"))
 
 
@@ -35,17 +33,14 @@ def measure(rig: Rig, size: Size) -> Iterator[Figure]:
         for latency in LATENCIES:
             case = f"{in_flight:,} in flight, {latency.model}"
             bars = BARS if latency.model == "log-normal" else {}
-            starts = _contestants(in_flight, latency)
+            starts = rig.products(in_flight) | _others(in_flight, latency)
             yield from _side_by_side(
                 rig, size, case, in_flight, latency, starts, bars.get(in_flight, {})
             )
 
 
-def _contestants(in_flight: int, latency: Latency) -> dict[str, Start]:
-    starts: dict[str, Start] = {
-        "product": lambda field: field.product(in_flight),
-        ADAPTER: lambda field: field.baseline(in_flight),
-    }
+def _others(in_flight: int, latency: Latency) -> dict[str, Start]:
+    starts: dict[str, Start] = {ADAPTER: lambda field: field.baseline(in_flight)}
     if in_flight == 1_000:
         starts["product, 2 processes"] = lambda field: field.product(
             in_flight, workers=2, forked=True

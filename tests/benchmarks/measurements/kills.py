@@ -1,14 +1,14 @@
 """Two `kill -9` under load, and a second worker that comes and goes."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.benchmarks.conservation import Account, account, unsettled
 from tests.benchmarks.downstream import Downstream, watching
 from tests.benchmarks.figures import Bar, Figure
 from tests.benchmarks.latency import Latency
-from tests.benchmarks.rig import Contestant, Field, Rig
+from tests.benchmarks.rig import Field, Rig, Start
 from tests.benchmarks.size import Size
 from tests.benchmarks.upstream import bodies
 
@@ -16,8 +16,6 @@ NAME = "kills"
 IN_FLIGHT = 100
 KILLS = 2
 END_LIMIT_S = 180.0
-
-Start = Callable[[Field], Contestant]
 
 STARTS: dict[str, Start] = {
     "product": lambda field: field.product(IN_FLIGHT),

@@ -16,15 +16,15 @@ IN_FLIGHT = 1_000
 
 def measure(rig: Rig, size: Size) -> Iterator[Figure]:
     """Product and baseline, one process each."""
-    for who in ("product", "baseline"):
+    starts = rig.products(IN_FLIGHT)
+    starts["baseline"] = lambda field: field.baseline(IN_FLIGHT)
+    for who, start in starts.items():
         if not rig.wants(f"instant provider: {who}"):
             continue
         field = rig.field(baseline=who == "baseline")
         rig.begin(Latency("instant"))
         with feeding(field, IN_FLIGHT + WAITING, WORKFLOWS):
-            product = who == "product"
-            contestant = field.product(IN_FLIGHT) if product else field.baseline(IN_FLIGHT)
-            steady = watch(rig, contestant, size.warmup_s, size.window_s)
+            steady = watch(rig, start(field), size.warmup_s, size.window_s)
         for name, value, unit in (
             ("requests per second", steady.per_s, "1/s"),
             ("CPU per request", steady.cpu_ms, "ms"),
