@@ -198,6 +198,7 @@ class Rig:
     match: str = ""  # an expression: trials without it in their names are left out
     is_tls: bool = False  # whether contestants ask the stub over TLS
     versions: Sequence[str] = ()  # of the history, which are measured beside this one
+    trees: dict[str, Path] = field(default_factory=dict)  # of these versions, by their names
     stack: ExitStack = field(default_factory=ExitStack)
     trials: int = 0
 

@@ -21,6 +21,7 @@ from answerbus.client.bounded import close
 from answerbus.partition import partition_of
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, TOPICS, Topic
 from tests.integration.forked import Forked, fork, is_forkable
+from tests.integration.history import variables_of
 
 START_S = 90.0  # a worker's start on a busy machine
 TRANSACTIONS_S = 30.0  # until a broker gives up those that a killed worker left open
@@ -145,10 +146,10 @@ class Bus:
         inherited = os.environ.items()  # noqa: TID251 - all but settings
         environment = {name: v for name, v in inherited if not name.startswith("ANSWERBUS_")}
         if tree:
-            environment["PYTHONPATH"] = f"{tree}:{tree / 'contracts'}"
+            environment |= variables_of(tree)
         arguments = ["worker", "--config", str(config), *options]
         with log_file.open("wb") as log:
-            worker = Worker(started(arguments, environment, log.fileno(), tree or ROOT), log_file)
+            worker = Worker(started(arguments, environment, log.fileno(), ROOT), log_file)
         process = worker.process
         self.workers.append(worker)
         deadline = time.monotonic() + START_S

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.integration.bus import ROOT
+ROOT = Path(__file__).parents[2]
 
 
 def is_in_history(version: str) -> bool:
