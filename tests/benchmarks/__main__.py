@@ -82,7 +82,7 @@ def main(
         list[str] | None, typer.Option(help="what to measure; all, if not given")
     ] = None,
     size: Annotated[str, typer.Option(help="small or full")] = "full",
-    match: Annotated[str, typer.Option(help="an expression: only trials with it in their names")] = "",
+    match: Annotated[str, typer.Option(help="trials with this expression in their names")] = "",
     seed: Annotated[int, typer.Option(help="of the latencies")] = 1,
     version: Annotated[
         list[str] | None, typer.Option(help="one of the history, measured beside this one")

@@ -20,11 +20,15 @@ class Sheet:
 
 
 def sheet(figures: Iterable[Figure]) -> Sheet:
-    """One column for each name of a figure; curves are left out."""
+    """One column for each name of a figure; the rows of a case together, curves left out."""
     shown = [figure for figure in figures if figure.value is not None]
     names = list(dict.fromkeys(figure.name for figure in shown))
     found = {(f.case, f.who, f.name): f for f in shown}
-    lines = dict.fromkeys((figure.case, figure.who) for figure in shown)
+    cases = list(dict.fromkeys(figure.case for figure in shown))
+    lines = sorted(
+        dict.fromkeys((figure.case, figure.who) for figure in shown),
+        key=lambda line: cases.index(line[0]),
+    )
     rows = [
         (case, who, *(_cell(found.get((case, who, name))) for name in names)) for case, who in lines
     ]

@@ -27,6 +27,18 @@ def test_of_two_lines_for_one_figure_the_later_one_is_kept() -> None:
     assert json.loads(as_line(SOME, RUN))["bar"] == {"relation": "=", "value": 0}
 
 
+def test_a_table_has_the_rows_of_a_case_together() -> None:
+    rows = [("one", "product"), ("two", "product"), ("one", "baseline")]
+
+    table = markdown(Figure("m", case, who, "lost", 1, "") for case, who in rows)
+
+    assert [line.split(" | ")[:2] for line in table.splitlines()[2:]] == [
+        ["| one", "product"],
+        ["| one", "baseline"],
+        ["| two", "product"],
+    ]
+
+
 def test_a_table_says_which_bars_are_missed() -> None:
     figures = [
         SOME,
