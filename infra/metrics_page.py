@@ -1,13 +1,13 @@
 """Writes the tables of docs/metrics.md from the declarations: `python -m infra.metrics_page`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from services.telemetry.counts import Metric
-from services.telemetry.metrics import METRICS
+from services.telemetry.metrics import METRICS, SHADOW_METRICS
 
 PAGE = Path("docs/metrics.md")
 RULES = Path("infra/prometheus/alerts.yml")
@@ -16,13 +16,14 @@ BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
 
 def page(text: str, rules: str) -> str:
     """The page with its tables as they must be."""
-    text = between(text, "metrics", _metrics())
+    text = between(text, "metrics", _metrics(METRICS))
+    text = between(text, "shadow metrics", _metrics(SHADOW_METRICS))
     return between(text, "alerts", _alerts(yaml.safe_load(rules)))
 
 
-def _metrics() -> str:
+def _metrics(metrics: Sequence[Metric]) -> str:
     lines = ["| name | kind | labels | meaning |", "|---|---|---|---|"]
-    return "".join(f"{line}\n" for line in [*lines, *map(_row, METRICS)])
+    return "".join(f"{line}\n" for line in [*lines, *map(_row, metrics)])
 
 
 def _row(metric: Metric) -> str:

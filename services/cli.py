@@ -116,6 +116,11 @@ _PARTS = {
         "compare",
         "Ask another profile what was asked before, and compare; exit code 1 if a bar is missed.",
     ),
+    "shadow": _Part(
+        "services.commands.shadow",
+        "shadow",
+        "Ask other profiles what is answered, live, as `shadow` of profiles says. Ctrl-C ends it.",
+    ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
     "evidence": _Part(
         "services.commands.evidence", "app", "Export and check signed packs for auditors."

@@ -19,6 +19,7 @@ from answerbus.problems import problems_of
 from services.settings.fallback import Fallbacks
 from services.settings.installed import UnusablePlugin, loaded, names
 from services.settings.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
+from services.settings.shadow import ShadowSettings
 
 PROVIDERS = "answerbus.providers"  # the group of entry points
 
@@ -60,6 +61,7 @@ class _Profile(Section):
     scope: Literal["group", "worker"] = "group"  # of the three limits
     price: Price | None = None
     then: Fallbacks = ()
+    shadow: ShadowSettings | None = None
 
 
 class ReachedProfile(_Profile):

@@ -35,6 +35,7 @@ from services.settings.section import (
     VariableText,
     Whole,
 )
+from services.settings.shadow import fault_of_shadows
 from services.settings.worker import AccountSettings, IdSettings, WorkerSettings, card_advice
 
 METRIC_LABELS_MAX = 5  # each multiplies the series that Prometheus keeps
@@ -163,8 +164,8 @@ class Settings(Section):
 
     @field_validator("profiles")
     @classmethod
-    def _fallbacks_lead_somewhere(cls, profiles: dict[str, Profile]) -> dict[str, Profile]:
-        if fault := fault_of(profiles):
+    def _other_profiles_are_there(cls, profiles: dict[str, Profile]) -> dict[str, Profile]:
+        if fault := fault_of(profiles) or fault_of_shadows(profiles):
             raise ValueError(fault)
         return profiles
 

@@ -1,7 +1,7 @@
 """Counts and the gauges of this moment as Prometheus reads them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -22,10 +22,14 @@ from services.telemetry.metrics import METRICS
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
-def exposition(samples: Iterable[Sample], spreads: Mapping[tuple[Metric, Labels], Spread]) -> bytes:
+def exposition(
+    samples: Iterable[Sample],
+    spreads: Mapping[tuple[Metric, Labels], Spread],
+    metrics: Sequence[Metric] = METRICS,
+) -> bytes:
     """The text of `/metrics`: every declared metric, also those without a value yet."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Moment(list(samples), spreads))
+    registry.register(_Moment(list(samples), spreads, metrics))
     return generate_latest(registry)
 
 
@@ -33,12 +37,13 @@ def exposition(samples: Iterable[Sample], spreads: Mapping[tuple[Metric, Labels]
 class _Moment(Collector):
     samples: list[Sample]
     spreads: Mapping[tuple[Metric, Labels], Spread]
+    metrics: Sequence[Metric]
 
     def collect(self) -> Iterator[Family]:
         samples: dict[Metric, list[tuple[Labels, float]]] = defaultdict(list)
         for metric, labels, value in self.samples:
             samples[metric].append((labels, value))
-        for metric in METRICS:
+        for metric in self.metrics:
             if metric.kind == "histogram":
                 yield self._histogram(metric)
                 continue

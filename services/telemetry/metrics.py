@@ -363,3 +363,25 @@ METRICS = (
     *(CLOCK_AHEAD, SETTINGS_REFUSED, READY),
     *RUN_METRICS,
 )
+
+SHADOW_ASKED = Metric(
+    "answerbus_shadow_asked_total",
+    "counter",
+    ("profile", "shadow", "outcome"),
+    "Requests of a profile that its shadow was asked: `answered`, `invalid`, `refused`, `failed`.",
+)
+SHADOW_DROPPED = Metric(
+    "answerbus_shadow_dropped_total",
+    "counter",
+    ("profile", "why"),
+    "Requests that were drawn and not asked again: too many waited (`busy`), the day's money is "
+    "over (`over_budget`), the shadow took no call (`away`), its records are `gone`, or it was open "
+    "for too long (`forgotten`).",
+)
+SHADOW_SPENT = Metric(
+    "answerbus_shadow_spent_micro_usd_total",
+    "counter",
+    ("profile", "shadow"),
+    "What shadows were charged since the start, in millionths of a US dollar.",
+)
+SHADOW_METRICS = (SHADOW_ASKED, SHADOW_DROPPED, SHADOW_SPENT)

@@ -300,7 +300,8 @@ def selectors(example: str) -> Iterator[tuple[str, dict[str, str]]]:
     for one in of_kind(example, "Service"):
         yield component(one), one["spec"]["selector"]
     for one in of_kind(example, "PodMonitor"):
-        yield "worker", one["spec"]["selector"]["matchLabels"]
+        owner = "shadow" if component(one) == "shadow" else "worker"
+        yield owner, one["spec"]["selector"]["matchLabels"]
 
 
 @pytest.mark.parametrize(
@@ -359,6 +360,7 @@ def test_the_scaling_query_asks_for_what_there_is_and_waits_while_a_profile_is_t
         (changed("autoscaled", workers={"kind": "StatefulSet"}), "needs workers.kind Deployment"),
         (changed("strimzi", strimzi={"cluster": ""}), "strimzi needs strimzi.cluster"),
         (changed("minimal", console={"enabled": True}), "needs a token"),
+        (changed("minimal", shadow={"enabled": True}), "needs a profile that has one"),
         (changed("minimal", workers={"replica": 1}), "replica"),
         (changed("minimal", image={"digest": "sha256:1"}), "digest"),
         (changed("minimal", secretVariables={"lower": {"secret": "a", "key": "b"}}), "lower"),

@@ -35,9 +35,12 @@ from services.kafka.held_rights import resource_names
 from services.kafka.planning.plan import needed, plan
 from services.kafka.planning.rights import ROLES, Right, Role, rights_of
 from services.kafka.topics import topics_on
+from services.operators.adapters.comparison_writer import writing_comparisons
 from services.operators.adapters.reader import reading
+from services.operators.adapters.shadowing import asked_on, shadow
 from services.operators.adapters.verify import verify
 from services.operators.adapters.writer import DeadLetterChange, writing
+from services.operators.comparisons.live_draw import LiveDraw
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 from services.settings.settings import KafkaSettings, SetUpError, load
 from services.tools.serving import serve_checked
@@ -46,6 +49,7 @@ from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
 from tests.integration.granting import Granting
 from tests.integration.rights import PASSWORD, PASSWORD_ENV
 from tests.integration.secured import Secured
+from tests.unit.operators.comparisons.test_comparisons import compared
 from tests.unit.operators.runs.events import approval_asked
 
 pytestmark = pytest.mark.kafka
@@ -138,6 +142,16 @@ async def audits(it: Setting) -> None:
     await verify(it.ours, None, lambda _read, _total: None, timedelta(days=7))
 
 
+async def shadows(it: Setting) -> None:
+    """It has read what was asked today, and follows the topics."""
+    stop = asyncio.Event()
+    stop.set()
+    await asked_on(it.ours, NOW.date(), ["default"])
+    await shadow(it.ours, {}, LiveDraw({}, lambda _: None), stop)
+    async with writing_comparisons(it.ours) as write:
+        await write(compared())
+
+
 async def serves_tools(it: Setting) -> None:
     """What `answerbus tools serve` does, until it has read what `prepared` has put there."""
     ready: list[ToolServer] = []
@@ -170,13 +184,14 @@ ACTS: Mapping[Role, Callable[[Setting], Awaitable[None]]] = {
     "operator": operates,
     "console": shows,
     "auditor": audits,
+    "shadow": shadows,
     "tools": serves_tools,
     "admin": applies,
 }
 
 # What these do fails at once where a right is missing, with the name of what it is to.
 REFUSED_BY_NAME: tuple[Role, ...] = (
-    *("publisher", "app", "worker", "operator", "console", "auditor", "tools"),
+    *("publisher", "app", "worker", "operator", "console", "auditor", "shadow", "tools"),
 )
 
 

@@ -1,18 +1,22 @@
-"""`answerbus spend` and `compare` on a real broker: what was spent, and asked again."""
+"""`answerbus spend`, `compare` and `shadow` on a real broker: what was spent, and asked again."""
 
+import asyncio
 import csv
 import json
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from answerbus.client.bus import Bus as ClientBus
-from answerbus.topics import ATTEMPTS, COMPARISONS, RESULTS
+from answerbus.topics import ATTEMPTS, COMPARISONS, LEDGER, RESULTS
 from services.console.tasks.comparison_reading import ComparisonReader
+from services.operators.adapters.comparison_writer import SOURCE
+from services.operators.adapters.shadowing import asked_on
 from services.operators.comparisons.listed import ComparisonList
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
-from tests.integration.command_line import answerbus
+from tests.integration.command_line import answerbus, interrupt, start
 
 pytestmark = pytest.mark.kafka
 
@@ -128,3 +132,47 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     assert sorted(one["event_id"] for one in await bus.everything(RESULTS)) == sorted(
         one["event_id"] for one in before
     )
+
+
+async def test_a_shadow_is_asked_live_and_charges_and_writes_nothing_of_the_original(
+    bus: Bus,
+) -> None:
+    other = bus.folder / "other.json"
+    odd = {**DEP_BUMP, "target_version": "4.17.22"}
+    rules = [
+        {"when": {"request_id": "r-5"}, "reply": {"kind": "answered", "json": odd, "usage": USAGE}},
+        {"reply": {**ANSWERED, "usage": USAGE}},
+    ]
+    other.write_text(json.dumps({"rules": rules}))
+    shadow = 'shadow = {profile = "new", share = 1, usd_per_day = 5}\n'
+    profiles = bus.scripted("priced") + PRICE + shadow
+    profiles += bus.scripted("new", script=str(other)) + PRICE
+    config = bus.config([{"reply": {**ANSWERED, "usage": USAGE}}], profiles)
+    bus.start_worker(config)
+    shadowing = await start(bus.bootstrap, bus.prefix, "shadow", "--config", str(config))
+    async with asyncio.timeout(LIMIT_S):
+        while b"following" not in (line := await shadowing.stderr.readline()):
+            assert line, "it ended"
+    asked = [request(f"r-{n}", "order-1", profile="priced") for n in range(REQUESTS)]
+    await bus.publish([{**one, "budget": {"attempts": REQUESTS}} for one in asked])
+    outcomes = await bus.terminals(REQUESTS, LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):
+        while len(written := await bus.everything(COMPARISONS)) < REQUESTS:
+            pass
+    ended = await interrupt(shadowing)
+    paid = REQUESTS * (100 + 20 * 10)
+    days = [datetime.now(UTC).date() - timedelta(days=n) for n in range(2)]  # it may be midnight
+    ours = ClientBus(bus.bootstrap, bus.prefix, {})
+    known = [(await asked_on(ours, day, ["priced"]))["priced"] for day in days]
+
+    assert ended.code == 0, ended.err
+    assert sorted(one["request_id"] for one in written if not one["equal"]) == ["r-5"]
+    assert {one["recorded"]["usage"]["micro_usd"] for one in written} == {paid // REQUESTS}
+    assert sum(one["charged_micro_usd"] for one in written) == paid
+    assert (sum(one.calls for one in known), sum(one.micro_usd for one in known)) == (REQUESTS, paid)
+    assert max(one["account"]["spent"]["micro_usd"] for one in outcomes) == paid
+    for topic in (LEDGER, ATTEMPTS, RESULTS):
+        records = await bus.records(topic)
+        assert topic is LEDGER or len(records) == REQUESTS
+        sources = {value for one in records for name, value in one.headers if name == "ce_source"}
+        assert SOURCE.encode() not in sources

@@ -26,7 +26,9 @@ from answerbus.topics import (
     toolset_cards,
 )
 
-Role = Literal["publisher", "app", "worker", "operator", "console", "auditor", "tools", "admin"]
+Role = Literal[
+    "publisher", "app", "worker", "operator", "console", "auditor", "shadow", "tools", "admin"
+]
 Resource = Literal["topic", "group", "transactional_id", "cluster"]
 Operation = Literal[
     "Read", "Write", "Create", "Alter", "Describe", "DescribeConfigs", "AlterConfigs"
@@ -194,6 +196,16 @@ def _auditor(names: ResourceNames) -> Iterator[Right]:
     yield _topic(STEPS, "Read", names, "verifies what runs have done", needed=False)
 
 
+def _shadow(names: ResourceNames) -> Iterator[Right]:
+    """It reads what workers write, and can write nothing that a worker or a client reads."""
+    for topic in (REQUESTS, ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS):
+        yield _topic(topic, "Read", names, "asks again what is answered")
+    why = "writes what it compared, and knows what it has asked today"
+    yield _topic(COMPARISONS, "Read", names, why)
+    yield _topic(COMPARISONS, "Write", names, why)
+    yield _topic(COMPARISONS, "Create", names, "creates the topic where it misses", needed=False)
+
+
 def _tools(names: ResourceNames) -> Iterator[Right]:
     yield _topic(tool_calls(names.toolset), "Read", names, "reads tool calls")
     group = f"{names.prefix}.tools.{names.toolset}"
@@ -234,6 +246,7 @@ _TABLE: Mapping[Role, Callable[[ResourceNames], Iterator[Right]]] = {
     "operator": _operator,
     "console": _console,
     "auditor": _auditor,
+    "shadow": _shadow,
     "tools": _tools,
     "admin": _admin,
 }

@@ -6,21 +6,12 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.compared import Compared
-from answerbus.envelope import encode
-from answerbus.topics import (
-    ATTEMPTS,
-    COMPARISONS,
-    DEAD_LETTERS,
-    REFUSALS,
-    REQUESTS,
-    RESULTS,
-    STEPS,
-)
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, STEPS
 from services.operators.adapters.asking_again import Asker, CannotGoOn, IsOver
+from services.operators.adapters.comparison_writer import writing_comparisons
 from services.operators.adapters.judging import Judge
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import reading
@@ -28,9 +19,6 @@ from services.operators.comparisons.questions import NotAsked, RecordedQuestion,
 from services.operators.comparisons.report import Comparison
 from services.operators.comparisons.sample import OutcomeSample
 from services.operators.records.summary import summarize
-
-SOURCE = "/answerbus/compare"
-WRITE_S = 30.0
 
 
 @dataclass(slots=True)
@@ -99,16 +87,7 @@ async def compare(
             progress.folded.take(compared)
             on_asked(compared)
 
-    async with bus.running(bus.producer()) as producer:
-
-        async def write(compared: Compared) -> None:
-            place, record = bus.place(COMPARISONS, 0), encode(compared, source=SOURCE)
-            with bus.explained():
-                sent = producer.send_and_wait(
-                    place.topic, record.value, record.key, place.partition, headers=record.headers
-                )
-                await bounded(sent, WRITE_S)
-
+    async with writing_comparisons(bus) as write:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(at_once):

@@ -3,7 +3,7 @@
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import accumulate
 
@@ -13,7 +13,7 @@ from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS
+from answerbus.topics import APPROVALS, CONTROLS, STEPS, TOPICS, Topic
 from services.operators.records.stored import RecordPosition, Stored
 
 PICK_TIMEOUT_S = 10.0
@@ -118,9 +118,11 @@ def newest_within(bytes_max: int, records: Iterable[Stored]) -> list[Stored]:
 
 
 @asynccontextmanager
-async def picking(bus: Bus) -> AsyncIterator[Picker]:
-    """A picker. Raises BusUnavailable."""
-    counts = await bus.counts(*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
+async def picking(bus: Bus, topics: Collection[Topic] | None = None) -> AsyncIterator[Picker]:
+    """A picker of these topics, or of all that lists show. Raises BusUnavailable."""
+    if topics is None:
+        topics = (*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
+    counts = await bus.counts(*topics)
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
         everything = [

@@ -20,6 +20,7 @@ RECORDS_MAX = 200  # of the steps of one run, and attempts of one request
 SLACK_MS = 60_000  # how much older than its outcome says a request may be
 _OF_THE_ANSWER = frozenset({"invalid", "malformed", "truncated", "refused"})
 _UNKNOWN_TOOK_MS = 3_600_000
+DRAWS = 2**256
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class OutcomeSample:
         self.seen += 1
         took_ms = event.took_ms if isinstance(event, AnswerSummary) else None
         began_ms = record.at_ms - int(_UNKNOWN_TOOK_MS if took_ms is None else took_ms) - SLACK_MS
-        heapq.heappush(self._heap, (-_draw(key), key))
+        heapq.heappush(self._heap, (-draw_of(key), key))
         self._found[key] = Sampled(key, record.place, began_ms)
         if len(self._heap) > self._size:
             _, last = heapq.heappop(self._heap)
@@ -92,24 +93,27 @@ class OutcomeSample:
 
     def __iter__(self) -> Iterator[Sampled]:
         """In the order of the draw."""
-        return iter(sorted(self._found.values(), key=lambda one: _draw(one.key)))
+        return iter(sorted(self._found.values(), key=lambda one: draw_of(one.key)))
 
     def __len__(self) -> int:
         return len(self._found)
 
     def _fits(self, event: AnswerSummary | DeadLetterSummary) -> bool:
-        match event:
-            case DeadLetterSummary(request=None):
-                return False
-            case DeadLetterSummary() if event.failure not in _OF_THE_ANSWER:
-                return False
-            case _:
-                pass
+        if not is_answered(event):
+            return False
         schema = event.answer_schema
         if self._contract is None:
             return True
         return schema is not None and self._contract in (schema.label, schema.name)
 
 
-def _draw(key: RequestKey) -> int:
+def is_answered(event: AnswerSummary | DeadLetterSummary) -> bool:
+    """Whether there was an answer, be it one that was at fault: another model may do better."""
+    if isinstance(event, DeadLetterSummary):
+        return event.request is not None and event.failure in _OF_THE_ANSWER
+    return True
+
+
+def draw_of(key: RequestKey) -> int:
+    """The digest of the ids, below DRAWS: always the same, and fair over many requests."""
     return int(text_digest(f"{key.workflow_id}\0{key.request_id}").removeprefix("sha256:"), 16)

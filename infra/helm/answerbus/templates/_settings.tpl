@@ -78,6 +78,13 @@
 {{- if and (or .Values.strimzi.topics .Values.strimzi.users) (not .Values.strimzi.cluster) -}}
 {{- fail "strimzi needs strimzi.cluster, the name of the Kafka resource." -}}
 {{- end -}}
+{{- $shadowed := list -}}
+{{- range $profile, $_ := .Values.settings.profiles -}}
+{{- if .shadow -}}{{- $shadowed = append $shadowed $profile -}}{{- end -}}
+{{- end -}}
+{{- if and .Values.shadow.enabled (not $shadowed) -}}
+{{- fail "shadow.enabled needs a profile that has one: settings.profiles.NAME.shadow." -}}
+{{- end -}}
 {{- if and .Values.console.enabled (not (.Values.settings.console).operator_token_env) (not (.Values.settings.console).operators) (not (.Values.settings.console).oidc) -}}
 {{- fail "The console needs a token or an issuer: settings.console.operator_token_env or settings.console.oidc." -}}
 {{- end -}}

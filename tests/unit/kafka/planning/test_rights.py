@@ -62,6 +62,14 @@ def test_an_app_reads_what_the_table_of_topics_says_and_tells_of_retries_if_it_m
     }
 
 
+def test_a_shadow_writes_what_no_worker_and_no_client_reads() -> None:
+    read = {it.full_name("acme") for it in EVERY_TOPIC if {"worker", "downstream"} & {*it.readers}}
+
+    assert may("shadow", "Write") == {"acme.comparisons.v1"}
+    assert not may("shadow", "Write") & read
+    assert may("shadow", "Write", "transactional_id") == may("shadow", "Read", "group") == set()
+
+
 def test_operators_alone_approve() -> None:
     """Who asks for a call, and who runs it, must not be the one who approves it."""
     approving = {role for role in ROLES if APPROVALS.full_name("acme") in may(role, "Write")}

@@ -1,0 +1,104 @@
+"""One profile asked live what another has answered: a few at once, on the money of the day."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Literal, Protocol, assert_never
+
+from answerbus.compared import Compared
+from services.operators.adapters.asking_again import OVER_BUDGET, Asker, CannotGoOn
+from services.operators.adapters.comparison_writer import WriteCompared
+from services.operators.comparisons.live_draw import Drawn
+from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.questions import NotAsked, questions_of
+from services.operators.comparisons.shadow_day import PerDay, shadow_name
+from services.operators.records.stored import RecordPosition, Stored
+
+AT_ONCE = 4  # calls of one shadow
+WAITING_MAX = 100  # drawn requests of one shadow, by their positions: no content is held
+
+DropReason = Literal["busy", "over_budget", "away", "gone", "forgotten"]
+Pick = Callable[[Iterable[RecordPosition]], Awaitable[Sequence[Stored]]]
+
+
+class ShadowObserver(Protocol):
+    """Hears what became of drawn requests, by the profile that they were asked of."""
+
+    def asked(self, original: str, compared: Compared) -> None:
+        """It was asked again, and that is written."""
+        ...
+
+    def dropped(self, original: str, why: DropReason) -> None:
+        """It is not asked again."""
+        ...
+
+
+class Shadow:
+    """What comes while too many wait is dropped: nothing ever waits for a shadow."""
+
+    def __init__(
+        self, original: str, asker: Asker, limit: PerDay, observer: ShadowObserver, calls: int = 0
+    ) -> None:
+        """`asker` asks the shadow; its purse, and `calls`, are of what was asked today already."""
+        self.original = original
+        self._asker, self._limit, self._observer = asker, limit, observer
+        self._day, self._calls = _day(asker.clock.now()), calls
+        self._waiting = asyncio.Queue[Drawn | None]()
+        self._is_over = False
+
+    def put(self, drawn: Drawn) -> None:
+        """To be asked when its turn comes."""
+        if self._waiting.qsize() < WAITING_MAX:
+            self._waiting.put_nowait(drawn)
+        else:
+            self._observer.dropped(self.original, "busy")
+
+    async def ask_on(self, pick: Pick, write: WriteCompared) -> None:
+        """Ask one after the other until `end`; AT_ONCE of these run. Raises BusUnavailable."""
+        while (drawn := await self._waiting.get()) is not None:
+            if compared := await self._asked(drawn, pick):
+                await write(compared)
+                self._observer.asked(self.original, compared)
+
+    def end(self) -> None:
+        """No new call is made; those under way go on."""
+        self._is_over = True
+        while not self._waiting.empty():
+            self._waiting.get_nowait()
+        for _ in range(AT_ONCE):
+            self._waiting.put_nowait(None)
+
+    async def _asked(self, drawn: Drawn, pick: Pick) -> Compared | None:
+        name, asker = self._of_today()
+        if self._calls >= self._limit.calls:
+            return self._dropped("over_budget")
+        self._calls += 1
+        places = (drawn.sampled.request, drawn.sampled.outcome)
+        found = questions_of(drawn.sampled, await pick(place for place in places if place))
+        if isinstance(found, NotAsked):
+            return self._dropped("gone")
+        match await asker.ask(found[0], name, lambda: self._is_over):
+            case Compared() as compared:
+                return compared
+            case CannotGoOn() as why:
+                return self._dropped("over_budget" if why is OVER_BUDGET else "away")
+            case None:
+                return None  # it is over
+            case other:
+                assert_never(other)
+
+    def _dropped(self, why: DropReason) -> None:
+        self._observer.dropped(self.original, why)
+
+    def _of_today(self) -> tuple[str, Asker]:
+        """A clock that is put back begins no second day of the same date, with money of its own."""
+        if (today := _day(self._asker.clock.now())) > self._day:
+            self._day, self._calls = today, 0
+            purse = Purse(self._limit.micro_usd)
+            self._asker = replace(self._asker, purse=purse, settled=asyncio.Event())
+        return shadow_name(self.original, self._asker.profile, self._day), self._asker
+
+
+def _day(now: datetime) -> date:
+    return now.astimezone(UTC).date()

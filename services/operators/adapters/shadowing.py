@@ -1,0 +1,111 @@
+"""Follows the topics for what shadows are to be asked: it reads, and holds up nobody."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Collection, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+
+from answerbus.client.bus import Bus
+from answerbus.client.turns import in_turns
+from answerbus.compared import Compared
+from answerbus.envelope import decode
+from answerbus.topics import (
+    ATTEMPTS,
+    COMPARISONS,
+    DEAD_LETTERS,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+    Topic,
+)
+from services.operators.adapters.comparison_writer import writing_comparisons
+from services.operators.adapters.picker import picking
+from services.operators.adapters.reader import Reader, reading
+from services.operators.adapters.shadow import AT_ONCE, Shadow
+from services.operators.comparisons.live_draw import OPEN_MAX, LiveDraw
+from services.operators.comparisons.shadow_day import PerDay, is_of_day
+from services.operators.records.summary import RecordSummary, summarize
+
+OUTCOMES = (RESULTS, REFUSALS, DEAD_LETTERS)
+FOLLOWED = (*OUTCOMES, ATTEMPTS, REQUESTS)
+LOOK_S = 1.0  # between two looks at the topics
+END_S = 10.0  # calls under way are given so long when it is stopped
+_CLOCKS_APART = timedelta(hours=1)  # ours and Kafka's
+
+_log = logging.getLogger(__name__)
+
+
+async def asked_on(bus: Bus, day: date, originals: Collection[str]) -> Mapping[str, PerDay]:
+    """What the topic knows of that day, by the profile that has the shadow. Raises BusUnavailable."""
+    found = {name: PerDay() for name in originals}
+    since = datetime.combine(day, time.min, UTC) - _CLOCKS_APART
+    async with reading(bus, (COMPARISONS,), since=since) as reader:
+        async for batch in reader.to_end():
+            async for stored in in_turns(batch):
+                event = decode(stored.value, stored.headers)
+                if isinstance(event, Compared):
+                    for name, of_day in found.items():
+                        if is_of_day(event.comparison, name, day):
+                            of_day.take(event)
+    return found
+
+
+async def shadow(
+    bus: Bus, shadows: Mapping[str, Shadow], draw: LiveDraw, stop: asyncio.Event
+) -> None:
+    """Ask what is answered from now on, until it is stopped. Raises BusUnavailable."""
+    limit = asyncio.timeout(None)
+    try:
+        async with (
+            reading(bus, FOLLOWED, from_start=False) as reader,
+            picking(bus, FOLLOWED) as picker,
+            writing_comparisons(bus) as write,
+            limit,
+            asyncio.TaskGroup() as group,
+        ):
+            _log.info("following the topics of %s", bus.prefix)
+            for one in shadows.values():
+                for _ in range(AT_ONCE):
+                    group.create_task(one.ask_on(picker.pick_all, write))
+            await _follow(reader, draw, shadows, stop)
+            for one in shadows.values():
+                one.end()
+            limit.reschedule(asyncio.get_running_loop().time() + END_S)
+    except* TimeoutError:
+        if not limit.expired():
+            raise
+    except* Exception as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _follow(
+    reader: Reader, draw: LiveDraw, shadows: Mapping[str, Shadow], stop: asyncio.Event
+) -> None:
+    while not stop.is_set():
+        outcomes = await _read(reader, OUTCOMES, draw)
+        attempts = await _read(reader, (ATTEMPTS,), draw)
+        requests = await _read(reader, (REQUESTS,), draw)
+        for drawn in draw.take(requests, attempts, outcomes):
+            shadows[drawn.profile].put(drawn)
+        await _slept(stop, LOOK_S)
+
+
+async def _read(
+    reader: Reader, topics: Collection[Topic], draw: LiveDraw
+) -> deque[RecordSummary]:
+    """What has come since; of very much, the newest."""
+    kept = deque[RecordSummary](maxlen=OPEN_MAX)
+    async for batch in reader.to_end(topics):
+        async for stored in in_turns(batch):
+            if draw.may_need(record := summarize(stored)):
+                kept.append(record)
+    return kept
+
+
+async def _slept(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+    except TimeoutError:
+        pass
