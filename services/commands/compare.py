@@ -12,7 +12,7 @@ from rich.text import Text
 
 from answerbus.limits import NAME_CHARS_MAX
 from services.command_line import AsJson, Config, stderr, stdout
-from services.commands.comparing import EndedComparison, Order, run
+from services.commands.comparing import EndedComparison, Order, made_before, run
 from services.commands.long_task import EXIT_STOPPED
 from services.console.figures.comparison_rows import measure_rows, member_rows
 from services.console.views.units import usd
@@ -36,9 +36,14 @@ AT_ONCE_MAX = 64
 FIELDS_SHOWN = 20
 ENDED_EARLY = "The comparison ended before all of its sample was asked: no bar is met."
 
-Profile = Annotated[str, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
+Profile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
 Budget = Annotated[
-    str, typer.Option("--budget-usd", metavar="USD", help="What it may cost in all, as 5.00.")
+    str | None,
+    typer.Option("--budget-usd", metavar="USD", help="What it may cost in all, as 5.00."),
+]
+Show = Annotated[
+    str | None,
+    typer.Option("--show", metavar="NAME", help="Ask nothing: a comparison that was made before."),
 ]
 Judge = Annotated[
     str | None,
@@ -73,8 +78,9 @@ Name = Annotated[
 
 def compare(
     *,
-    profile: Profile,
-    budget: Budget,
+    profile: Profile = None,
+    budget: Budget = None,
+    show: Show = None,
     judge: Judge = None,
     since: Since = "7d",
     size: Size = 200,
@@ -90,27 +96,45 @@ def compare(
     Each request is asked once, and each step of a run after its recorded steps. No tool is called,
     no workflow is charged, and answers go to the topic of comparisons alone.
     """
-    now_ms, bars = int(time.time() * 1000), [_bar(text) for text in bar or ()]
+    bars = [_bar(text) for text in bar or ()]
+    if show is not None:
+        ended = asyncio.run(made_before(from_environment(config), show))
+    elif profile is None or budget is None:
+        raise typer.BadParameter("give --profile and --budget-usd, or --show alone")
+    else:
+        order = _order(profile, budget, judge, since, at_once, name)
+        ended = asyncio.run(run(from_environment(config), order, OutcomeSample(size, contract)))
+        show = order.name
+    _print(show, ended, bars, as_json=as_json)
+    _leave(ended, bars)
+
+
+def _order(
+    profile: str, budget: str, judge: str | None, since: str, at_once: int, name: str | None
+) -> Order:
+    now_ms = int(time.time() * 1000)
     limit, since_ms = micro_usd_of(budget), moment_ms(since, now_ms)
     if limit is None:
         raise typer.BadParameter(f"{budget!r} is no amount such as 5.00", param_hint="--budget-usd")
     if since_ms is None or since_ms >= now_ms:
         raise typer.BadParameter(f"{since!r} is no time, such as {EXAMPLES}", param_hint="--since")
-    order = Order(_name(name, profile), profile, judge, limit, since_ms, at_once)
-    ended = asyncio.run(run(from_environment(config), order, OutcomeSample(size, contract)))
+    return Order(_name(name, profile), profile, judge, limit, since_ms, at_once)
+
+
+def _print(name: str, ended: EndedComparison, bars: Sequence[Threshold], *, as_json: bool) -> None:
     report = ended.progress.folded.report()
     for note in notes(ended.progress):
         stderr().print(note, style="yellow", markup=False)
     if as_json:
         data = as_data(report, bars)
-        typer.echo(json_lines({"comparison": order.name, **data, **_left_out(ended.progress)}))
-    else:
-        for table in tables(report, order.name):
-            stdout().print(table)
-    _leave(report, bars, ended)
+        typer.echo(json_lines({"comparison": name, **data, **_left_out(ended.progress)}))
+        return
+    for table in tables(report, name):
+        stdout().print(table)
 
 
-def _leave(report: ComparisonReport, bars: Sequence[Threshold], ended: EndedComparison) -> None:
+def _leave(ended: EndedComparison, bars: Sequence[Threshold]) -> None:
+    report = ended.progress.folded.report()
     missed = [bar.text for bar in bars if not bar.is_met(report)]
     for text in missed:
         stderr().print(f"The bar {text} is missed.", style="red", markup=False)

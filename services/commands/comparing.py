@@ -8,6 +8,7 @@ from services.command_line import bus_of, stderr
 from services.commands.asked_profiles import OnCompared, evaluating, planning, with_topic
 from services.commands.long_task import progress as progress_bar
 from services.commands.long_task import stopping
+from services.console.tasks.comparison_reading import READ_S, ComparisonReader
 from services.operators.adapters import comparing
 from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.comparing import ComparisonProgress
@@ -60,6 +61,23 @@ async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedC
         asker = Asker(planner, order.profile, purse, slots, SystemClock())
         async with evaluating(settings.telemetry, planner, order.name) as evaluated:
             return await _compared(bus, sample, asker, order, evaluated)
+
+
+async def made_before(settings: Settings, name: str) -> EndedComparison:
+    """A comparison as the topic keeps it. Raises SetUpError where it keeps none, BusUnavailable."""
+    progress = ComparisonProgress()
+
+    def take(compared: Compared, _at_ms: int) -> None:
+        progress.folded.take(compared)
+        progress.requests += compared.step in {None, 1}
+
+    try:
+        await ComparisonReader(bus_of(settings.kafka)).read(take, name)
+    except TimeoutError:
+        raise SetUpError(f"There are more comparisons than {READ_S:g} s suffice to read.") from None
+    if not progress.folded.asked:
+        raise SetUpError(f"No record of a comparison {name!r} is kept; the topic has 30 days.")
+    return EndedComparison(progress, is_stopped=False)
 
 
 async def _compared(

@@ -108,7 +108,10 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     chosen = ("--profile", "new", "--judge", "judge")
     ended = await answerbus(bus.bootstrap, bus.prefix, *arguments, *chosen, *bars)
     found = json.loads(ended.out)
+    again = ("compare", "--show", found["comparison"], "--json", "--config", str(config))
+    shown = await answerbus(bus.bootstrap, bus.prefix, *again, *bars)
 
+    assert (shown.code, json.loads(shown.out)) == (1, found)
     assert (nothing.code, free.code, unknown.code) == (3, 3, 3)
     assert "No outcome of this time" in nothing.err
     assert "'free' has no price" in free.err

@@ -68,7 +68,7 @@ async def shadow(
             for one in shadows.values():
                 for _ in range(AT_ONCE):
                     group.create_task(one.ask_on(picker.pick_all, write))
-            await _follow(reader, draw, shadows, stop)
+            await _follow(reader, draw, shadows, group.create_task(stop.wait()))
             for one in shadows.values():
                 one.end()
             limit.reschedule(asyncio.get_running_loop().time() + END_S)
@@ -80,15 +80,18 @@ async def shadow(
 
 
 async def _follow(
-    reader: Reader, draw: LiveDraw, shadows: Mapping[str, Shadow], stop: asyncio.Event
+    reader: Reader,
+    draw: LiveDraw,
+    shadows: Mapping[str, Shadow],
+    stopped: "asyncio.Task[object]",
 ) -> None:
-    while not stop.is_set():
+    while not stopped.done():
         outcomes = await _read(reader, OUTCOMES, draw)
         attempts = await _read(reader, (ATTEMPTS,), draw)
         requests = await _read(reader, (REQUESTS,), draw)
         for drawn in draw.take(requests, attempts, outcomes):
             shadows[drawn.profile].put(drawn)
-        await _slept(stop, LOOK_S)
+        await asyncio.wait([stopped], timeout=LOOK_S)
 
 
 async def _read(
@@ -101,11 +104,3 @@ async def _read(
             if draw.may_need(record := summarize(stored)):
                 kept.append(record)
     return kept
-
-
-async def _slept(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        pass

@@ -37,3 +37,13 @@ def test_no_bar_is_met_by_a_comparison_that_ended_early(
 
     assert done.exit_code == code, done.output
     assert (EARLY in " ".join(done.stderr.split())) == bool(code)
+
+
+@pytest.mark.parametrize("given", [(), ("--profile", "new"), ("--budget-usd", "1")])
+def test_without_a_comparison_to_show_a_profile_and_a_budget_are_needed(
+    given: tuple[str, ...],
+) -> None:
+    done = CliRunner().invoke(cli.application(), ["compare", *given])
+
+    assert done.exit_code == 2, done.output
+    assert "--show" in done.stderr

@@ -49,7 +49,7 @@ async def test_a_request_is_drawn_once_with_its_past_whenever_it_is_written(
     reader: Any = Growing([request(), attempt(), outcome()], at, stop)
     shadows: Any = {"default": kept}
     draw = LiveDraw({"default": 1.0}, lambda _: None)
-    await shadowing._follow(reader, draw, shadows, stop)
+    await shadowing._follow(reader, draw, shadows, asyncio.create_task(stop.wait()))
     (drawn,) = kept.drawn
 
     assert drawn.sampled.request is not None
