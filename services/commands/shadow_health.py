@@ -25,10 +25,10 @@ async def serving_health(place: str, counts: Counts) -> AsyncIterator[str]:
     try:
         try:
             address = await server.start((host, int(port)))
-        except (OSError, OverflowError):
+        except OSError:
             raise SetUpError(
-                f"The health port {place} is taken, or no port; give another --health, or port 0 for "
-                "any free one."
+                f"The health port {place} is taken; give another --health, or port 0 for any free "
+                "one."
             ) from None
         yield address
     finally:

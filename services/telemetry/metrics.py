@@ -374,9 +374,9 @@ SHADOW_DROPPED = Metric(
     "answerbus_shadow_dropped_total",
     "counter",
     ("profile", "why"),
-    "Requests that were drawn and not asked again: too many waited (`busy`), the day's money is "
-    "over (`over_budget`), the shadow took no call (`away`), its records are `gone`, or it was open "
-    "for too long (`forgotten`).",
+    "Requests that were drawn and not asked again: too many waited (`busy`), the day's money or "
+    "calls are used up (`over_budget`), the shadow took no call (`away`), its records are `gone`, "
+    "or it was open for too long (`forgotten`).",
 )
 SHADOW_SPENT = Metric(
     "answerbus_shadow_spent_micro_usd_total",

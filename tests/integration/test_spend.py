@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -164,7 +164,7 @@ async def test_a_shadow_is_asked_live_and_charges_and_writes_nothing_of_the_orig
             pass
     ended = await interrupt(shadowing)
     paid = REQUESTS * (100 + 20 * 10)
-    days = [datetime.now(UTC).date() - timedelta(days=n) for n in range(2)]  # it may be midnight
+    days = {date.fromisoformat(one["comparison"].rpartition(".")[2]) for one in written}
     ours = ClientBus(bus.bootstrap, bus.prefix, {})
     known = [(await asked_on(ours, day, ["priced"]))["priced"] for day in days]
 
@@ -172,7 +172,10 @@ async def test_a_shadow_is_asked_live_and_charges_and_writes_nothing_of_the_orig
     assert sorted(one["request_id"] for one in written if not one["equal"]) == ["r-5"]
     assert {one["recorded"]["usage"]["micro_usd"] for one in written} == {paid // REQUESTS}
     assert sum(one["charged_micro_usd"] for one in written) == paid
-    assert (sum(one.calls for one in known), sum(one.micro_usd for one in known)) == (REQUESTS, paid)
+    assert (sum(one.calls for one in known), sum(one.micro_usd for one in known)) == (
+        REQUESTS,
+        paid,
+    )
     assert max(one["account"]["spent"]["micro_usd"] for one in outcomes) == paid
     for topic in (LEDGER, ATTEMPTS, RESULTS):
         records = await bus.records(topic)

@@ -48,14 +48,13 @@ class Topics:
 
     def drawn(self, number: int) -> Drawn:
         asked = question(number)
-        request = Stored(
-            REQUESTS, 0, number, NOON_MS, b"", encode(asked.request).value, ()
-        )
-        ids = {"request_id": asked.request.request_id, "workflow_id": asked.request.workflow_id}
+        ids = {"request_id": f"r-{number}", "workflow_id": f"order-{number}"}
+        body = encode(asked.request.model_copy(update=ids)).value
+        request = Stored(REQUESTS, 0, number, NOON_MS, b"", body, ())
         outcome = stored("result/text", NOON_MS, number, **ids, answer=asked.recorded.answer)
         self.records |= {request.place: request, outcome.place: outcome}
-        key = RequestKey.of(asked.request)
-        return Drawn("default", Sampled(key, outcome.place, NOON_MS, request.place))
+        sampled = Sampled(RequestKey(**ids), outcome.place, NOON_MS, request.place)
+        return Drawn("default", sampled)
 
     async def pick(self, places: Iterable[RecordPosition]) -> Sequence[Stored]:
         self.picked += 1

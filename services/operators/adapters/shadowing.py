@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 async def asked_on(bus: Bus, day: date, originals: Collection[str]) -> Mapping[str, PerDay]:
-    """What the topic knows of that day, by the profile that has the shadow. Raises BusUnavailable."""
+    """What the topic has of that day, by the profile with the shadow. Raises BusUnavailable."""
     found = {name: PerDay() for name in originals}
     since = datetime.combine(day, time.min, UTC) - _CLOCKS_APART
     async with reading(bus, (COMPARISONS,), since=since) as reader:
@@ -94,9 +94,7 @@ async def _follow(
         await asyncio.wait([stopped], timeout=LOOK_S)
 
 
-async def _read(
-    reader: Reader, topics: Collection[Topic], draw: LiveDraw
-) -> deque[RecordSummary]:
+async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[RecordSummary]:
     """What has come since; of very much, the newest."""
     kept = deque[RecordSummary](maxlen=OPEN_MAX)
     async for batch in reader.to_end(topics):

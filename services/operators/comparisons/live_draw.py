@@ -35,8 +35,8 @@ class _Open:
 class LiveDraw:
     """Of each profile with a share, the requests whose ids have digests below it.
 
-    The ids decide alone, so that a request that is delivered again is drawn as before. Runs of agents
-    are not drawn: what their tools gave may be out of date by then.
+    The ids decide alone, so that a request that is delivered again is drawn as before. Runs of
+    agents are not drawn: the ends of their tools' calls would have to be followed as well.
     """
 
     def __init__(self, shares: Mapping[str, float], on_forgotten: Callable[[str], None]) -> None:

@@ -18,9 +18,7 @@ MANY = 2_000
 
 
 def request(number: int = 1, profile: str = "default", **more: Any) -> Stored:
-    return stored(
-        "request/minimal", NOON_MS, number, **_ids(number), profile=profile, **more
-    )
+    return stored("request/minimal", NOON_MS, number, **_ids(number), profile=profile, **more)
 
 
 def attempt(number: int = 1, **more: Any) -> Stored:
