@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
+class ShadowCounter:
     """See ShadowObserver: counts, and sends evaluations to a collector."""
 
     counts: Counts
@@ -66,7 +66,7 @@ async def run(settings: Settings, health: str | None) -> None:
         made = planning(settings, bus, names, has_runs=False)
         planner = await stack.enter_async_context(made)
         evaluated = evaluating(settings.telemetry, planner, "shadow")
-        observer = Observer(counts, await stack.enter_async_context(evaluated))
+        observer = ShadowCounter(counts, await stack.enter_async_context(evaluated))
         await with_topic(bus, settings.kafka)
         shadows = await _shadows(bus, chosen, planner, observer)
         forgotten = partial(observer.dropped, why="forgotten")
@@ -77,7 +77,7 @@ async def run(settings: Settings, health: str | None) -> None:
 
 
 async def _shadows(
-    bus: Bus, chosen: Mapping[str, ShadowSettings], planner: Planner, observer: Observer
+    bus: Bus, chosen: Mapping[str, ShadowSettings], planner: Planner, observer: ShadowCounter
 ) -> dict[str, Shadow]:
     """What was asked today counts, by the topic: also by a process before."""
     clock, made = SystemClock(), dict[str, Shadow]()

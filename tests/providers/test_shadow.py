@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -48,7 +49,7 @@ class Topics:
 
     def drawn(self, number: int) -> Drawn:
         asked = question(number)
-        ids = {"request_id": f"r-{number}", "workflow_id": f"order-{number}"}
+        ids: dict[str, Any] = {"request_id": f"r-{number}", "workflow_id": f"order-{number}"}
         body = encode(asked.request.model_copy(update=ids)).value
         request = Stored(REQUESTS, 0, number, NOON_MS, b"", body, ())
         outcome = stored("result/text", NOON_MS, number, **ids, answer=asked.recorded.answer)
@@ -155,12 +156,8 @@ async def test_a_shadow_that_hangs_holds_up_nobody_and_no_content() -> None:
     async with shadowing(Model(planted)) as it:
         backend = it.planner.backends["new"]
 
-        class Hanging:
-            async def ask(self, *_: object, **__: object) -> None:
-                await release.wait()
-
-        hanging: Any = replace(backend, provider=Hanging())
-        it.planner.backends = {"new": hanging}
+        hanging = mock.Mock(ask=lambda *_, **__: release.wait())
+        it.planner.backends = {"new": replace(backend, provider=hanging)}
         for number in range(AT_ONCE):
             it.shadow.put(it.topics.drawn(number))
         async with asyncio.timeout(LIMIT_S):

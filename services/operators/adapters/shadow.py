@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import Literal, Protocol, assert_never
+from typing import Literal, Protocol
 
 from answerbus.compared import Compared
 from services.operators.adapters.asking_again import OVER_BUDGET, Asker, CannotGoOn
@@ -57,9 +57,14 @@ class Shadow:
     async def ask_on(self, pick: Pick, write: WriteCompared) -> None:
         """Ask one after the other until `end`; AT_ONCE of these run. Raises BusUnavailable."""
         while (drawn := await self._waiting.get()) is not None:
-            if compared := await self._asked(drawn, pick):
-                await write(compared)
-                self._observer.asked(self.original, compared)
+            match await self._asked(drawn, pick):
+                case Compared() as compared:
+                    await write(compared)
+                    self._observer.asked(self.original, compared)
+                case None:
+                    pass  # it is over
+                case why:
+                    self._observer.dropped(self.original, why)
 
     def end(self) -> None:
         """No new call is made; those under way go on."""
@@ -69,27 +74,19 @@ class Shadow:
         for _ in range(AT_ONCE):
             self._waiting.put_nowait(None)
 
-    async def _asked(self, drawn: Drawn, pick: Pick) -> Compared | None:
+    async def _asked(self, drawn: Drawn, pick: Pick) -> Compared | DropReason | None:
         name, asker = self._of_today()
         if self._calls >= self._limit.calls:
-            return self._dropped("over_budget")
+            return "over_budget"
         self._calls += 1
         places = (drawn.sampled.request, drawn.sampled.outcome)
         found = questions_of(drawn.sampled, await pick(place for place in places if place))
         if isinstance(found, NotAsked):
-            return self._dropped("gone")
-        match await asker.ask(found[0], name, lambda: self._is_over):
-            case Compared() as compared:
-                return compared
-            case CannotGoOn() as why:
-                return self._dropped("over_budget" if why is OVER_BUDGET else "away")
-            case None:
-                return None  # it is over
-            case other:
-                assert_never(other)
-
-    def _dropped(self, why: DropReason) -> None:
-        self._observer.dropped(self.original, why)
+            return "gone"
+        again = await asker.ask(found[0], name, lambda: self._is_over)
+        if isinstance(again, CannotGoOn):
+            return "over_budget" if again is OVER_BUDGET else "away"
+        return again
 
     def _of_today(self) -> tuple[str, Asker]:
         """A clock that is put back begins no second day of the same date, with money of its own."""

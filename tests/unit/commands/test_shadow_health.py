@@ -5,16 +5,17 @@ from http import HTTPStatus
 import pytest
 from aiohttp import ClientSession
 
+from answerbus.compared import Compared
 from services.commands.shadow_health import serving_health
-from services.commands.shadowing import Observer
+from services.commands.shadowing import ShadowCounter
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from tests.unit.operators.comparisons.test_comparisons import compared
 
 
 async def test_what_became_of_drawn_requests_is_counted() -> None:
-    counts, sent = Counts(), []
-    observer = Observer(counts, sent.append)
+    counts, sent = Counts(), list[Compared]()
+    observer = ShadowCounter(counts, sent.append)
     one = compared("differs")
     observer.asked("default", one)
     observer.dropped("default", "busy")
