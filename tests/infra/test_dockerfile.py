@@ -1,5 +1,6 @@
 """The image: what it is made of, who it runs as, and what the linter of Dockerfiles says."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from dockerfile_parse import DockerfileParser
 
+from tests.plugins.installing import write_plugin
+
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "infra/Dockerfile"
 BUILD_TOOLS = r"\b(gcc|g\+\+|make|build-essential|python3?-dev|git|curl|wget)\b"
@@ -17,9 +20,13 @@ USER = "10001:10001"
 
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, str]]]:
+    return stages_of(FILE.read_text(encoding="utf-8"), tmp_path_factory.mktemp("image"))
+
+
+def stages_of(text: str, folder: Path) -> dict[str, list[dict[str, str]]]:
     """The instructions of each stage by its name."""
-    work = tmp_path_factory.mktemp("image") / "Dockerfile"  # the parser may write
-    work.write_text(FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    work = folder / "Dockerfile"  # the parser may write
+    work.write_text(text, encoding="utf-8")
     found: dict[str, list[dict[str, str]]] = {}
     for one in DockerfileParser(str(work)).structure:
         if one["instruction"] == "FROM":
@@ -107,3 +114,28 @@ def test_all_that_is_installed_is_held_against_its_hash(
         assert installs
         assert all("--no-index --find-links /wheels" in install for install in installs)
     assert "pip install" not in FILE.read_text(encoding="utf-8")
+
+
+def test_the_page_adds_a_plugin_where_the_image_finds_it(tmp_path: Path) -> None:
+    """Without an engine: the file of the page is read, and its folder searched by a process."""
+    page = (ROOT / "docs/production.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"^```dockerfile\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    made, last = stages_of(text, tmp_path).values()
+    linted = subprocess.run(
+        [Path(sys.executable).with_name("hadolint"), tmp_path / "Dockerfile"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (target,) = re.findall(r"--target (\S+)", values(made, "RUN")[0])
+
+    assert (linted.returncode, linted.stdout) == (0, "")
+    assert values(made, "FROM")[0].split()[0] in FILE.read_text(encoding="utf-8")
+    assert values(last, "COPY") == [f"--from=plugins {target} {target}"]
+    assert values(last, "ENV") == [f"PYTHONPATH={target}"]
+    write_plugin(tmp_path, "acme", "acme = acme:ACME", "", "answerbus.providers")
+    script = "from services.worker.adapters.providers.kinds.known import known_names as names"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{script}; print(*names())"],
+        env={"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT), *sys.path])},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert "acme" in found.stdout.split()

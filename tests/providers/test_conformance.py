@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from services import cli
-from services.commands.providers import running
+from services.commands.providers import command, running
 from services.commands.providers.conformance import CHECKS, SECRET
+from services.commands.providers.server import PlayedServer
 from services.settings.profiles import OpenAIProfile
 from services.settings.settings import SetUpError, load
 from services.worker.adapters import backends
@@ -177,12 +178,25 @@ async def test_the_example_of_the_page_asks_with_its_odd_field(
 
 
 def test_the_example_of_the_page_passes_the_kit(acme: Path) -> None:
-    code, shown, error = run("providers", "check", "acme", "--json")
+    arguments = ("providers", "check", "acme", "--show", "--json")
+    done = CliRunner().invoke(cli.application(), arguments)
 
-    assert (code, error) == (0, "")
-    found = {one["check"]: one["fault"] for one in json.loads(shown)}
+    assert done.exit_code == 0
+    found = {one["check"]: one["fault"] for one in json.loads(done.stdout)}
     assert found == dict.fromkeys([*CHECKS, "secrets"])
     assert '"acme"' in run("providers", "list", "--json")[1]
+    head, body = done.stderr.split("\n\n", 1)
+    assert head.startswith("POST /chat/completions HTTP/1.1\n")
+    assert f"authorization: bearer {SECRET}" in head.lower()
+    assert json.loads(body)["safe_mode"] is False
+
+
+def test_a_provider_that_sends_nothing_has_no_request_to_show() -> None:
+    kind, server = OpenAIKind(), PlayedServer()
+    kind.api_type = type("Odd", (Odd,), {"request": raising, "preflight": raising})
+    running.checked_in_time("openai", kind, 10.0, server)
+
+    assert command._shown(server.first) == "No request was sent."
 
 
 def test_a_setting_that_the_plugin_does_not_know_is_named(acme: Path) -> None:

@@ -3,11 +3,13 @@
 from typing import Annotated
 
 import typer
+from pydantic_core import from_json
 from rich.table import Table
 from rich.text import Text
 
-from services.command_line import AsJson, stdout
+from services.command_line import AsJson, stderr, stdout
 from services.commands.providers.running import checked_in_time
+from services.commands.providers.server import PlayedServer
 from services.settings.installed import UnusablePlugin
 from services.settings.settings import SetUpError
 from services.text.escaping import json_lines
@@ -17,6 +19,9 @@ app = typer.Typer(help="List and check providers, also those of plug-ins.", no_a
 
 ProviderName = Annotated[
     str, typer.Argument(metavar="NAME", help="As `provider` has it in the settings.")
+]
+Show = Annotated[
+    bool, typer.Option("--show", help="Print the first request to stderr, as it was sent.")
 ]
 
 
@@ -37,7 +42,7 @@ def list_(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def check(name: ProviderName, *, as_json: AsJson = False) -> None:
+def check(name: ProviderName, *, show: Show = False, as_json: AsJson = False) -> None:
     """Try a provider on replies of each class; exit code 3 if it fails a check.
 
     Nothing is asked but a server of this command on this machine.
@@ -47,7 +52,10 @@ def check(name: ProviderName, *, as_json: AsJson = False) -> None:
         kind = kind_named(name)
     except UnusablePlugin as error:
         raise SetUpError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
-    results = checked_in_time(name, kind)
+    server = PlayedServer()
+    results = checked_in_time(name, kind, server=server)
+    if show:
+        stderr().print(Text(_shown(server.first)))
     if as_json:
         typer.echo(json_lines([{"check": one.check, "fault": one.fault} for one in results]))
     else:
@@ -58,3 +66,12 @@ def check(name: ProviderName, *, as_json: AsJson = False) -> None:
     faults = [f"{one.check}: {one.fault}" for one in results if one.fault]
     if faults:
         raise SetUpError("\n".join(f"The provider {name!r} fails in {fault}." for fault in faults))
+
+
+def _shown(request: bytes | None) -> str:
+    """A request for people: its lines, and its body indented."""
+    if request is None:
+        return "No request was sent."
+    head, _, body = request.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").replace("\r\n", "\n")
+    return f"{lines}\n\n{json_lines(from_json(body)) if body else ''}\n"

@@ -18,10 +18,16 @@ CHECKS_S_MAX = 60.0  # of all checks; those of ours take about 4 s
 MESSAGE_BYTES_MAX = 200  # of an exception
 
 
-def checked_in_time(name: str, kind: Kind, limit_s: float = CHECKS_S_MAX) -> list[CheckResult]:
-    """A result for each check. The checks are left where they hang, with the process."""
+def checked_in_time(
+    name: str, kind: Kind, limit_s: float = CHECKS_S_MAX, server: PlayedServer | None = None
+) -> list[CheckResult]:
+    """A result for each check. The checks are left where they hang, with the process.
+
+    `server` then has the first request, which is the one for an answer.
+    """
     results: list[CheckResult] = []
-    thread = Thread(target=_check_all, args=(name, kind, results), daemon=True)
+    played = (name, kind, server or PlayedServer())
+    thread = Thread(target=_check_all, args=(*played, results), daemon=True)
     thread.start()
     thread.join(limit_s)
     found, left = [*results], [*CHECKS, _NO_SECRETS][len(results) :]
@@ -35,17 +41,19 @@ def checked_in_time(name: str, kind: Kind, limit_s: float = CHECKS_S_MAX) -> lis
 _NO_SECRETS = "secrets"
 
 
-def _check_all(name: str, kind: Kind, results: list[CheckResult]) -> None:
+def _check_all(name: str, kind: Kind, played: PlayedServer, results: list[CheckResult]) -> None:
     with _written() as written:
-        asyncio.run(_checked(name, kind, results))
+        asyncio.run(_checked(name, kind, played, results))
     shown = SECRET in written.getvalue()
     results.append(
         CheckResult(_NO_SECRETS, "its key is in what it logs or prints" if shown else None)
     )
 
 
-async def _checked(name: str, kind: Kind, results: list[CheckResult]) -> None:
-    async with PlayedServer() as server:
+async def _checked(
+    name: str, kind: Kind, played: PlayedServer, results: list[CheckResult]
+) -> None:
+    async with played as server:
         for check, tried in CHECKS.items():
             try:
                 fault = await tried(Subject(name, kind, server))

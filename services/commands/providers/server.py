@@ -16,10 +16,11 @@ def response(status: int, body: bytes, headers: Mapping[str, str] | None = None)
 
 
 class PlayedServer:
-    """`plays` is what each request gets; None is silence."""
+    """`plays` is what each request gets; None is silence. `first` is the first request, whole."""
 
     def __init__(self) -> None:
         self.plays: bytes | None = None
+        self.first: bytes | None = None
         self.url = ""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -39,7 +40,8 @@ class PlayedServer:
             self._tasks.add(task)
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while True:
-                await _pass_over_request(reader)
+                request = await _request(reader)
+                self.first = self.first or request
                 if self.plays is None:
                     await reader.read(1)  # until the client leaves
                     break
@@ -48,7 +50,7 @@ class PlayedServer:
         writer.close()
 
 
-async def _pass_over_request(reader: asyncio.StreamReader) -> None:
+async def _request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
     lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    await reader.readexactly(int(lengths[0].partition(b":")[2]) if lengths else 0)
+    return head + await reader.readexactly(int(lengths[0].partition(b":")[2]) if lengths else 0)

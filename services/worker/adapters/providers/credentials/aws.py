@@ -7,9 +7,8 @@ container, of a pod and of an instance.
 # The SDK takes time to load, and only those who use it have it.
 # ruff: noqa: PLC0415
 
-import asyncio
-
 from services.worker.adapters.providers.apis.connection import AwsKeys
+from services.worker.adapters.providers.credentials.blocking import BlockingCredential
 from services.worker.adapters.providers.credentials.credential import Token
 
 LOOKED_AT_EVERY_S = 600.0  # a new session looks where the chain leads to now
@@ -19,12 +18,8 @@ class NoCredentials(Exception):
     """The chain leads to no keys."""
 
 
-async def token(_audience: str | None) -> Token:
+def _keys(_audience: str | None) -> Token:
     """The keys that the chain leads to now."""
-    return await asyncio.to_thread(_token)
-
-
-def _token() -> Token:
     import botocore.session
 
     found = botocore.session.Session().get_credentials()
@@ -32,3 +27,6 @@ def _token() -> Token:
         raise NoCredentials
     keys = found.get_frozen_credentials()
     return Token(AwsKeys(keys.access_key, keys.secret_key, keys.token), LOOKED_AT_EVERY_S)
+
+
+token = BlockingCredential(_keys)

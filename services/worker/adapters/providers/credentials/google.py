@@ -7,24 +7,23 @@ workload identity), the login of gcloud, the metadata server.
 # The SDK takes time to load, and only those who use it have it.
 # ruff: noqa: PLC0415
 
-import asyncio
 from datetime import UTC
 
 from services.worker.adapters.clock import SystemClock
+from services.worker.adapters.providers.credentials.blocking import BlockingCredential
 from services.worker.adapters.providers.credentials.credential import Token
 
 
-async def token(audience: str | None) -> Token:
+def _token(audience: str | None) -> Token:
     """A token for the scope `audience`."""
-    return await asyncio.to_thread(_token, audience or "")
-
-
-def _token(scope: str) -> Token:
     import google.auth
     from google.auth.transport.requests import Request
 
-    credentials, _ = google.auth.default(scopes=[scope])
+    credentials, _ = google.auth.default(scopes=[audience or ""])
     credentials.refresh(Request())  # type: ignore[no-untyped-call]
     ends_at = credentials.expiry.replace(tzinfo=UTC) if credentials.expiry else None
     lasts_s = (ends_at - SystemClock().now()).total_seconds() if ends_at else None
     return Token(str(credentials.token), lasts_s)
+
+
+token = BlockingCredential(_token)
