@@ -14,6 +14,8 @@ from typing import Any
 from rich.console import Console
 
 from infra.kafka import Cluster
+from services.worker.adapters.kafka.subscription import HEARTBEAT_MS_MAX
+from tests.benchmarks.next_rebalance.heartbeats import heartbeats
 from tests.chaos import namesakes, script, strangers
 from tests.chaos.agents import Agents
 from tests.chaos.audit import latency
@@ -23,7 +25,7 @@ from tests.chaos.auditor import audit, summary
 from tests.chaos.conditions import Hostile, Ordinary
 from tests.chaos.costly import answers, costly
 from tests.chaos.faults import faults
-from tests.chaos.fleet import Fleet
+from tests.chaos.fleet import NEXT_WORKER, WORKER, Fleet
 from tests.chaos.garbage import garbage
 from tests.chaos.stage import Stage
 from tests.chaos.toolset import DIES_VARIABLE
@@ -60,6 +62,7 @@ class Size:
     tool_servers: int = 0
     runs: float = 0.0  # of an agent: 1 for all requests, or a share beside them
     dies_one_in: int = 0  # calls of what may run once: after its effect, and before its reply
+    next_rebalance: bool = False  # workers read by the prototype on KIP-848
 
     @property
     def lasting_s(self) -> float:
@@ -145,7 +148,8 @@ class Chaos:
             load = load.beside(strangers.resumed(self._seed, size.partitions, size.lasting_s))
         around = self._conditions()
         cluster, config = around.cluster, self._config(around.kafka())
-        fleet = Fleet(config, self._folder, around.environment)
+        worker = NEXT_WORKER if size.next_rebalance else WORKER
+        fleet = Fleet(config, self._folder, around.environment, command=worker)
         if size.tool_servers:
             variables = {**around.variables, DIES_VARIABLE: str(size.dies_one_in)}
             self._agents = Agents(config, self._folder, size.tool_servers, variables)
@@ -181,7 +185,8 @@ class Chaos:
     def _conditions(self) -> Ordinary:
         size = self._size
         if not size.hostile:
-            return Ordinary(Cluster(self._folder, size.brokers))
+            hears = heartbeats(HEARTBEAT_MS_MAX, round(SESSION_S * 1000))  # as today's members do
+            return Ordinary(Cluster(self._folder, size.brokers, properties=hears))
         count = round(size.requests * GARBAGE_SHARE)
         planned = garbage(self._seed, count, size.partitions, size.lasting_s)
         return Hostile(self._seed, self._folder, size.brokers, PREFIX, size.partitions, planned)

@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SET_UP_EXIT = 3  # what a worker says that finds no broker at its start
 WORKER = ("-m", "tests.chaos.worker", "worker")
+NEXT_WORKER = ("-m", "tests.benchmarks.next_rebalance.worker", "worker")
 RESTART_S = 1.0  # after a worker ended by itself
 DRAIN_LIMIT_S = 60.0
 

@@ -47,12 +47,17 @@ def main(
     dies: Annotated[
         int, typer.Option(min=0, help="of so many calls that may run once, one kills its server")
     ] = 0,
+    next_rebalance: Annotated[
+        bool, typer.Option("--next-rebalance", help="workers read by the prototype on KIP-848")
+    ] = False,
     window: Annotated[float | None, typer.Option(help="seconds of faults")] = None,
     seconds: Annotated[float, typer.Option(help="give up after this many")] = 1_200,
     keep: Annotated[Path | None, typer.Option(help="an empty folder for data and logs")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the outcome as JSON")] = False,
 ) -> None:
     """Publish, disturb, wait for the end, audit."""
+    if hostile and next_rebalance:
+        raise typer.BadParameter("the prototype knows no passwords, and stops before garbage")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no process behind
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -70,6 +75,7 @@ def main(
         tool_servers=TOOL_SERVERS if runs or hostile else 0,
         dies_one_in=dies,
         runs=1.0 if runs else RUNS_BESIDE if hostile else 0.0,
+        next_rebalance=next_rebalance,
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         kept = keep or Path(folder)

@@ -155,7 +155,7 @@ def google_federated(place: Place, url: str) -> None:
         '"subject_token_type": "urn:ietf:params:oauth:token-type:jwt", '
         f'"credential_source": {source}}}',
     )
-    place.variables(GOOGLE_APPLICATION_CREDENTIALS=name, GOOGLE_CLOUD_PROJECT="project-1")
+    place.variables(GOOGLE_APPLICATION_CREDENTIALS=name)
 
 
 def aws_container(place: Place, url: str) -> None:

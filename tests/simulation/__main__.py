@@ -8,7 +8,7 @@ Exit codes: 0 every promise held in every history, 1 some did not, 2 wrong usage
 
 import gc
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -41,18 +41,24 @@ def main(
     histories: Annotated[int | None, typer.Option(min=1, help="how many seeds")] = None,
     processes: Annotated[int, typer.Option(min=1)] = 1,
     runs: Annotated[bool, typer.Option("--runs", help="runs of agents among the requests")] = False,
+    next_rebalance: Annotated[
+        bool, typer.Option("--next-rebalance", help="a group by KIP-848")
+    ] = False,
 ) -> None:
     """Run histories of faults against the real lanes, and look whether every promise holds."""
     console = Console(highlight=False, soft_wrap=True)
+    judged = partial(judge, runs=runs, next_rebalance=next_rebalance)
     if histories is None:
-        _show(judge(seed, runs=runs), console)
+        _show(judged(seed), console)
         return
     began = time.monotonic()
     seeds = range(seed, seed + histories)
     failing: list[int] = []
     met: set[Pair] = set()
     with (
-        _verdicts(seeds, processes, runs=runs) as verdicts,
+        _verdicts(
+            partial(summary, runs=runs, next_rebalance=next_rebalance), seeds, processes
+        ) as verdicts,
         _progress(console, histories) as progress,
     ):
         for number, (text, fine, pairs) in enumerate(verdicts, start=1):
@@ -64,7 +70,7 @@ def main(
             progress.update(progress.task_ids[0], completed=number, rate=f"{rate:.0f}/s")
     took_s = time.monotonic() - began
     for failed in islice(sorted(failing), TIMELINES_MAX):
-        _report(judge(failed, runs=runs), console)
+        _report(judged(failed), console)
     console.print(
         f"{histories} histories, seeds {seeds[0]} to {seeds[-1]}, in {took_s:.0f} s "
         f"({histories / took_s:.1f}/s): {len(failing)} failed"
@@ -78,8 +84,9 @@ def main(
 
 
 @contextmanager
-def _verdicts(seeds: range, processes: int, *, runs: bool) -> Iterator[Iterable[Summary]]:
-    reported = partial(summary, runs=runs)
+def _verdicts(
+    reported: Callable[[int], Summary], seeds: range, processes: int
+) -> Iterator[Iterable[Summary]]:
     if processes == 1:
         yield map(reported, seeds)
         return

@@ -21,7 +21,7 @@ Found = dict[TopicPartition, list[ConsumerRecord]]
 
 
 @dataclass(slots=True)
-class _State:
+class PartitionState:
     position: int | None = None
     is_paused: bool = False
 
@@ -41,7 +41,7 @@ class SimConsumer:
         self._cluster, self._group, self._topic = cluster, group, topic
         self._listener = listener
         self._generation = -1
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, PartitionState] = {}
         self._is_rejoining = True
         self._rebalancing = asyncio.Event()
         self._moved = asyncio.Event()
@@ -127,7 +127,7 @@ class SimConsumer:
     def _assign(self, partitions: list[int]) -> None:
         for partition in self._states.keys() - set(partitions):
             self._group.boundary.taken(self.process, partition, self._cluster.clock.now())
-        self._states = {partition: _State() for partition in partitions}
+        self._states = {partition: PartitionState() for partition in partitions}
         self._tell(f"is assigned {partitions} (generation {self._generation})")
         for partition in partitions:
             self._group.boundary.assigned(self.process, partition)
@@ -158,7 +158,7 @@ class SimConsumer:
     def _beginning(self, partition: int) -> int:
         return self._cluster.offsets.get(partition, self._cluster.log(self._topic, partition).start)
 
-    def _state(self, place: TopicPartition) -> _State:
+    def _state(self, place: TopicPartition) -> PartitionState:
         if place.partition not in self._states:
             raise IllegalStateError(f"{place} is not assigned")
         return self._states[place.partition]

@@ -18,9 +18,11 @@ from services.worker.lane.state.machine import State
 from tests.simulation.boundary import Boundary
 from tests.simulation.budgets import budget_rules
 from tests.simulation.cluster import Cluster
+from tests.simulation.consumer import SimConsumer
 from tests.simulation.faults import Faults
 from tests.simulation.group import Group
 from tests.simulation.log import Headers
+from tests.simulation.next_group import NextGroup, NextSimConsumer
 from tests.simulation.process import Process
 from tests.simulation.provider import POISON, SimProvider
 from tests.simulation.timeline import Timeline
@@ -53,7 +55,7 @@ class StuckError(Exception):
 class History:
     """`stable_at` is the loop time since which nothing is disturbed any more."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, next_rebalance: bool = False) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
         self.partitions = self.chance.choice((1, 2, 3))
@@ -82,7 +84,8 @@ class History:
         self.boundary = Boundary(self.timeline, self.partitions, held_max)
         self.cluster = Cluster(self.chance, self.timeline, self.boundary)
         self.cluster.rule = astray(seed, random.Random(f"{seed} astray").choice(ASTRAY))
-        self.group = Group(self.cluster, self.there, self.boundary, self.chance)
+        group = NextGroup if next_rebalance else Group
+        self.group = group(self.cluster, self.there, self.boundary, self.chance)
         self.provider = SimProvider(seed, self.timeline, self.chance.choice((0.0, 0.2, 0.6)))
         self.second = self.provider.second()
         self.world = World(
@@ -94,6 +97,7 @@ class History:
             partitions=self.partitions,
             limits=limits,
             budgets=budgets,
+            member=NextSimConsumer if next_rebalance else SimConsumer,
         )
         self.workers: list[Worker] = []
         self.everyone: list[Worker] = []

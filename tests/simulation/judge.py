@@ -110,9 +110,10 @@ class _Ear(logging.Handler):
         self._timeline.tell(lambda: f"logs: {text}")
 
 
-def judge(seed: int, *, runs: bool = False) -> Verdict:
+def judge(seed: int, *, runs: bool = False, next_rebalance: bool = False) -> Verdict:
     """Run the history of a seed, of plain requests alone or with `runs` among them."""
-    return _judged(RunHistory(seed) if runs else History(seed))
+    history = RunHistory if runs else History
+    return _judged(history(seed, next_rebalance=next_rebalance))
 
 
 def _judged(history: History) -> Verdict:
@@ -156,9 +157,11 @@ def _judged(history: History) -> Verdict:
     )
 
 
-def summary(seed: int, *, runs: bool = False) -> tuple[int, bool, frozenset[Pair]]:
+def summary(
+    seed: int, *, runs: bool = False, next_rebalance: bool = False
+) -> tuple[int, bool, frozenset[Pair]]:
     """The seed, whether every promise held, and the rows of the tables that were met."""
-    verdict = judge(seed, runs=runs)
+    verdict = judge(seed, runs=runs, next_rebalance=next_rebalance)
     return seed, verdict.is_fine, verdict.met
 
 

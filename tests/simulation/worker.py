@@ -72,6 +72,7 @@ class World:
     limits: Limits
     budgets: BudgetRules = field(default_factory=BudgetRules)
     has_agents: bool = False
+    member: type[SimConsumer] = SimConsumer
 
     @property
     def has_signals(self) -> bool:
@@ -139,7 +140,7 @@ class Worker:
         self.context = self._new_context()
         self._read_monitor = ReadMonitor()
         self.membership = Membership(self._current, self._new_lane_lifecycle)
-        consumer = SimConsumer(world.cluster, world.group, TOPIC, self.process, self.membership)
+        consumer = world.member(world.cluster, world.group, TOPIC, self.process, self.membership)
         self._consumer = consumer
         inbox = Inbox(self._current, self.membership)
         self._running = [asyncio.create_task(poll(consumer, inbox, self._chance))]

@@ -1,6 +1,6 @@
 """Today's consumer beside the prototype on KIP-848, on a real Kafka: reading, joining, leaving.
 
-python -m tests.benchmarks.next_rebalance
+python -m tests.benchmarks.next_rebalance [HEARTBEAT_MS], by default 5,000: the prototype's
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from infra.kafka import start_broker
+from tests.benchmarks.next_rebalance.heartbeats import HEARTBEAT_MS, heartbeats
 from tests.benchmarks.next_rebalance.members import MEMBERS, Member, Read
 from tests.integration.bus import until
 
@@ -29,7 +30,6 @@ ROUNDS = 5
 PAUSE_S = 0.02  # between records of a partition while members come and go
 SETTLED_S = 3.0
 LIMIT_S = 120.0
-PROPERTIES = {"group.initial.rebalance.delay.ms": "0"}
 
 
 class Reader:
@@ -158,8 +158,9 @@ async def main(servers: str) -> None:
 
 if __name__ == "__main__":
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it warns of each rebalance
-    with (
-        TemporaryDirectory() as folder,
-        start_broker(Path(folder), properties={"group.initial.rebalance.delay.ms": "0"}) as started,
-    ):
-        asyncio.run(main(started.bootstrap_servers))
+    properties = {
+        "group.initial.rebalance.delay.ms": "0",
+        **heartbeats(int(sys.argv[1]) if len(sys.argv) > 1 else HEARTBEAT_MS),
+    }
+    with TemporaryDirectory() as folder, start_broker(Path(folder), properties=properties) as found:
+        asyncio.run(main(found.bootstrap_servers))

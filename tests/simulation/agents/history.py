@@ -44,8 +44,8 @@ class RunUpstream(Upstream):
 class RunHistory(History):
     """See the module."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, *, next_rebalance: bool = False) -> None:
+        super().__init__(seed, next_rebalance=next_rebalance)
         chance = random.Random(f"runs {seed}")
         self.cluster.partitions[CALLS] = chance.choice((1, 3))
         self.model = RunModel(seed, self.timeline, chance.choice((0.0, 0.1, 0.4)))

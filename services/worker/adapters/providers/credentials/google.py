@@ -17,9 +17,12 @@ from services.worker.adapters.providers.credentials.credential import Token
 def _token(audience: str | None) -> Token:
     """A token for the scope `audience`."""
     import google.auth
+    from google.auth.credentials import with_scopes_if_required
     from google.auth.transport.requests import Request
 
-    credentials, _ = google.auth.default(scopes=[audience or ""])
+    # With scopes, a federated identity would ask the Resource Manager for its project each time.
+    found, _ = google.auth.default()
+    credentials = with_scopes_if_required(found, [audience or ""])
     credentials.refresh(Request())  # type: ignore[no-untyped-call]
     ends_at = credentials.expiry.replace(tzinfo=UTC) if credentials.expiry else None
     lasts_s = (ends_at - SystemClock().now()).total_seconds() if ends_at else None
