@@ -19,6 +19,14 @@ def test_promises_hold_over_any_history(first: int) -> None:
         assert verdict.complaints == (), f"seed {seed}\n{verdict.timeline}"
 
 
+def test_promises_hold_where_only_what_moves_is_taken_away() -> None:
+    """In a group by KIP-848, for which the worker has no consumer yet."""
+    for seed in range(10):
+        verdict = judge(seed, next_rebalance=True)
+
+        assert verdict.complaints == (), f"seed {seed}\n{verdict.timeline}"
+
+
 def test_the_same_seed_makes_the_same_history() -> None:
     assert str(judge(9).timeline) == str(judge(9).timeline)
 
