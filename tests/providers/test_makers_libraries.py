@@ -1,6 +1,7 @@
 """The makers' own libraries: our signature is botocore's, and their chains give us tokens."""
 
 import asyncio
+import json
 import os
 import random
 import re
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from ssl import Purpose, SSLContext, create_default_context
 from typing import Any
@@ -57,7 +59,7 @@ def test_a_signature_is_that_of_botocore(
     for seed in range(SIGNED):
         chance = random.Random(f"{seed} {address}")
         now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=chance.randrange(10**9))
-        monkeypatch.setattr(auth, "get_current_datetime", lambda: now.replace(tzinfo=None))  # noqa: B023
+        monkeypatch.setattr(auth, "get_current_datetime", partial(now.replace, tzinfo=None))
         token = made_up(chance, BASE64, 400) if chance.random() < 0.5 else None
         keys = AwsKeys(made_up(chance, BASE64[:62], 20), made_up(chance, ODD, 40), token)
         model = f"m{made_up(chance, ODD, 60)}"
@@ -147,14 +149,15 @@ def azure_managed(place: Place, url: str) -> None:
 
 
 def google_federated(place: Place, url: str) -> None:
-    audience = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/p"
-    source = '{"file": "%s"}' % place.file("google", OF_POD)
-    name = place.file(
-        "federated.json",
-        f'{{"type": "external_account", "audience": "{audience}", "token_url": "{url}/v1/token", '
-        '"subject_token_type": "urn:ietf:params:oauth:token-type:jwt", '
-        f'"credential_source": {source}}}',
-    )
+    pool = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p"
+    account = {
+        "type": "external_account",
+        "audience": f"{pool}/providers/p",
+        "token_url": f"{url}/v1/token",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "credential_source": {"file": place.file("google", OF_POD)},
+    }
+    name = place.file("federated.json", json.dumps(account))
     place.variables(GOOGLE_APPLICATION_CREDENTIALS=name)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from contextlib import suppress
+from functools import partial
 
 from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError
@@ -38,7 +39,7 @@ class NextGroup(Group):
             self.rebalance()
         if member not in self.members or epoch not in {JOINS, self._epochs.get(member)}:
             return None
-        self._holders = {p: who for p, who in self._holders.items() if who is not member or p in has}
+        self._holders = {p: m for p, m in self._holders.items() if m is not member or p in has}
         due = [p for p in sorted(self.owners) if self.owners[p] is member]
         given = [p for p in has if p in due]
         if len(given) == len(has):  # nothing is left to be taken first
@@ -74,8 +75,9 @@ class NextSimConsumer(SimConsumer):
 
     async def _belong(self) -> None:
         while True:
-            epoch, has = self._generation, sorted(self._states)
-            heard = await self._cluster.ask(lambda: self._group.heartbeat(self, epoch, has))  # noqa: B023
+            has = sorted(self._states)
+            says = partial(self._group.heartbeat, self, self._generation, has)
+            heard = await self._cluster.ask(says)
             self._is_rejoining = False
             self._generation, given = heard or (JOINS, [])
             if not self._take(given) and heard:

@@ -200,7 +200,8 @@ def _ours(places: Iterable[Any]) -> list[TopicPartition]:
 
 def _error(error: Any) -> KafkaError:
     """A broker's errors have the same codes everywhere; those of the client are negative."""
-    found: KafkaError = for_code(error.code())() if error.code() > 0 else KafkaConnectionError(error)
+    made = for_code(error.code()) if error.code() > 0 else KafkaConnectionError
+    found: KafkaError = made(str(error))
     return found
 
 
