@@ -40,7 +40,7 @@ class ServerKind(OpenAIKind):
             ready=to_json({"object": "list", "data": [{"id": "m", "object": "model", **listed}]}),
         )
 
-    def samples(self, profile: OpenAIProfile) -> SampleReplies:  # noqa: ARG002
+    def samples(self, profile: OpenAIProfile) -> SampleReplies:
         return self._samples
 
 
@@ -49,8 +49,13 @@ def _replied(content: Any, finish: str, message: Json, choice: Json, **more: Jso
     given = {"index": 0, "message": said, "finish_reason": finish, **choice}
     usage = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
     return {
-        **{"id": "c-1", "object": "chat.completion", "created": 1, "model": "m"},
-        **{"choices": [given], **more, "usage": {**usage, **more.get("usage", {})}},
+        "id": "c-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [given],
+        **more,
+        "usage": {**usage, **more.get("usage", {})},
     }
 
 

@@ -268,7 +268,6 @@ async def test_keys_come_from_variables_before_those_of_a_profile(place: Place) 
     credential = credential_named("aws")
     of_file = await credential(None)
     place.variables(AWS_ACCESS_KEY_ID="of-variable", AWS_SECRET_ACCESS_KEY="other")
-    place.variables(AWS_PROFILE="")
 
     assert of_file.key == AwsKeys("of-file", "secret")
     assert (await credential(None)).key == AwsKeys("of-variable", "other")

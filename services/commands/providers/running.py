@@ -50,9 +50,7 @@ def _check_all(name: str, kind: Kind, played: PlayedServer, results: list[CheckR
     )
 
 
-async def _checked(
-    name: str, kind: Kind, played: PlayedServer, results: list[CheckResult]
-) -> None:
+async def _checked(name: str, kind: Kind, played: PlayedServer, results: list[CheckResult]) -> None:
     async with played as server:
         for check, tried in CHECKS.items():
             try:
