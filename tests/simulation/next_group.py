@@ -98,6 +98,8 @@ class NextSimConsumer(SimConsumer):
             places = [TopicPartition(self._topic, partition) for partition in lost]
             self._listener.on_partitions_revoked(places)
         if (lost or new) and self._states:
+            for partition in self._states:  # the group has just said so
+                self._group.boundary.proved(self.process, partition)
             self._tell(f"is assigned {[*self._states]} (epoch {self._generation})")
             self._listener.on_partitions_assigned(self._in_order())
         self._moved.set()

@@ -9,7 +9,7 @@ from tests.benchmarks.next_rebalance.consumer import NextConsumer
 from tests.chaos.worker import tell
 
 if __name__ == "__main__":
-    reads: Any = NextConsumer
-    group_consumer.WatchedConsumer = reads
+    reads: Any = group_consumer
+    reads.WatchedConsumer = NextConsumer
     signal.signal(signal.SIGUSR1, tell)
     main()

@@ -22,8 +22,8 @@ def _token(audience: str | None) -> Token:
 
     # With scopes, a federated identity would ask the Resource Manager for its project each time.
     found, _ = google.auth.default()
-    credentials = with_scopes_if_required(found, [audience or ""])
-    credentials.refresh(Request())  # type: ignore[no-untyped-call]
+    credentials = with_scopes_if_required(found, [audience or ""])  # type: ignore[no-untyped-call]
+    credentials.refresh(Request())
     ends_at = credentials.expiry.replace(tzinfo=UTC) if credentials.expiry else None
     lasts_s = (ends_at - SystemClock().now()).total_seconds() if ends_at else None
     return Token(str(credentials.token), lasts_s)
