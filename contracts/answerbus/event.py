@@ -9,6 +9,7 @@ from answerbus import run_event, tool_event
 from answerbus.attempt import Attempt
 from answerbus.compared import Compared
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
+from answerbus.nearly_spent import BudgetNearlySpent
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
@@ -43,6 +44,7 @@ Event = (
     | LedgerRecord
     | ToolEvent
     | RunEvent
+    | BudgetNearlySpent
 )
 
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
@@ -57,7 +59,7 @@ def event_id(event: Event) -> str:
     match event:
         case Result() | Attempt() | UnvalidatedResult() | Refusal() | RetryRequest():
             return event.event_id
-        case Compared():
+        case Compared() | BudgetNearlySpent():
             return event.event_id
         case AccountRecord() | ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return key(event)
@@ -92,7 +94,7 @@ def key(event: Event) -> str:
             return event.dead_letter_id
         case ClosedIdsRecord():
             return f"{CLOSED_IDS_KEY}{event.chunk}"
-        case BudgetLeaseRecord() | BudgetShareRecord():
+        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent():
             return event.record_key
         case LaneRecord() | Skipped():
             return LANE_KEY if isinstance(event, LaneRecord) else f"skipped:@{event.offset}"
@@ -117,7 +119,7 @@ def workflow_of(event: Event) -> str | None:
             return event.workflow_id
         case ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
-        case BudgetLeaseRecord() | BudgetShareRecord():
+        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent():
             return None
         case ToolsetCard() | ToolAccepted():
             return None
@@ -132,7 +134,7 @@ def request_of(event: Event) -> str | None:
             return event.request_id
         case ClosedRecord() | AccountRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
-        case BudgetLeaseRecord() | BudgetShareRecord():
+        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent():
             return None
         case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
             return event.request_id
@@ -155,7 +157,7 @@ def happened_at(event: Event) -> datetime | None:
             return event.started_at
         case ClosedRecord() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return event.at
-        case BudgetLeaseRecord() | BudgetShareRecord():
+        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent():
             return event.at
         case AccountRecord():
             return event.updated_at

@@ -268,13 +268,20 @@ RUNS = Topic(
 )
 STEPS = Topic(
     "steps",
-    ("step", "approval_requested", "input_requested", "tool_ended", "control_applied"),
+    (
+        "step",
+        "approval_requested",
+        "input_requested",
+        "tool_ended",
+        "control_applied",
+        "budget_nearly_spent",
+    ),
     "workflow_id",
     "delete",
     30 * _DAY_MS,
     writers=("worker",),
     readers=("upstream", "audit", "operators"),
-    summary="What runs do, step by step, and what came of controls; chained by hash per run.",
+    summary="What runs do, chained by hash; what came of controls; budgets that are nearly spent.",
 )
 ACCEPTED_TOOLS = Topic(
     "accepted-tools",

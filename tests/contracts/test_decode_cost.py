@@ -69,6 +69,7 @@ READ: Mapping[str, tuple[Read, Budget]] = {
     "approval_requested": (decode, ANYBODY),
     "input_requested": (decode, ANYBODY),
     "control_applied": (decode, ANYBODY),
+    "budget_nearly_spent": (decode, ANYBODY),
     "retry_request": (partial(private_event, RETRIES), WORKERS),
     "skipped": LEDGER_READ,
     "account": LEDGER_READ,

@@ -10,7 +10,7 @@ from answerbus.budget import Budget
 from answerbus.client import Client
 from answerbus.dead_letter import BudgetExhausted, DeadLetter
 from answerbus.outcome import Result
-from answerbus.topics import RUN_TOPICS
+from answerbus.topics import RUN_TOPICS, STEPS
 from tests.integration.bus import Bus, create_topics
 
 pytestmark = pytest.mark.kafka
@@ -64,6 +64,10 @@ async def test_a_budget_of_a_tenant_holds_over_all_lanes_and_workers(bus: Bus) -
     assert sum(map(float, counted)) == 1
     logs = "".join(worker.log_file.read_text() for worker in workers)
     assert logs.count("80 % of the budget tenant:acme of") == 1
+    (event,) = await bus.everything(STEPS)
+    assert (event["kind"], event["budget"]) == ("budget_nearly_spent", "tenant:acme")
+    assert event["limit"] == {"attempts": 9, "tokens": None, "micro_usd": None}
+    assert event["spent"]["attempts"] in (8, 9)
 
 
 async def test_a_later_budget_is_noted_with_the_request_that_settled_it(bus: Bus) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from answerbus.topics import ATTEMPTS, REQUESTS
+from answerbus.topics import ATTEMPTS, REQUESTS, STEPS
 from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
 from tests.chaos.audit.record import Record
 
@@ -54,6 +54,18 @@ def overspent(rules: BudgetRules, records: Sequence[Record]) -> Iterator[str]:
                 yield f"{name} has made {calls[name]} calls of {most_calls}"
             if most_money is not None and micro_usd[name] > most_money:
                 yield f"{name} has spent {micro_usd[name]} of {most_money}"
+
+
+def announced_twice(records: Sequence[Record]) -> Iterator[str]:
+    """Budgets of which more than one event says that they are nearly spent."""
+    told: Counter[tuple[str, str]] = Counter()
+    for record in records:
+        if record.topic == STEPS.name and b'"budget_nearly_spent"' in (record.value or b""):
+            body = json.loads(record.value or b"")
+            told[body["budget"], body["window"]] += 1
+    for (budget, window), times in told.items():
+        if times > 1:
+            yield f"{budget} of {window} is announced {times} times"
 
 
 Labels = dict[str, str]

@@ -28,7 +28,7 @@ from tests.simulation import fallbacks
 from tests.simulation.agents import checks
 from tests.simulation.agents.history import RunHistory
 from tests.simulation.billing import wrongly_charged
-from tests.simulation.budgets import overspent
+from tests.simulation.budgets import announced_twice, overspent
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
 from tests.simulation.process import CURRENT, run_and_clean_up
@@ -135,6 +135,7 @@ def _judged(history: History) -> Verdict:
         complaints.extend(wrongly_charged(_records(history), history.provider.bills))
         complaints.extend(str(violation) for violation in _audit(history))
         complaints.extend(overspent(history.world.budgets, _records(history)))
+        complaints.extend(announced_twice(_records(history)))
         complaints.extend(fallbacks.complaints(history, _records(history)))
         if isinstance(history, RunHistory):
             complaints.extend(checks.complaints(history, _records(history)))

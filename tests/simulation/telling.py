@@ -57,6 +57,8 @@ def _of_runs_and_budgets(body: dict[str, Any]) -> str | None:
             return f"child {body['request']['request_id']}"
         case "run_step" | "run_call" | "run_cancel":
             return f"{body['kind']} of {body['request_id']}"
+        case "budget_nearly_spent":
+            return f"80 % OF {body['budget']} in {body['window']}"
         case "budget_lease" | "budget_share":
             return f"{body['kind']} of {body['budget']}, lane {body['lane']}"
         case _:

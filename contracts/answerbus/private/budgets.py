@@ -1,19 +1,12 @@
 """The private records of shared budgets: what a lane has of one, and what its home lane gave."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from answerbus.budget import Spent
-from answerbus.limits import LABEL_CHARS_MAX
+from answerbus.budget import BudgetName, Spent, Window
 from answerbus.wire import Count, Timestamp, Wire
 
 LEASE_KEY = "budget_lease:"
 SHARE_KEY = "budget_share:"
-NAME_CHARS_MAX = 2 * LABEL_CHARS_MAX + 1
-
-BudgetName = Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)]
-Window = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}(-[0-9]{2})?$")]
 
 
 class BudgetLeaseRecord(Wire):
@@ -23,7 +16,8 @@ class BudgetLeaseRecord(Wire):
     whose call has ended. `granted` is what the home lane gave, and `returned` what the lane gave
     back, so that `used <= granted - returned`. It has `asked` so many times; the last time it
     `wanted` that much for one call, and `more` for others. `is_tight`: it gives back at once what
-    it does not use. The home lane reads the same record.
+    it does not use. `begun_at`: a lane that was shut for longer than the ledger remembers begins
+    another lease. The home lane reads the same record.
     """
 
     kind: Literal["budget_lease"] = "budget_lease"
@@ -39,6 +33,7 @@ class BudgetLeaseRecord(Wire):
     wanted: Spent = Spent()
     more: Spent = Spent()
     is_tight: bool = False
+    begun_at: Timestamp | None = None
     at: Timestamp
 
     @property
@@ -52,7 +47,9 @@ class BudgetShareRecord(Wire):
 
     `granted - returned` of all lanes together is at most the limit. The lane has `asked` so many
     times, and so many are `answered`. `room`: no call that costs more fits any more. `is_tight`:
-    what is not used is to be given back at once. The lane that is meant reads the same record.
+    what is not used is to be given back at once. All of that is of the lease that the lane has
+    `begun_at`; what it had in leases that it has `forgotten` counts as used. `is_announced`: the
+    home has published that the budget is nearly spent. The lane that is meant reads this, too.
     """
 
     kind: Literal["budget_share"] = "budget_share"
@@ -69,6 +66,9 @@ class BudgetShareRecord(Wire):
     more: Spent = Spent()
     room: Spent | None = None
     is_tight: bool = False
+    begun_at: Timestamp | None = None
+    forgotten: Spent = Spent()
+    is_announced: bool = False
     at: Timestamp
 
     @property

@@ -20,6 +20,7 @@ from services.console.state.spend_table import Amounts, SpendTable
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
+    BudgetNearlySpentSummary,
     DeadLetterSummary,
     DismissedSummary,
     PrivateSummary,
@@ -191,6 +192,8 @@ class Board:
             case DismissedSummary():
                 minute.dismissed += not record.event.undone
             case RequestSummary() | UndecodableRecord() | PrivateSummary() | RunEventSummary():
+                pass
+            case BudgetNearlySpentSummary():
                 pass
             case other:
                 assert_never(other)

@@ -10,6 +10,7 @@ from services.operators.records.event_parts import FailureSummary, ModelSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
+    BudgetNearlySpentSummary,
     DeadLetterSummary,
     DismissedSummary,
     PrivateSummary,
@@ -39,7 +40,7 @@ def what_of(record: RecordSummary) -> str:
     return ", ".join(dict.fromkeys(_parts(record)))  # outcome and failure may be called the same
 
 
-def _parts(record: RecordSummary) -> Iterator[str]:
+def _parts(record: RecordSummary) -> Iterator[str]:  # noqa: C901 - one arm for each event
     match record.event:
         case RequestSummary() as event:
             yield from (event.answer_schema.label, event.profile)
@@ -58,6 +59,8 @@ def _parts(record: RecordSummary) -> Iterator[str]:
             yield _words(event.cause.kind)
         case RunEventSummary() as event:
             yield from _run(event)
+        case BudgetNearlySpentSummary() as event:
+            yield from (event.budget, event.window)
         case (
             PrivateSummary()
             | ReplayedSummary()

@@ -20,6 +20,7 @@ from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
+    BudgetNearlySpentSummary,
     DeadLetterSummary,
     DismissedSummary,
     PrivateSummary,
@@ -143,7 +144,7 @@ class DeadLetterIndex:
                 self.undecodable += 1
             case RequestSummary() | RetrySummary() | RetryEnded():
                 pass
-            case PrivateSummary() | RunEventSummary():
+            case PrivateSummary() | RunEventSummary() | BudgetNearlySpentSummary():
                 pass
             case other:
                 assert_never(other)

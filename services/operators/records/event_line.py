@@ -12,6 +12,7 @@ from answerbus.budget import AccountState
 from answerbus.compared import Compared
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
+from answerbus.nearly_spent import BudgetNearlySpent
 from answerbus.outcome import (
     AnyResult,
     ModelUsed,
@@ -141,6 +142,8 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             return plain_line(f"lane {event.lane}: {event.used.attempts} calls of {event.budget}")
         case BudgetShareRecord() as event:
             return plain_line(f"lane {event.lane}: given of {event.budget}")
+        case BudgetNearlySpent() as event:
+            return nearly_spent_text(event)
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
         case event if isinstance(event, ToolEvent):
@@ -149,6 +152,11 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             return run_text(other)
         case other:
             assert_never(other)
+
+
+def nearly_spent_text(event: BudgetNearlySpent) -> str:
+    """Which budget, and in which day or month."""
+    return plain_line(f"{event.percent} % of {event.budget} in {event.window} are used")
 
 
 def compared_text(event: Compared) -> str:

@@ -255,6 +255,13 @@ class BudgetShareSummary(PrivateSummary, frozen=True, gc=False, tag="budget_shar
     budget: Text
 
 
+class BudgetNearlySpentSummary(EventPart, frozen=True, gc=False, tag="budget_nearly_spent"):
+    """A budget of a label of which four fifths are used."""
+
+    budget: Text
+    window: Text
+
+
 class SkippedSummary(PrivateSummary, frozen=True, gc=False, tag="skipped"):
     """A private record that an operator has passed by."""
 
@@ -281,6 +288,7 @@ EventSummary = (
     | LaneRecordSummary
     | BudgetLeaseSummary
     | BudgetShareSummary
+    | BudgetNearlySpentSummary
     | SkippedSummary
 )
 

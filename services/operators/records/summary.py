@@ -11,6 +11,7 @@ from services.operators.records.event_summary import (
     EVENT_SUMMARY,
     AnswerSummary,
     BudgetLeaseSummary,
+    BudgetNearlySpentSummary,
     BudgetShareSummary,
     ClosedIdsSummary,
     DeadLetterSummary,
@@ -54,7 +55,7 @@ class RecordSummary(Struct, frozen=True, gc=False):
         match self.event:
             case LaneRecordSummary() | SkippedSummary():
                 return None
-            case BudgetLeaseSummary() | BudgetShareSummary():
+            case BudgetLeaseSummary() | BudgetShareSummary() | BudgetNearlySpentSummary():
                 return None
             case ClosedIdsSummary() | UndecodableRecord():
                 return None
@@ -67,7 +68,7 @@ class RecordSummary(Struct, frozen=True, gc=False):
         match self.event:
             case PrivateSummary():
                 return None
-            case DismissedSummary() | UndecodableRecord():
+            case DismissedSummary() | BudgetNearlySpentSummary() | UndecodableRecord():
                 return None
             case event:
                 return event.request_id

@@ -12,6 +12,7 @@ from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
 from answerbus.event import happened_at
 from answerbus.failure import Invalid, Malformed, Refused
+from answerbus.nearly_spent import BudgetNearlySpent
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
@@ -32,6 +33,7 @@ from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import (
     compared_text,
     model_text,
+    nearly_spent_text,
     next_text,
     result_text,
     retry_text,
@@ -141,6 +143,8 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
         case BudgetLeaseRecord() | BudgetShareRecord() as event:
             return f"lane {event.lane} and the budget {plain_line(event.budget)}"
+        case BudgetNearlySpent() as event:
+            return nearly_spent_text(event)
         case LaneRecord() as event:
             return f"the lane is opened by {plain_line(event.worker)}"
         case Compared() as event:

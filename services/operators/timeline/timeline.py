@@ -13,6 +13,7 @@ from answerbus.compared import Compared
 from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
+from answerbus.nearly_spent import BudgetNearlySpent
 from answerbus.outcome import Origin, Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.private.ledger import (
@@ -200,7 +201,7 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
     match record.event:
         case Request() | Undecodable() | ClosedIdsRecord() | LaneRecord() | Skipped():
             return 0, 0
-        case BudgetLeaseRecord() | BudgetShareRecord():
+        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent():
             return 0, 0
         case Attempt() as event:
             return event.attempt, 0

@@ -193,10 +193,6 @@ class Lane:
         if self.state is not State.OPEN or self.open is not open_lane:
             return
         open_lane.put(apply_signals(open_lane.lane_state, signals, self.context.clock.now()))
-        for key in open_lane.lane_state.budgets.take_news():
-            _log.warning(
-                "80 %% of the budget %s of %s are used", plain_line(key.budget), key.window
-            )
         self.progressed()
         self.pump()
 
@@ -206,6 +202,7 @@ class Lane:
         if self.state is not State.OPEN or open_lane is None:
             return
         queue, now = open_lane.lane_state.queue, self.context.clock.now()
+        _log_news(open_lane)
         open_lane.leave_careful_mode(now)
         open_lane.pack_ids(now)
         for ending in open_lane.ending(self.waits, now):
@@ -303,3 +300,8 @@ def _now() -> float:
 
 def _switch(event: asyncio.Event, *, on: bool) -> None:
     (event.set if on else event.clear)()
+
+
+def _log_news(open_lane: OpenLane) -> None:
+    for key in open_lane.lane_state.budgets.take_news():
+        _log.warning("80 %% of the budget %s of %s are used", plain_line(key.budget), key.window)

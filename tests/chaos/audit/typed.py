@@ -18,7 +18,14 @@ KINDS = {
     "approvals": {"approval", "run_resumed"},
     "controls": {"cancel"},
     "runs": {"run", "run_step", "run_call", "run_cancel", "run_child"},
-    "steps": {"step", "approval_requested", "input_requested", "tool_ended", "control_applied"},
+    "steps": {
+        "step",
+        "approval_requested",
+        "input_requested",
+        "tool_ended",
+        "control_applied",
+        "budget_nearly_spent",
+    },
 }
 OF_CALLS = {"tool_call", "tool_cancel", "tool_reconcile"}
 WRITTEN_BY_OTHERS = ("requests", "approvals", "controls")
@@ -71,6 +78,7 @@ _KEYS = {
     "lane": "lane",
     "budget_lease": "budget_lease:{budget}@{window}",
     "budget_share": "budget_share:{lane}:{budget}@{window}",
+    "budget_nearly_spent": "{budget}",
     "run": "{request[request_id]}",
     "run_step": "{request_id}/{n}",
     "run_call": "{request_id}/{n}/{place}",
@@ -99,6 +107,8 @@ def _partition(history: History, body: Json) -> int | None:
     if body["kind"] == "dead_letter" and body["request"] is None:
         return int(body["origin"]["partition"]) % history.partitions
     workflow_id = body.get("workflow_id")
+    if body["kind"] == "budget_nearly_spent":
+        return owner(body["budget"], history.partitions)
     if body["kind"] in OF_CALLS:
         return None  # they are spread over partitions of their own
     return None if workflow_id is None else owner(workflow_id, history.partitions)

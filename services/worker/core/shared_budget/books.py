@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from answerbus.budget import Spent
+from answerbus.nearly_spent import BudgetLimit, BudgetNearlySpent
 from answerbus.private.budgets import (
     LEASE_KEY,
     SHARE_KEY,
     BudgetLeaseRecord,
     BudgetShareRecord,
 )
+from answerbus.wire import to_utc_milliseconds
 from services.worker.core.budget.account import Charged, spent_of
 from services.worker.core.shared_budget.home import Home, LaneShare, Report
 from services.worker.core.shared_budget.lease import Lease
-from services.worker.core.shared_budget.rules import BudgetKey
+from services.worker.core.shared_budget.rules import BudgetKey, Limit
 
 RENEWED_AFTER = timedelta(days=1)  # the ledger keeps no record for longer than 7 days
 RENEWED_AT_ONCE = 500  # records, about 20 µs each
@@ -55,7 +57,7 @@ class BudgetBooks:
     def begin(self, key: BudgetKey, now: datetime) -> None:
         """A lease is there from the first claim on, and is forgotten with its window."""
         if key not in self.leases:
-            self.leases[key] = Lease()
+            self.leases[key] = Lease(begun_at=to_utc_milliseconds(now))
             self._note((key, None), now)
 
     def lease(self, key: BudgetKey) -> Lease:
@@ -80,6 +82,7 @@ class BudgetBooks:
             wanted=spent_of(lease.wanted),
             more=spent_of(lease.more),
             is_tight=lease.is_tight,
+            begun_at=lease.begun_at,
             at=now,
         )
 
@@ -100,6 +103,20 @@ class BudgetBooks:
             more=spent_of(share.more),
             room=share.room and spent_of(share.room),
             is_tight=share.is_tight,
+            begun_at=share.begun_at,
+            forgotten=spent_of(share.forgotten),
+            is_announced=share.is_announced,
+            at=now,
+        )
+
+    def nearly_spent(self, key: BudgetKey, limit: Limit, now: datetime) -> BudgetNearlySpent:
+        """The event about a budget whose home is here."""
+        calls, tokens, micro_usd = limit
+        return BudgetNearlySpent(
+            budget=key.budget,
+            window=key.window,
+            limit=BudgetLimit(attempts=calls, tokens=tokens, micro_usd=micro_usd),
+            spent=spent_of(self.homes[key].settled),
             at=now,
         )
 
@@ -150,6 +167,7 @@ def report_of(record: BudgetLeaseRecord) -> Report:
         record.asked,
         amounts(record.wanted),
         amounts(record.more),
+        record.begun_at,
     )
 
 
@@ -166,6 +184,7 @@ def _lease(record: BudgetLeaseRecord) -> Lease:
         asked=record.asked,
         answered=record.asked,
         is_tight=record.is_tight,
+        begun_at=record.begun_at,
     )
 
 
@@ -179,6 +198,9 @@ def _share(record: BudgetShareRecord) -> LaneShare:
         wanted=amounts(record.wanted),
         more=amounts(record.more),
         is_tight=record.is_tight,
+        begun_at=record.begun_at,
+        forgotten=amounts(record.forgotten),
+        is_announced=record.is_announced,
     )
 
 

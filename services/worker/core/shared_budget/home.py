@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import NamedTuple
 
 from services.worker.core.budget.account import Charged
@@ -27,6 +28,7 @@ class Report(NamedTuple):
     asked: int
     wanted: Charged
     more: Charged
+    begun_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -42,22 +44,41 @@ class LaneShare:
     more: Charged = ZERO
     room: Charged | None = None
     is_tight: bool = False
+    begun_at: datetime | None = None
+    forgotten: Charged = ZERO
+    is_announced: bool = False
+
+    @property
+    def leased(self) -> Charged:
+        """What the lane has, used or not; a call may have cost more than its worst case."""
+        return most_of(minus(self.granted, self.returned), self.settled)
 
     @property
     def outstanding(self) -> Charged:
-        """What the lane has, used or not; a call may have cost more than its worst case."""
-        return most_of(minus(self.granted, self.returned), self.settled)
+        """The same with all that it has forgotten."""
+        return plus(self.leased, self.forgotten)
+
+    @property
+    def charged(self) -> Charged:
+        """The part of that which cannot come back."""
+        return plus(self.settled, self.forgotten)
 
     @property
     def added(self) -> Charged:
         """How much more it has with what it wants: a part of that may be counted as settled."""
         with_wanted = plus(minus(self.granted, self.returned), self.wanted)
-        return minus(most_of(with_wanted, self.settled), self.outstanding)
+        return minus(most_of(with_wanted, self.settled), self.leased)
 
     @property
     def may_come_back(self) -> bool:
         """Whether something of it may not be used in the end."""
-        return any(amount > 0 for amount in minus(self.outstanding, self.settled))
+        return any(amount > 0 for amount in minus(self.leased, self.settled))
+
+    def of_lease(self, begun_at: datetime | None) -> "LaneShare":
+        """The share of another lease: how much of the last one was used, nobody knows any more."""
+        return LaneShare(
+            begun_at=begun_at, forgotten=self.outstanding, is_announced=self.is_announced
+        )
 
 
 @dataclass(slots=True)
@@ -76,13 +97,21 @@ class Home:
 
     @property
     def settled(self) -> Charged:
-        """What calls that have ended are charged, as far as the lanes have said."""
+        """What calls that have ended are charged, as far as the lanes have said, and know."""
         return self._settled
 
     @property
     def is_awaited(self) -> bool:
         """Whether a lane waits for an answer."""
         return bool(self._waiting)
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether it was published that the budget is nearly spent."""
+        return any(share.is_announced for share in self.shares.values())
+
+    def share(self, lane: int) -> LaneShare:
+        return self.shares.setdefault(lane, LaneShare())
 
     def restore(self, lane: int, share: LaneShare) -> None:
         """Take over what the record of a share says."""
@@ -99,11 +128,14 @@ class Home:
         """Lanes that are no more, after a move to fewer, ask for nothing and give nothing back."""
         for lane in [number for number in self.shares if number >= partitions]:
             share = self.shares[lane]
-            self.restore(lane, replace(share, settled=share.outstanding, answered=share.asked))
+            self.restore(lane, replace(share, settled=share.leased, answered=share.asked))
             self._waiting.pop(lane, None)
 
     def report(self, lane: int, said: Report) -> None:
         """Hear from a lane, whose reports come in their order."""
+        if said.begun_at != self.share(lane).begun_at:
+            self._waiting.pop(lane, None)
+            self.restore(lane, self.share(lane).of_lease(said.begun_at))
         with self._changing(lane) as share:
             share.returned, share.settled = said.returned, said.settled
             share.asked, share.wanted, share.more = said.asked, said.wanted, said.more
@@ -144,12 +176,12 @@ class Home:
     @contextmanager
     def _changing(self, lane: int) -> Iterator[LaneShare]:
         """A share is changed: the sums of all go with it, and who asks waits for an answer."""
-        before = self.shares.setdefault(lane, LaneShare())
-        outstanding, settled = before.outstanding, before.settled
+        before = self.share(lane)
+        outstanding, charged = before.outstanding, before.charged
         yield before
         share = self.shares[lane]
         self._outstanding = plus(self._outstanding, minus(share.outstanding, outstanding))
-        self._settled = plus(self._settled, minus(share.settled, settled))
+        self._settled = plus(self._settled, minus(share.charged, charged))
         if share.asked > share.answered:
             self._waiting.setdefault(lane)
 

@@ -1,6 +1,7 @@
 """What one lane has of a shared budget: it spends from that alone, and asks the home for more."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from services.worker.core.budget.account import Charged
 from services.worker.core.budget.remaining_budget import BudgetUnit
@@ -47,6 +48,7 @@ class Lease:
     room: Charged | None = None
     is_confirmed: bool = False
     is_tight: bool = False
+    begun_at: datetime | None = None
 
     @property
     def is_waiting(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from answerbus.nearly_spent import NEARLY_SPENT_PERCENT
 from services.worker.core.budget.account import Charged
 from services.worker.core.budget.remaining_budget import BudgetUnit
 
@@ -13,7 +14,6 @@ UNITS: tuple[BudgetUnit, BudgetUnit, BudgetUnit] = ("attempts", "tokens", "micro
 NO_LIMIT: Limit = (None, None, None)
 ZERO: Charged = (0, 0, 0)
 ANY = "*"  # any value of a label but none
-NEARLY_SPENT_PERCENT = 80
 _DAY, _MONTH = len("2026-11-26"), len("2026-11")
 
 

@@ -51,10 +51,10 @@ class SharedBudgets:
     claims: BudgetClaims = field(default_factory=BudgetClaims)
     _served_next: dict[BudgetKey, bool] = field(default_factory=dict)  # True: by its home's answer
     _unsent: dict[RecordKey, bool] = field(default_factory=dict)  # True: another lane reads it, too
-    _ended: list[OutRecord] = field(default_factory=list)
+    _beside: list[OutRecord] = field(default_factory=list)  # ends of records, and events
     _now: datetime | None = None
     _nearly_spent: dict[BudgetKey, None] = field(default_factory=dict)  # whose home is this lane
-    _news: list[BudgetKey] = field(default_factory=list)  # of these, those not yet told
+    _news: list[BudgetKey] = field(default_factory=list)  # of these, those not yet logged
 
     def claim(
         self, request: RequestKey, labels: Labels, need: Charged, now: datetime
@@ -130,18 +130,24 @@ class SharedBudgets:
                 if self._home_of(key) == self.partition and said.lane < self.partitions:
                     self.books.home(key).report(said.lane, report_of(said))
                     self._note_share(key, said.lane, now)
-                    self._look_at(key)
+                    self._announce(key, now, said.lane)
                     self._answer(key, now)
             case BudgetShareRecord():
                 if said.lane == self.partition:
-                    lease = self.books.lease(key)
-                    room = None if said.room is None else amounts(said.room)
-                    is_recalled = lease.take(
-                        amounts(said.granted), room, said.answered, tight=said.is_tight
-                    )
-                    self._note(key, now, tell=is_recalled)
-                    self._served_next[key] = True
-                    self._serve(now)
+                    self._take_share(key, said, now)
+
+    def _take_share(self, key: BudgetKey, said: BudgetShareRecord, now: datetime) -> None:
+        """One of a lease that this lane has forgotten is not its own: the home must hear that."""
+        self.books.begin(key, now)
+        lease = self.books.lease(key)
+        if said.begun_at != lease.begun_at:
+            self._note(key, now, tell=True)
+            return
+        room = None if said.room is None else amounts(said.room)
+        is_recalled = lease.take(amounts(said.granted), room, said.answered, tight=said.is_tight)
+        self._note(key, now, tell=is_recalled)
+        self._served_next[key] = True
+        self._serve(now)
 
     def opened(self, now: datetime) -> None:
         """Begin where a predecessor ended: what is wanted elsewhere is given back, or given.
@@ -161,10 +167,9 @@ class SharedBudgets:
             if key.is_over(now):
                 continue
             home.close(self.partitions)
-            self._look_at(key)
+            self._look_again(key, now)
             if home.is_awaited:
                 self._answer(key, now)
-        self._news.clear()  # the predecessor has told them
 
     def renew(self, now: datetime) -> None:
         """Write records again before the ledger forgets them, and end those that are over."""
@@ -174,9 +179,9 @@ class SharedBudgets:
                 self._unsent.pop(record_key, None)
                 name = self.books.forget(record_key)
                 self._nearly_spent.pop(record_key[0], None)
-                self._ended.append(records.ledger_tombstone(name, self.partition))
+                self._beside.append(records.ledger_tombstone(name, self.partition))
             else:
-                self._note_record(record_key, now, tell=False)
+                self._note_record(record_key, now, tell=self._is_awaited(record_key))
         self.claims.wake_over(now)
         self._resume()
 
@@ -185,7 +190,7 @@ class SharedBudgets:
         return Counter(self.rules.name_of(it) for it in self._nearly_spent if not it.is_over(now))
 
     def take_news(self) -> tuple[BudgetKey, ...]:
-        """Budgets that came to be nearly spent since this was asked last."""
+        """Budgets that were announced as nearly spent since this was asked last."""
         taken = tuple(self._news)
         self._news.clear()
         return taken
@@ -193,13 +198,13 @@ class SharedBudgets:
     @property
     def has_unsent(self) -> bool:
         """Whether something is to be written."""
-        return bool(self._unsent or self._ended)
+        return bool(self._unsent or self._beside)
 
     def take_unsent(self) -> tuple[OutRecord, ...]:
         """What the next write of the lane takes along; the last state of each record is enough."""
         if self._now is None or not self.has_unsent:
             return ()
-        taken = self._ended[:]
+        taken = self._beside[:]
         for (key, lane), is_told in self._unsent.items():
             if lane is None:
                 said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
@@ -213,7 +218,7 @@ class SharedBudgets:
             if is_told:
                 taken.append(replace(record, topic=LEASES, partition=reader))
         self._unsent.clear()
-        self._ended.clear()
+        self._beside.clear()
         return tuple(taken)
 
     def _serve(self, now: datetime, *keys: BudgetKey) -> None:
@@ -273,11 +278,32 @@ class SharedBudgets:
     def _portion(self, key: BudgetKey) -> Charged:
         return portion_of(self.rules.limit(key), self.partitions)
 
-    def _look_at(self, key: BudgetKey) -> None:
-        is_known = key in self._nearly_spent
-        if not is_known and is_nearly_spent(self.rules.limit(key), self.books.homes[key].settled):
+    def _look_again(self, key: BudgetKey, now: datetime) -> None:
+        """The limit may be another one than that which an event was about."""
+        home = self.books.homes[key]
+        if not self._is_nearly_spent(key):
+            for lane, share in home.shares.items():
+                if share.is_announced:
+                    share.is_announced = False
+                    self._note_share(key, lane, now)
+        elif home.is_announced:
             self._nearly_spent[key] = None
-            self._news.append(key)
+        else:
+            self._announce(key, now, next(iter(home.shares)))
+
+    def _announce(self, key: BudgetKey, now: datetime, lane: int) -> None:
+        """Publish once that a budget is nearly spent; the share of the lane keeps that."""
+        if key in self._nearly_spent or key.is_over(now) or not self._is_nearly_spent(key):
+            return
+        self._nearly_spent[key] = None
+        self._news.append(key)
+        self.books.homes[key].shares[lane].is_announced = True
+        self._note_share(key, lane, now)
+        event = self.books.nearly_spent(key, self.rules.limit(key), now)
+        self._beside.append(records.event_record(event, self.partition))
+
+    def _is_nearly_spent(self, key: BudgetKey) -> bool:
+        return is_nearly_spent(self.rules.limit(key), self.books.homes[key].settled)
 
     def _note(self, key: BudgetKey, now: datetime, *, tell: bool = False) -> None:
         self._note_record((key, None), now, tell=tell)
@@ -288,6 +314,13 @@ class SharedBudgets:
     def _note_record(self, record_key: RecordKey, now: datetime, *, tell: bool) -> None:
         self._now = now
         self._unsent[record_key] = self._unsent.get(record_key, False) or tell
+
+    def _is_awaited(self, record_key: RecordKey) -> bool:
+        """Whether another lane is to act on it; one that was shut for long has not read it."""
+        key, lane = record_key
+        if lane is None:
+            return self.books.lease(key).is_waiting
+        return self.books.homes[key].shares[lane].is_tight
 
     def _home_of(self, key: BudgetKey) -> int:
         return partition_of(key.budget, self.partitions)

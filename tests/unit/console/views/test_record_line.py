@@ -28,6 +28,7 @@ from tests.unit.operators.stored_examples import EXAMPLES, body_of, stored
         ("tool_ended/timed_out", {}, "orders.get_order, timed out, 30 s"),
         ("approval_requested/refund", {}, "orders.refund"),
         ("control_applied/denied", {}, "approval, denied"),
+        ("budget_nearly_spent/month", {}, "tenant:acme, 2026-11"),
     ],
 )
 def test_a_line(example: str, changes: dict[str, Any], text: str) -> None:

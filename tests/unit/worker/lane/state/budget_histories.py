@@ -1,16 +1,20 @@
-"""Histories of lanes that share budgets: lost writes, moved lanes, ends of days, other limits."""
+"""Histories of lanes that share budgets: lost writes, moved lanes, lanes that are long shut, ends
+of days, other limits.
+"""
 
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from answerbus.cause import BudgetExhausted
 from answerbus.event import EVENT
+from answerbus.nearly_spent import BudgetNearlySpent
+from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import RequestKey
-from answerbus.topics import LEASES, LEDGER
+from answerbus.topics import LEASES, LEDGER, STEPS
 from services.worker.core.budget.account import Charged, Spend
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.shared_budget.books import BudgetBooks
@@ -29,13 +33,15 @@ from services.worker.lane.state.shared_budgets import SharedBudgets, worst_of
 from tests.unit.worker.builders import NOW
 
 LANES = 4
-STEPS = 400
+STEPS_PLAYED = 400
 CENT = 10_000  # micro-dollars
 CENTS = 200
 CALM_ROUNDS_MAX = 200
 HEARD_MAX = 20_000
 LABELS = {"tenant": ("acme", "acme-labs", "umbrella"), "team": ("red", "blue"), "user": ("eve",)}
 NO_LIMIT = 10**18
+REMEMBERED = timedelta(days=7)  # records of the ledger, and of leases
+SHUT_DAYS = 9
 
 
 def rules_of(cents: int) -> BudgetRules:
@@ -72,6 +78,7 @@ class Topics:
     ledger: dict[int, dict[bytes, bytes | None]] = field(default_factory=lambda: defaultdict(dict))
     leases: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     positions: Counter[int] = field(default_factory=Counter)
+    events: list[BudgetNearlySpent] = field(default_factory=list)
 
     def books(self, lane: int) -> BudgetBooks:
         """As a lane reads them when it opens."""
@@ -80,10 +87,25 @@ class Topics:
             if value is None:
                 books.end(key.decode())
             else:
-                record = EVENT.validate_json(value)
-                assert isinstance(record, BudgetLeaseRecord | BudgetShareRecord)
-                books.restore(record)
+                books.restore(_record(value))
         return books
+
+    def forget(self, lane: int, before: datetime) -> None:
+        """Delete what is older of a lane's ledger, and of what it has not heard."""
+        self.ledger[lane] = {
+            key: value
+            for key, value in self.ledger[lane].items()
+            if value is not None and _record(value).at >= before
+        }
+        said = self.leases[lane]
+        while self.positions[lane] < len(said) and _record(said[self.positions[lane]]).at < before:
+            self.positions[lane] += 1
+
+
+def _record(value: bytes) -> BudgetLeaseRecord | BudgetShareRecord:
+    record = EVENT.validate_json(value)
+    assert isinstance(record, BudgetLeaseRecord | BudgetShareRecord)
+    return record
 
 
 class History:
@@ -101,6 +123,8 @@ class History:
         self.topics = Topics()
         self.spent: dict[BudgetKey, Charged] = defaultdict(lambda: ZERO)
         self.most: dict[BudgetKey, list[int]] = {}
+        self.shut: int | None = None  # a lane that no worker has
+        self.without_home: set[BudgetKey] = set()  # whose home has forgotten what it gave
         self.waiting: dict[int, dict[RequestKey, Call]] = defaultdict(dict)
         self.resumed: dict[int, list[RequestKey]] = defaultdict(list)
         self.open: list[Call] = []
@@ -109,11 +133,20 @@ class History:
         self.number, self.loses_writes = 0, True
 
     def play(self) -> "History":
-        """All steps, then calm: every call ends, and everything said is heard."""
-        for _ in range(STEPS):
+        """All steps from some day of a month, then calm: every call ends, and all is heard."""
+        self.now = NOW.replace(day=self.chance.randrange(1, 29))
+        for _ in range(STEPS_PLAYED):
             step = self.chance.choices(
-                (self._ask, self._end, self._hear, self._crash, self._pass_time, self._set_limits),
-                (10, 9, 20, 1, 0.3, 0.1),
+                (
+                    self._ask,
+                    self._end,
+                    self._hear,
+                    self._crash,
+                    self._pass_time,
+                    self._set_limits,
+                    self._shut_for_long,
+                ),
+                (10, 9, 20, 1, 0.3, 0.1, 0.1),
             )[0]
             step()
             self.check()
@@ -145,6 +178,8 @@ class History:
     def check(self) -> None:
         """Never one micro-dollar above what the limit is, or was when it was spent."""
         for key, spent in self.spent.items():
+            if key in self.without_home:
+                continue
             for unit, amount, most in zip(UNITS, spent, self.most[key], strict=True):
                 assert amount <= most, (key, unit, amount, most)
 
@@ -154,10 +189,11 @@ class History:
         homes = {key: home for one in books for key, home in one.homes.items()}
         for lane, one in enumerate(books):
             for key, lease in one.leases.items():
-                if key.is_over(self.now):
+                if key.is_over(self.now) or key in self.without_home:
                     continue
                 home = homes.get(key, Home())
                 limit, share = self.rules.limit(key), home.shares.get(lane, LaneShare())
+                assert share.begun_at == lease.begun_at
                 assert share.granted >= lease.granted
                 assert share.returned <= lease.returned
                 free = limited(limit, lease.free)
@@ -183,7 +219,7 @@ class History:
             if self.chance.random() < 0.6
         }
         need = (1, self.chance.randrange(1, 500), self.chance.randrange(1, 20 * CENT))
-        self.ask(self.chance.randrange(LANES), labels, need)
+        self.ask(self.chance.choice(self._open_lanes()), labels, need)
 
     def _try(self, call: Call) -> None:
         """As a lane does: it claims, then charges, and commits both."""
@@ -222,14 +258,12 @@ class History:
             self._count(call, minus(charged, worst_of(spend)))
 
     def _hear(self) -> None:
-        behind = [n for n in range(LANES) if self._unheard_by(n)]
+        behind = [n for n in self._open_lanes() if self._unheard_by(n)]
         if not behind:
             return
         lane = self.chance.choice(behind)
         value = self.topics.leases[lane][self.topics.positions[lane]]
-        said = EVENT.validate_json(value)
-        assert isinstance(said, BudgetLeaseRecord | BudgetShareRecord)
-        self.lanes[lane].hear(said, self.now)
+        self.lanes[lane].hear(_record(value), self.now)
         self._commit(lane, position=self.topics.positions[lane] + 1)
 
     def _crash(self) -> None:
@@ -253,9 +287,29 @@ class History:
     def pass_time(self, passed: timedelta) -> None:
         """Each lane looks at what is old now."""
         self.now += passed
-        for number in range(LANES):
+        for number in self._open_lanes():
             self.lanes[number].renew(self.now)
             self._commit(number)
+
+    def _shut_for_long(self) -> None:
+        self.shut_for_long(self.chance.randrange(LANES), steps_a_day=20)
+
+    def shut_for_long(self, lane: int, steps_a_day: int = 0) -> None:
+        """Until its ledger has forgotten all; the others go on. What it was the home of is new."""
+        self.shut = lane
+        self.open = [call for call in self.open if call.lane != lane]
+        for _ in range(SHUT_DAYS):
+            self.pass_time(timedelta(days=1))
+            for _ in range(steps_a_day):
+                self.chance.choice((self._ask, self._end, self._hear))()
+                self.check()
+        self.topics.forget(lane, self.now - REMEMBERED)
+        self.without_home |= {key for key in self.most if partition_of(key.budget, LANES) == lane}
+        self.shut = None
+        self.reopen(lane)
+
+    def _open_lanes(self) -> list[int]:
+        return [number for number in range(LANES) if number != self.shut]
 
     def _set_limits(self) -> None:
         self.set_rules(rules_of(self.chance.choice((20, 100, CENTS, 300))))
@@ -283,6 +337,10 @@ class History:
         for record in written:
             if record.topic is LEDGER:
                 self.topics.ledger[lane][record.key or b""] = record.value
+            elif record.topic is STEPS:
+                event = EVENT.validate_json(record.value or b"")
+                assert isinstance(event, BudgetNearlySpent)
+                self.topics.events.append(event)
             else:
                 assert record.topic is LEASES
                 self.topics.leases[record.partition or 0].append(record.value or b"")
@@ -320,4 +378,4 @@ class History:
         return len(self.topics.leases[lane]) - self.topics.positions[lane]
 
     def _unheard(self) -> int:
-        return sum(self._unheard_by(lane) for lane in range(LANES))
+        return sum(self._unheard_by(lane) for lane in self._open_lanes())

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from datetime import timedelta
+from unittest import mock
 
 import pytest
 
 from answerbus.budget import Spent
+from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from services.worker.core.shared_budget.books import BudgetBooks
+from services.worker.core.shared_budget.home import Home, LaneShare
 from services.worker.core.shared_budget.rules import (
     ZERO,
     BudgetKey,
@@ -211,24 +214,161 @@ def test_a_tenant_is_forgotten_after_its_window_also_one_that_was_refused_at_onc
     ] == []
 
 
-def test_a_budget_of_which_four_fifths_are_used_is_told_once_and_counted_until_it_ends() -> None:
-    rules = BudgetRules(
-        {"tenant": {"*": PeriodLimits(day=(10, None, None)), "big": PeriodLimits()}}
-    )
+class SameLimits(History):
+    """No worker is started with others."""
+
+    def _set_limits(self) -> None: ...
+
+
+class ShutLanes(SameLimits):
+    """Lanes are often shut for long."""
+
+    def _pass_time(self) -> None:
+        self._shut_for_long()
+
+
+def play_with_shut_lanes(histories: int) -> None:
+    by_month = PeriodLimits(month=(20, None, None))
+    for seed in range(histories):
+        ShutLanes(seed, rules=BudgetRules({"tenant": {"*": by_month}})).play().check_books()
+
+
+def test_no_budget_is_exceeded_where_lanes_are_often_shut_for_long() -> None:
+    play_with_shut_lanes(3)
+
+    with (
+        mock.patch.object(LaneShare, "of_lease", lambda _, begun_at: LaneShare(begun_at=begun_at)),
+        pytest.raises(AssertionError),
+    ):
+        play_with_shut_lanes(3)
+
+
+def shut_history(month: Limit) -> tuple[History, int]:
+    """A calm history from the first of a month, and a lane that is not the home of TENANT."""
+    rules = BudgetRules({"tenant": {"*": PeriodLimits(month=month)}})
     history = History(1, rules=rules)
     history.parts, history.loses_writes = (1.0,), False
+    history.now = NOW.replace(day=1)
+    return history, (partition_of("tenant:acme", LANES) + 1) % LANES
 
-    def used(calls: int) -> tuple[list[str], Counter[str]]:
-        for number in range(calls):
-            history.ask(number % LANES, TENANT, (1, 1, 1))
-            history.calm()
-        lanes = history.lanes.values()
-        told = [key.budget for lane in lanes for key in lane.take_news()]
-        return told, sum((lane.nearly_spent(history.now) for lane in lanes), Counter[str]())
 
-    assert used(7) == ([], Counter())
-    assert used(3) == (["tenant:acme"], Counter({"tenant:*": 1}))
+def test_a_lane_that_was_shut_for_so_long_that_it_has_forgotten_its_lease_leases_again() -> None:
+    history, lane = shut_history((10, None, None))
+    for _ in range(3):
+        history.ask(lane, TENANT, (1, 1, 1))
+        history.calm()
+
+    history.shut_for_long(lane)
+    for _ in range(10):
+        history.ask(lane, TENANT, (1, 1, 1))
+        history.calm()
+
+    assert history.outcomes == {"charged": 10, "refused": 3}
+
+
+@pytest.mark.parametrize("asked_by", ["it", "another lane"])
+def test_what_a_lane_has_forgotten_counts_as_used(asked_by: str) -> None:
+    """It was shut with a call in flight; asked to give back what is free, it has nothing."""
+    history, lane = shut_history((None, None, 100))
+    history.ask(lane, TENANT, (1, 1, 60))
+    history.hear_all()
+    assert history.outcomes == {"charged": 1}
+
+    history.shut_for_long(lane)
+    history.ask(lane if asked_by == "it" else (lane + 1) % LANES, TENANT, (1, 1, 50))
+    history.calm()
+    history.ask(lane, TENANT, (1, 1, 40))
+    history.calm()
+
+    assert history.outcomes == {"charged": 2, "refused": 1}
+
+
+def test_who_waits_for_a_lane_that_is_shut_is_refused_once_it_has_forgotten() -> None:
+    """The home has asked it for what it does not use, and it never read that."""
+    history, lane = shut_history((None, None, 100))
+    history.ask(lane, TENANT, (1, 1, 60))
+    history.hear_all()
+    history.ask((lane + 1) % LANES, TENANT, (1, 1, 50))
+    history.shut = lane
+    history.hear_all()
+    assert history.outcomes == {"charged": 1}
+
+    history.shut_for_long(lane)
+    history.calm()
+
+    assert history.outcomes == {"charged": 1, "refused": 1}
+
+
+def test_who_has_asked_a_home_that_is_shut_is_answered_once_it_is_open() -> None:
+    """The home never read the question."""
+    history, lane = shut_history((None, None, 100))
+    home = partition_of("tenant:acme", LANES)
+    history.shut = home
+    history.ask(lane, TENANT, (1, 1, 60))
+
+    history.shut_for_long(home)
+    history.calm()
+
+    assert history.outcomes == {"charged": 1}
+
+
+def use(history: History, calls: int) -> tuple[list[str], Counter[str]]:
+    """What is logged since the last use, and what is counted now."""
+    for number in range(calls):
+        history.ask(number % LANES, TENANT, (1, 1, 1))
+        history.calm()
+    lanes = history.lanes.values()
+    logged = [key.budget for lane in lanes for key in lane.take_news()]
+    counted = sum((lane.nearly_spent(history.now) for lane in lanes), Counter[str]())
+    return logged, counted
+
+
+ACME, ONE = ["tenant:acme"], Counter({"tenant:*": 1})
+
+
+def test_a_budget_of_which_four_fifths_are_used_is_announced_once_in_each_window() -> None:
+    history = calm_history((10, None, None))
+
+    assert use(history, 7) == ([], Counter())
+    assert use(history, 3) == (ACME, ONE)
     history.open_again()
-    assert used(1) == ([], Counter({"tenant:*": 1}))
+    assert use(history, 1) == ([], ONE)
     history.pass_time(timedelta(days=1))
-    assert used(0) == ([], Counter())
+    assert use(history, 0) == ([], Counter())
+    assert use(history, 9) == (ACME, ONE)
+
+    first, second = history.topics.events
+    assert (first.budget, first.window, first.spent.attempts) == ("tenant:acme", "2026-11-21", 8)
+    assert second.window == "2026-11-22"
+    assert first.event_id == "tenant:acme@2026-11-21.nearly_spent.10-none-none"
+
+
+def test_another_limit_is_announced_when_four_fifths_of_it_are_used() -> None:
+    """Also at once; a limit that was announced is not, although the home was opened again."""
+    history = calm_history((100, None, None))
+    assert use(history, 50) == ([], Counter())
+
+    for limit in (60, 60, 50, 200, 60, 70, 50, 64):
+        history.set_rules(rules_of_tenants((limit, None, None)))
+    use(history, 2)
+
+    assert [event.limit.attempts for event in history.topics.events] == [60, 60, 50, 64]
+
+
+def test_each_event_is_there_exactly_once_over_lost_writes_and_moved_lanes() -> None:
+    def announced(seeds: int) -> int:
+        found = 0
+        for seed in range(seeds):
+            history = SameLimits(seed, rules=rules_of_tenants((20, None, None)))
+            history.parts = (1.0,)
+            history.play()
+            events = Counter(BudgetKey(it.budget, it.window) for it in history.topics.events)
+            kept = history.spent.keys() - history.without_home
+            assert {key for key in kept if history.spent[key][0] == 20} <= events.keys()
+            assert all(events[key] == 1 for key in events.keys() & kept)
+            found += len(events)
+        return found
+
+    assert announced(3)
+    with mock.patch.object(Home, "is_announced", new=False), pytest.raises(AssertionError):
+        announced(10)
