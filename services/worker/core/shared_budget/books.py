@@ -1,9 +1,9 @@
 """The leases and homes of one lane, as its records in the ledger say; pure."""
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from sys import intern
 
 from answerbus.budget import Spent
 from answerbus.nearly_spent import BudgetLimit, BudgetNearlySpent
@@ -15,9 +15,10 @@ from answerbus.private.budgets import (
 )
 from answerbus.wire import to_utc_milliseconds
 from services.worker.core.budget.account import Charged, spent_of
+from services.worker.core.shared_budget.ages import Ages
 from services.worker.core.shared_budget.home import Home, LaneShare, Report
 from services.worker.core.shared_budget.lease import Lease
-from services.worker.core.shared_budget.rules import BudgetKey, Limit
+from services.worker.core.shared_budget.rules import BudgetKey, Limit, shared
 
 RENEWED_AFTER = timedelta(days=1)  # the ledger keeps no record for longer than 7 days
 RENEWED_AT_ONCE = 500  # records, about 20 µs each
@@ -32,18 +33,18 @@ class BudgetBooks:
 
     leases: dict[BudgetKey, Lease] = field(default_factory=dict)
     homes: dict[BudgetKey, Home] = field(default_factory=dict)
-    _written: OrderedDict[RecordKey, datetime] = field(default_factory=OrderedDict)
+    _ages: Ages[RecordKey] = field(default_factory=Ages)
 
     def restore(self, record: BudgetRecord) -> None:
         """Take one record of the ledger; later ones of a key win."""
-        key = BudgetKey(record.budget, record.window)
+        key = key_of(record)
         match record:
             case BudgetLeaseRecord():
                 self.leases[key] = _lease(record)
-                self._note((key, None), record.at)
+                self._ages.note((key, None), record.at)
             case BudgetShareRecord():
                 self.homes.setdefault(key, Home()).restore(record.lane, _share(record))
-                self._note((key, record.lane), record.at)
+                self._ages.note((key, record.lane), record.at)
 
     def end(self, name: str) -> None:
         """Forget what a key of the ledger said."""
@@ -58,7 +59,13 @@ class BudgetBooks:
         """A lease is there from the first claim on, and is forgotten with its window."""
         if key not in self.leases:
             self.leases[key] = Lease(begun_at=to_utc_milliseconds(now))
-            self._note((key, None), now)
+            self._ages.note((key, None), now)
+
+    def beyond(self, keys: Iterable[BudgetKey], leases_max: int) -> BudgetKey | None:
+        """The first of these keys for which there is no room."""
+        begun = [key for key in keys if key not in self.leases]
+        room = leases_max - len(self.leases)
+        return begun[max(room, 0)] if len(begun) > room else None
 
     def lease(self, key: BudgetKey) -> Lease:
         return self.leases.setdefault(key, Lease())
@@ -69,7 +76,7 @@ class BudgetBooks:
     def lease_record(self, key: BudgetKey, lane: int, now: datetime) -> BudgetLeaseRecord:
         """The lease as it is now."""
         lease = self.leases[key]
-        self._note((key, None), now)
+        self._ages.note((key, None), now)
         return BudgetLeaseRecord(
             budget=key.budget,
             window=key.window,
@@ -89,7 +96,7 @@ class BudgetBooks:
     def share_record(self, key: BudgetKey, lane: int, now: datetime) -> BudgetShareRecord:
         """The share of a lane as it is now."""
         share = self.homes[key].shares[lane]
-        self._note((key, lane), now)
+        self._ages.note((key, lane), now)
         return BudgetShareRecord(
             budget=key.budget,
             window=key.window,
@@ -125,11 +132,8 @@ class BudgetBooks:
 
         Those of windows that are over are not among them: see `forget`.
         """
-        for _ in range(min(RENEWED_AT_ONCE, len(self._written))):
-            record_key, at = next(iter(self._written.items()))
-            if now - at < RENEWED_AFTER:
-                return
-            self._note(record_key, now)
+        for record_key in self._ages.take_old(now - RENEWED_AFTER, RENEWED_AT_ONCE):
+            self._ages.note(record_key, now)
             yield record_key
 
     def is_over(self, record_key: RecordKey, now: datetime) -> bool:
@@ -146,17 +150,13 @@ class BudgetBooks:
 
     def _forget(self, record_key: RecordKey) -> None:
         key, of_lane = record_key
-        self._written.pop(record_key, None)
+        self._ages.forget(record_key)
         if of_lane is None:
             self.leases.pop(key, None)
         elif home := self.homes.get(key):
             home.end(of_lane)
             if not home.shares:
                 del self.homes[key]
-
-    def _note(self, record_key: RecordKey, at: datetime) -> None:
-        self._written[record_key] = at
-        self._written.move_to_end(record_key)
 
 
 def report_of(record: BudgetLeaseRecord) -> Report:
@@ -171,8 +171,13 @@ def report_of(record: BudgetLeaseRecord) -> Report:
     )
 
 
+def key_of(record: BudgetRecord) -> BudgetKey:
+    """Of the same day or month there may be a million."""
+    return BudgetKey(record.budget, intern(record.window))
+
+
 def amounts(spent: Spent) -> Charged:
-    return spent.attempts, spent.tokens, spent.micro_usd
+    return shared((spent.attempts, spent.tokens, spent.micro_usd))
 
 
 def _lease(record: BudgetLeaseRecord) -> Lease:

@@ -86,7 +86,7 @@ class Home:
     """The shares of one budget in one window, by lane; those that wait are in their order."""
 
     shares: dict[int, LaneShare] = field(default_factory=dict)
-    _waiting: dict[int, None] = field(default_factory=dict)
+    _waiting: tuple[int, ...] = ()
     _outstanding: Charged = ZERO
     _settled: Charged = ZERO
 
@@ -122,19 +122,19 @@ class Home:
         """Forget a lane, of a window that is over."""
         self.restore(lane, LaneShare())
         del self.shares[lane]
-        self._waiting.pop(lane, None)
+        self._stop_waiting(lane)
 
     def close(self, partitions: int) -> None:
         """Lanes that are no more, after a move to fewer, ask for nothing and give nothing back."""
         for lane in [number for number in self.shares if number >= partitions]:
             share = self.shares[lane]
             self.restore(lane, replace(share, settled=share.leased, answered=share.asked))
-            self._waiting.pop(lane, None)
+            self._stop_waiting(lane)
 
     def report(self, lane: int, said: Report) -> None:
         """Hear from a lane, whose reports come in their order."""
         if said.begun_at != self.share(lane).begun_at:
-            self._waiting.pop(lane, None)
+            self._stop_waiting(lane)
             self.restore(lane, self.share(lane).of_lease(said.begun_at))
         with self._changing(lane) as share:
             share.returned, share.settled = said.returned, said.settled
@@ -142,7 +142,7 @@ class Home:
 
     def answers(self, limit: Limit, portion: Charged) -> Iterator[int]:
         """Serve the lanes that wait, one after the other; gives those whose share has changed."""
-        for lane in tuple(self._waiting):
+        for lane in self._waiting:
             added, left = self.shares[lane].added, less(limit, self._settled)
             if unit_beyond(less(limit, self._outstanding), added) is None:
                 self._grant(lane, limit, portion)
@@ -163,7 +163,7 @@ class Home:
     def _answer(self, lane: int, room: Charged | None) -> None:
         share = self.shares[lane]
         share.answered, share.room = share.asked, room
-        del self._waiting[lane]
+        self._stop_waiting(lane)
         share.is_tight = self.is_awaited
 
     def _recall(self) -> Iterator[int]:
@@ -182,8 +182,11 @@ class Home:
         share = self.shares[lane]
         self._outstanding = plus(self._outstanding, minus(share.outstanding, outstanding))
         self._settled = plus(self._settled, minus(share.charged, charged))
-        if share.asked > share.answered:
-            self._waiting.setdefault(lane)
+        if share.asked > share.answered and lane not in self._waiting:
+            self._waiting += (lane,)
+
+    def _stop_waiting(self, lane: int) -> None:
+        self._waiting = tuple(other for other in self._waiting if other != lane)
 
 
 def _amounts(limit: Limit) -> Charged:

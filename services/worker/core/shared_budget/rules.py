@@ -97,12 +97,17 @@ def unit_beyond(limit: Limit, amounts: Charged) -> BudgetUnit | None:
     return None
 
 
+def shared(amounts: Charged) -> Charged:
+    """The same; of nothing there is one, since leases hold it a million times."""
+    return amounts if amounts != ZERO else ZERO
+
+
 def plus(one: Charged, other: Charged) -> Charged:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def minus(one: Charged, other: Charged) -> Charged:
-    return one[0] - other[0], one[1] - other[1], one[2] - other[2]
+    return shared((one[0] - other[0], one[1] - other[1], one[2] - other[2]))
 
 
 def at_least_zero(amounts: Charged) -> Charged:

@@ -18,6 +18,7 @@ from services.worker.core.shared_budget.books import (
     BudgetRecord,
     RecordKey,
     amounts,
+    key_of,
     report_of,
 )
 from services.worker.core.shared_budget.claims import BudgetClaims, Claim
@@ -31,6 +32,8 @@ from services.worker.core.shared_budget.rules import (
 )
 from services.worker.lane.state import records
 from services.worker.ports.kafka import OutRecord
+
+LEASES_MAX = 1_000_000  # of one lane, about 1 KB each: whoever asks may make up values of labels
 
 Labels = Mapping[str, str]
 
@@ -49,6 +52,7 @@ class SharedBudgets:
     rules: BudgetRules = field(default_factory=BudgetRules)
     books: BudgetBooks = field(default_factory=BudgetBooks)
     claims: BudgetClaims = field(default_factory=BudgetClaims)
+    leases_max: int = LEASES_MAX
     _served_next: dict[BudgetKey, bool] = field(default_factory=dict)  # True: by its home's answer
     _unsent: dict[RecordKey, bool] = field(default_factory=dict)  # True: another lane reads it, too
     _beside: list[OutRecord] = field(default_factory=list)  # ends of records, and events
@@ -68,6 +72,8 @@ class SharedBudgets:
         if not keys:
             return None
         if claim is None:
+            if over := self.books.beyond(keys, self.leases_max):
+                return BudgetExhausted(which="attempts", budget=over.budget)
             for key in keys:
                 self.books.begin(key, now)
             claim = Claim(request, need, keys)
@@ -122,7 +128,7 @@ class SharedBudgets:
 
     def hear(self, said: BudgetRecord, now: datetime) -> None:
         """Take what another lane says."""
-        key = BudgetKey(said.budget, said.window)
+        key = key_of(said)
         if key.is_over(now) and not self.books.knows(key, said):
             return  # what is forgotten must not begin at zero
         match said:

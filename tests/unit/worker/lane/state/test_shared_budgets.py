@@ -7,8 +7,11 @@ from unittest import mock
 import pytest
 
 from answerbus.budget import Spent
+from answerbus.cause import BudgetExhausted
 from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
+from answerbus.request_key import RequestKey
+from services.worker.core.budget.ledger import Reserved
 from services.worker.core.shared_budget.books import BudgetBooks
 from services.worker.core.shared_budget.home import Home, LaneShare
 from services.worker.core.shared_budget.rules import (
@@ -161,6 +164,22 @@ def test_nobody_waits_for_a_lane_that_is_no_more() -> None:
 
     assert shares.keys() == {0, 7}
     assert (shares[0].answered, shares[0].room) == (1, (0, 0, 40))
+
+
+def test_a_lane_holds_so_many_budgets_and_refuses_requests_with_others() -> None:
+    rules = rules_of_tenants((10, None, None))
+    lane = SharedBudgets(0, 1, lambda _: None, rules, leases_max=2)
+
+    def claimed(number: int, tenant: str) -> object:
+        return lane.claim(RequestKey("w", f"r-{number}"), {"tenant": tenant}, (1, 1, 1), NOW)
+
+    refused = BudgetExhausted(which="attempts", budget="tenant:c")
+    assert [claimed(*one) for one in enumerate("abca")] == [
+        Reserved(),
+        Reserved(),
+        refused,
+        Reserved(),
+    ]
 
 
 class Overcharging(History):
