@@ -31,6 +31,7 @@ from tests.benchmarks.measurements import (
     added_latency,
     agent,
     backlog,
+    budgets,
     console,
     contexts,
     cost,
@@ -68,6 +69,7 @@ MODULES = (
     agent,
     trees,
     cost,
+    budgets,
 )
 MEASUREMENTS = {module.NAME: module.measure for module in MODULES}
 OUT_DEFAULT = Path(".run/benchmarks/figures.jsonl")
