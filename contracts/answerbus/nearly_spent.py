@@ -1,11 +1,11 @@
 """A budget of a label of which so much is used that somebody should hear of it."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from answerbus.budget import BudgetName, Spent, Window
 from answerbus.wire import Count, Timestamp, Wire
 
-NEARLY_SPENT_PERCENT = 80
+NEARLY_SPENT_PERCENT: Final = 80
 
 
 class BudgetLimit(Wire):

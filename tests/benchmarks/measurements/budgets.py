@@ -47,8 +47,8 @@ class Load:
         """In its unit."""
         own = [one["charged"] for one in attempts if one["workflow_id"].startswith(self.source)]
         if self.unit == "calls":
-            return sum(charged["attempts"] for charged in own)
-        return sum(charged["micro_usd"] for charged in own) / MICRO_USD
+            return float(sum(charged["attempts"] for charged in own))
+        return float(sum(charged["micro_usd"] for charged in own) / MICRO_USD)
 
 
 LOADS = (

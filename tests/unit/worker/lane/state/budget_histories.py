@@ -304,7 +304,8 @@ class History:
                 self.chance.choice((self._ask, self._end, self._hear))()
                 self.check()
         self.topics.forget(lane, self.now - REMEMBERED)
-        self.without_home |= {key for key in self.most if partition_of(key.budget, LANES) == lane}
+        known = {key for state in self.lanes.values() for key in state.books.leases}
+        self.without_home |= {key for key in known if partition_of(key.budget, LANES) == lane}
         self.shut = None
         self.reopen(lane)
 
