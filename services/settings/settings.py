@@ -97,13 +97,18 @@ class KafkaSettings(Section):
         return CONNECT_LIMIT_S + (self.session_timeout_ms + self.rebalance_timeout_ms) / 1000
 
 
+SpanContentLevel = Literal["none", "redacted", "full"]
+
+
 class TelemetrySettings(Section):
     """`[telemetry]`: where spans and metrics are sent, beside `/metrics`, which is always there.
 
     `labels` are names of requests' labels, such as `tenant`, whose values are counted apart.
+    `content` is how much spans show of prompts, answers, arguments and results.
     """
 
     otlp_endpoint: Text | None = None  # by default what OTEL_EXPORTER_OTLP_ENDPOINT says
+    content: SpanContentLevel = "none"
     labels: Annotated[tuple[Label, ...], JSON_IN_VARIABLE, Field(max_length=METRIC_LABELS_MAX)] = ()
 
 

@@ -8,7 +8,13 @@ from typing import Literal
 from answerbus.trace import Trace
 
 Attributes = Mapping[str, str | int | float | bool | Sequence[str]]
-_PROVIDERS = {"gemini": "gcp.gemini"}  # where the conventions have another name than our settings
+_PROVIDERS = {  # where the conventions have another name than our settings
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "vertex_anthropic": "gcp.vertex_ai",
+}
 
 
 def genai_provider(provider: str) -> str:

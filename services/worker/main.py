@@ -50,6 +50,7 @@ from services.worker.adapters.kafka.run_consumers import SignalConsumer, reading
 from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker, subscribe
 from services.worker.adapters.kafka.transaction_monitor import watching_transactions
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
+from services.worker.adapters.telemetry.span_content import SpanContent
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.adapters.tls_memory import bound_tls_buffers
 from services.worker.core.budget.accounts import AccountMemory
@@ -101,13 +102,16 @@ async def run(
     measures = MetricsObserver(settings.profiles, registry, settings.telemetry.labels)
     name = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     otlp = exporter_of(settings.telemetry, name)
-    observers = Observers([measures, SpanObserver(otlp)] if otlp else [measures])
     try:
         costly_work = ChildProcess()
         tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
         shared = BackendContext(clock, mask or mask_of(settings), costly_work)
         profiles, advice = await backends.started(settings.profiles, shared)
         planner = Planner(profiles, registry, secret, agents, tools.tools, costly_work)
+        observers = Observers([measures])
+        if otlp:
+            content = SpanContent(settings.telemetry.content, shared.mask)
+            observers = Observers([measures, SpanObserver(otlp, planner, content)])
         advice += [*settings.advice, *advice_on(settings), *planner.fallback_advice()]
         for sentence in advice:
             _log.warning(sentence)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from answerbus.agent import Parent
 from answerbus.budget import AccountState, Usage
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, Input
@@ -197,10 +198,10 @@ class OpenRuns:
         return [self._written(lane_request, event) for event in change.written]
 
     def _written(self, lane_request: LaneRequest, event: Written) -> OutRecord:
-        if not isinstance(event, RunChildRecord):
-            return records.run_event_record(event, self.partition, _trace_of(lane_request, event))
-        record = records.run_event_record(event, self.partition, lane_request.trace)
-        self.queue.put(request_from_child(event, record.size_bytes, record.headers))
+        trace = _trace_of(lane_request, event)
+        record = records.run_event_record(event, self.partition, trace)
+        if isinstance(event, RunChildRecord):
+            self.queue.put(request_from_child(event, record.size_bytes, record.headers))
         return record
 
     def _report_ends(self, lane_request: LaneRequest, change: Change) -> None:
@@ -256,7 +257,11 @@ def _keys(lane_request: LaneRequest, run: Run) -> Iterator[str]:
 
 
 def _trace_of(lane_request: LaneRequest, event: Written) -> Trace | None:
-    """What a tool server is sent belongs to the span of its call."""
-    if isinstance(event, ToolCallRecord | ToolCancel | ToolReconcile):
-        return lane_request.trace_of_call(event.call_id)
-    return None
+    """What a tool server is sent, and a child, belong to the span of their call."""
+    match event:
+        case ToolCallRecord() | ToolCancel() | ToolReconcile():
+            return lane_request.trace_of_call(event.call_id)
+        case RunChildRecord(request=Request(parent=Parent(call_id=call_id))):
+            return lane_request.trace_of_call(call_id)
+        case _:
+            return None

@@ -17,6 +17,7 @@ from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.adapters.telemetry.span_observer import SpanObserver
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply, Throttled, TimedOut
 from services.worker.ports.observer import Observers
+from tests.unit.worker.adapters.telemetry.observed_runs import NO_CONTENT
 from tests.unit.worker.lane.fakes import Broker, Fault
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import (
@@ -70,7 +71,8 @@ def test_counts_and_spans_agree_with_the_topics(fault: Fault | None) -> None:
 
     async def main() -> None:
         around = context(FakeProvider(play))
-        around = replace(around, observer=Observers([measures, SpanObserver(kept)]))
+        spans = SpanObserver(kept, around.planner, NO_CONTENT)
+        around = replace(around, observer=Observers([measures, spans]))
         broker.publish(b"no JSON")
         for name in SAID:
             policy = {"ordering": "none"}
