@@ -1,4 +1,4 @@
-"""Audits what is in the topics against the promises G1 to G11 and those of runs.
+"""Audits what is in the topics against the promises G1 to G11, those of runs, and T1.
 
     python -m tests.chaos.auditor --bootstrap HOST:PORT --prefix answerbus --journal calls.jsonl
 
@@ -26,6 +26,7 @@ from tests.chaos.audit import (
     steps,
     terminals,
     tool_calls,
+    traces,
     trees,
     typed,
 )
@@ -45,6 +46,7 @@ CHECKS: Sequence[Callable[[History], Iterable[Violation]]] = (
     tool_calls.check,
     equal_calls.check,
     trees.check,
+    traces.check,
 )
 
 app = typer.Typer(add_completion=False)

@@ -3,11 +3,12 @@
 import pytest
 
 from tests.chaos.auditor import audit
-from tests.chaos.by_hand import broken_trees
+from tests.chaos.by_hand import broken_traces, broken_trees
 from tests.chaos.by_hand.broken import BrokenTree
 from tests.chaos.by_hand.tree_history_builder import TreeHistoryBuilder
 
-BROKEN = [b for b in vars(broken_trees).values() if isinstance(b, BrokenTree)]
+HISTORIES = (broken_trees, broken_traces)
+BROKEN = [b for told in HISTORIES for b in vars(told).values() if isinstance(b, BrokenTree)]
 
 
 def test_a_tree_that_keeps_every_promise_is_clean() -> None:

@@ -1,5 +1,6 @@
 """The upstream and downstream of a run: publishes what is due, and sees which requests ended."""
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -49,6 +50,7 @@ class Publisher:
                 key=record.key,
                 value=record.value,
                 partition=record.partition,
+                headers=_traced(record.value),
                 on_delivery=self._on_delivery,
             )
         self._producer.poll(0)
@@ -62,6 +64,14 @@ class Publisher:
         self.delivered += error is None
         if error is not None:
             self.refused.append(str(error))
+
+
+def _traced(value: bytes | None) -> list[tuple[str, str | bytes | None]]:
+    """Every second record comes with a span of its publisher."""
+    digest = hashlib.sha256(value or b"").hexdigest()
+    if int(digest[-1], 16) % 2:
+        return []
+    return [("traceparent", f"00-{digest[:32]}-{digest[32:48]}-01".encode())]
 
 
 class Watcher:

@@ -18,7 +18,7 @@ from services.worker.core.run import asked_calls, edited_args, reconciling, repe
 from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.dialects.schema_cache import SchemaCache
-from services.worker.lane.state import signals
+from services.worker.lane.state import open_runs, signals
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.ports.kafka import OutRecord
 from tests.mutations.mutations import Mutation, _without
@@ -186,4 +186,8 @@ RUN_MUTATIONS = (
     Mutation("what tools cost is forgotten with the worker", _costs_of_tools_are_forgotten),
     Mutation("the policy judges calls that are published already", _policy_after_publishing),
     Mutation("arguments that a person changed are not judged", _edited_arguments_are_not_judged),
+    Mutation(
+        "children begin traces of their own",
+        lambda: mock.patch.object(open_runs, "_trace_of", return_value=None),
+    ),
 )

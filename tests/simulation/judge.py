@@ -18,6 +18,7 @@ from tests.chaos.audit import (
     order,
     spends,
     terminals,
+    traces,
     trees,
     typed,
 )
@@ -49,6 +50,7 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     chunks.check,
     trees.check,
     equal_calls.check,
+    traces.check,
 )
 _BY_NAME = {topic.name: topic for topic in TOPICS}
 AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS))

@@ -30,7 +30,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise (of G1 to G11, A1 to A12) that does not hold, what about, and how one sees that."""
+    """A promise that does not hold (G1 to G11, A1 to A14, T1), what about, and how one sees it."""
 
     promise: str
     about: str

@@ -2,13 +2,14 @@
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.chaos.audit.canonical import digest, owner
 from tests.chaos.audit.history import Call, History
 from tests.chaos.audit.record import Headers, Record
+from tests.chaos.audit.traces import HEADER
 from tests.chaos.by_hand import made
 from tests.chaos.by_hand.made import Json
 
@@ -191,9 +192,18 @@ class HistoryBuilder:
         """An event of ours in its place."""
         body = copy.deepcopy(made.event(kind, **members))
         place = owner(body["workflow_id"], self.partitions) if partition is None else partition
-        headers = (("ce_type", f"answerbus.{kind}.v1".encode()),)
+        headers = (("ce_type", f"answerbus.{kind}.v1".encode()), *made.traced(body))
         self.put(made.TOPIC_OF[kind], place, made.key(body), json.dumps(body).encode(), headers)
         return body
+
+    def retrace(self, kind: str, span: str | None, trace: str = made.TRACE) -> None:
+        """The last event of that kind names another span, or none."""
+        typed = f"answerbus.{kind}.v1"
+        place = max(n for n, one in enumerate(self.records) if one.header("ce_type") == typed)
+        record = self.records[place]
+        headers = tuple(header for header in record.headers if header[0] != HEADER)
+        named = () if span is None else (made.traceparent(span, trace),)
+        self.records[place] = replace(record, headers=(*headers, *named))
 
     def put(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 from tests.chaos.audit.canonical import digest
 from tests.chaos.audit.history import Call
 from tests.chaos.audit.record import Record
+from tests.chaos.audit.traces import HEADER, span_id
 
 Json = dict[str, Any]
 
@@ -35,6 +36,7 @@ EXAMPLE_OF = {
     "tool_ended": "ok",
     "control_applied": "approved",
 }
+TRACE = "a" * 32
 HASHED = {"attempt", "step", "tool_ended"}
 TOPIC_OF = {
     "result": "results",
@@ -79,6 +81,26 @@ def event(kind: str, /, **members: Any) -> Json:
         del body["hash"]
         body["hash"] = digest(body)
     return dict(body)
+
+
+def traced(body: Json) -> tuple[tuple[str, bytes], ...]:
+    """The header of an event that names its span."""
+    match body["kind"]:
+        case "attempt":
+            return (traceparent(f"{body['request_id']}.attempt.{body['attempt']}"),)
+        case "result" | "unvalidated_result" | "refusal" | "retry_request" | "dead_letter":
+            return (traceparent(str(body["request_id"])),)
+        case "tool_call" | "tool_result":
+            return (traceparent(body["call_id"]),)
+        case "run_child":
+            return (traceparent(body["request"]["parent"]["call_id"]),)
+        case _:
+            return ()
+
+
+def traceparent(span: str, trace: str = TRACE) -> tuple[str, bytes]:
+    """The header that names the span of that name."""
+    return HEADER, f"00-{trace}-{span_id(trace, span)}-01".encode()
 
 
 def whole(request: Json) -> Json:
