@@ -84,6 +84,7 @@ async def _feed(stage: Stage, profiles: Iterable[str]) -> None:
 @asynccontextmanager
 async def spent_budget(stage: Stage) -> AsyncIterator[None]:
     """A tenant that uses up its day, in a deployment that has the topics of runs."""
+    await stage.add_run_topics()
     stage.start([{"reply": ANSWERED}], '[budgets."tenant:*"]\ncalls = {day = 5}\n')
     await stage.publish(10, labels={"tenant": "acme"})
     yield

@@ -47,9 +47,13 @@ class Stage:
     async def set_up(self) -> None:
         await create_topics(self.bus)
 
+    async def add_run_topics(self) -> None:
+        """Those that agents and budgets need; others of before stay as they are."""
+        await create_topics(self.bus, topics=RUN_TOPICS)
+
     async def announce(self, card: Mapping[str, Any]) -> None:
         """The topics of runs and tools, and the card of a toolset that no server serves."""
-        await create_topics(self.bus, topics=RUN_TOPICS)
+        await self.add_run_topics()
         self.bus.partitions = 1
         cards = toolset_cards(card["toolset"])
         await create_topics(self.bus, topics=[tool_calls(card["toolset"]), cards])
