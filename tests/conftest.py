@@ -1,6 +1,8 @@
 """What holds for all tests."""
 
+import gc
 import signal
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +13,10 @@ from tests.plugins.installing import install_tickets
 
 _HERE = Path(__file__).parent
 
+# Where it is there (with the tool that lists what the image has), jsonschema builds a parser of
+# IRIs for a second in each process. No test asks for that format.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
 
 def pytest_configure() -> None:
     """A shell that starts us in the background lets us, and all our children, ignore Ctrl-C."""
@@ -18,6 +24,8 @@ def pytest_configure() -> None:
     # A machine that is busy with other things must not fail a test: speed is measured elsewhere.
     hypothesis.settings.register_profile("answerbus", deadline=None)
     hypothesis.settings.load_profile("answerbus")
+    # Thousands of tests stay until the end: they are not searched for garbage, now or later.
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(_HERE).parts[0] in WIDE:
             item.add_marker("wide")
+
+
+def pytest_collection_finish() -> None:
+    """All that is there from now on is left out of each search for garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,6 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # or each fork would copy what it only looks at
     fork_for_each(socket.socket(fileno=os.dup(0)))
-    gc.unfreeze()
     cli.main()
 
 
