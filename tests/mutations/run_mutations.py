@@ -170,21 +170,27 @@ def _costs_of_tools_are_forgotten() -> AbstractContextManager[object]:
 RUN_MUTATIONS = (
     Mutation("a tool call goes out before its step is settled", _calls_before_the_step, first=67),
     Mutation("the position of results is written outside of their transaction", _position_alone),
-    Mutation("an approval counts for other arguments, too", _approval_of_anything),
-    Mutation("an approval counts on any topic of controls", _approval_on_any_topic),
+    Mutation("an approval counts for other arguments, too", _approval_of_anything, first=13),
+    Mutation("an approval counts on any topic of controls", _approval_on_any_topic, first=7),
     Mutation(
         "the private records of a run are not ended with it",
         lambda: _without(lambda record: record.topic is RUNS and record.value is None),
     ),
-    Mutation("a tool that runs at most once is called again", _delivered_again),
-    Mutation("a call of unknown fate is delivered again", _repeated_without_a_finding),
-    Mutation("any finding about a call counts", _any_finding_counts),
+    Mutation("a tool that runs at most once is called again", _delivered_again, first=7),
+    Mutation("a call of unknown fate is delivered again", _repeated_without_a_finding, first=7),
+    Mutation("any finding about a call counts", _any_finding_counts, first=7),
     Mutation("a call that succeeded in the step before is made again", _answers_nothing),
-    Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept),
-    Mutation("a rejected answer is shown again with its thoughts", _thoughts_are_remembered),
+    Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept, first=5),
+    Mutation(
+        "a rejected answer is shown again with its thoughts", _thoughts_are_remembered, first=5
+    ),
     Mutation("a run goes on before all its calls have ended", _wakes_early),
-    Mutation("what tools cost is forgotten with the worker", _costs_of_tools_are_forgotten),
-    Mutation("the policy judges calls that are published already", _policy_after_publishing),
+    Mutation(
+        "what tools cost is forgotten with the worker", _costs_of_tools_are_forgotten, first=12
+    ),
+    Mutation(
+        "the policy judges calls that are published already", _policy_after_publishing, first=7
+    ),
     Mutation("arguments that a person changed are not judged", _edited_arguments_are_not_judged),
     Mutation(
         "children begin traces of their own",
