@@ -11,7 +11,7 @@ from services.settings.section import Number, Section, Whole
 
 NAMES_CHARS_MAX = NAME_CHARS_MAX - 20  # of both: with a date they name a comparison
 USD_PER_DAY_MAX = 1_000_000
-CALLS_PER_DAY_MAX = 10_000  # so that a month of them can be read for a page
+CALLS_PER_DAY_MAX = 5_000  # so that a month of them can be read for a page
 
 
 class ShadowSettings(Section):

@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import chain
 
 from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
@@ -23,9 +24,9 @@ from services.operators.adapters.comparison_writer import writing_comparisons
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import Reader, reading
 from services.operators.adapters.shadow import AT_ONCE, Shadow
-from services.operators.comparisons.live_draw import OPEN_MAX, LiveDraw
+from services.operators.comparisons.live_draw import OPEN_MAX, Fact, LiveDraw
 from services.operators.comparisons.shadow_day import PerDay, is_of_day
-from services.operators.records.summary import RecordSummary, summarize
+from services.operators.records.summary import summarize
 
 OUTCOMES = (RESULTS, REFUSALS, DEAD_LETTERS)
 FOLLOWED = (*OUTCOMES, ATTEMPTS, REQUESTS)
@@ -89,16 +90,16 @@ async def _follow(
         outcomes = await _read(reader, OUTCOMES, draw)
         attempts = await _read(reader, (ATTEMPTS,), draw)
         requests = await _read(reader, (REQUESTS,), draw)
-        for drawn in draw.take(requests, attempts, outcomes):
+        for drawn in draw.take(chain(requests, attempts, outcomes)):
             shadows[drawn.profile].put(drawn)
         await asyncio.wait([stopped], timeout=LOOK_S)
 
 
-async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[RecordSummary]:
+async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[Fact]:
     """What has come since; of very much, the newest."""
-    kept = deque[RecordSummary](maxlen=OPEN_MAX)
+    facts = deque[Fact](maxlen=OPEN_MAX)
     async for batch in reader.to_end(topics):
         async for stored in in_turns(batch):
-            if draw.may_need(record := summarize(stored)):
-                kept.append(record)
-    return kept
+            if fact := draw.fact_of(summarize(stored)):
+                facts.append(fact)
+    return facts

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 from answerbus.request_key import RequestKey
 from services.operators.comparisons.sample import DRAWS, Sampled, draw_of, is_answered
@@ -18,6 +19,36 @@ OPEN_MAX = 10_000  # drawn requests without an outcome; those that came first ar
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A request of a profile that has a shadow."""
+
+    key: RequestKey
+    profile: str
+    place: RecordPosition
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """What its first call came to."""
+
+    key: RequestKey
+    attempt: AttemptSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """It has its outcome; without an answer there is nothing to compare."""
+
+    key: RequestKey
+    place: RecordPosition
+    at_ms: int
+    has_answer: bool
+
+
+Fact = Begun | FirstCall | Ended
+
+
+@dataclass(frozen=True, slots=True)
 class Drawn:
     """A request that was answered, and the profile that it was asked of."""
 
@@ -28,7 +59,7 @@ class Drawn:
 @dataclass(slots=True)
 class _Open:
     profile: str
-    request: RecordPosition
+    place: RecordPosition
     first: AttemptSummary | None = None
 
 
@@ -46,60 +77,52 @@ class LiveDraw:
         self._open: dict[RequestKey, _Open] = {}
         self._on_forgotten = on_forgotten
 
-    def may_need(self, record: RecordSummary) -> bool:
-        """Whether a record is worth keeping for `take`."""
+    def fact_of(self, record: RecordSummary) -> Fact | None:
+        """What `take` needs of a record, however large that is, if its request may be drawn."""
         match record.event:
             case RequestSummary(agent=None) as event:
-                return draw_of(RequestKey.of(event)) < self._below.get(event.profile, 0)
-            case AttemptSummary(attempt=1) | AnswerSummary() | DeadLetterSummary() as event:
-                key = _key(event)
-                return key is not None and draw_of(key) < self._below_all
+                key, below = RequestKey.of(event), self._below.get(event.profile, 0)
+                return Begun(key, event.profile, record.place) if draw_of(key) < below else None
+            case AttemptSummary(attempt=1) as event:
+                key, is_made = RequestKey.of(event), event.is_call and event.outcome != "released"
+                if is_made and draw_of(key) < self._below_all:
+                    return FirstCall(key, event.without_labels)
+                return None
+            case (AnswerSummary() | DeadLetterSummary()) as event:
+                key = RequestKey(event.workflow_id or "", event.request_id or "")
+                if draw_of(key) < self._below_all:
+                    return Ended(key, record.place, record.at_ms, is_answered(event))
+                return None
             case _:
-                return False
+                return None
 
-    def take(
-        self,
-        requests: Iterable[RecordSummary],
-        attempts: Iterable[RecordSummary],
-        outcomes: Iterable[RecordSummary],
-    ) -> Iterator[Drawn]:
-        """The drawn ones that were answered.
+    def take(self, facts: Iterable[Fact]) -> Iterator[Drawn]:
+        """The drawn ones that were answered, of facts in the order of requests, calls, outcomes.
 
         To be read in the opposite order: the past of an outcome that is read is there by then.
         """
-        for record in requests:
-            self._begin(record)
-        for record in attempts:
-            if isinstance(event := record.event, AttemptSummary) and event.is_call:
-                found = self._open.get(RequestKey.of(event))
-                if found and event.outcome != "released":
-                    found.first = event
-        for record in outcomes:
-            if drawn := self._ended(record):
-                yield drawn
+        for fact in facts:
+            match fact:
+                case Begun():
+                    self._begin(fact)
+                case FirstCall():
+                    if found := self._open.get(fact.key):
+                        found.first = fact.attempt
+                case Ended():
+                    found = self._open.pop(fact.key, None)
+                    if found and fact.has_answer:
+                        yield _drawn(found, fact)
+                case _:
+                    assert_never(fact)
 
-    def _begin(self, record: RecordSummary) -> None:
-        if not isinstance(event := record.event, RequestSummary):
-            return
-        self._open.setdefault(RequestKey.of(event), _Open(event.profile, record.place))
+    def _begin(self, fact: Begun) -> None:
+        self._open.setdefault(fact.key, _Open(fact.profile, fact.place))
         if len(self._open) > OPEN_MAX:
             first = self._open.pop(next(iter(self._open)))
             self._on_forgotten(first.profile)
 
-    def _ended(self, record: RecordSummary) -> Drawn | None:
-        event = record.event
-        if not isinstance(event, AnswerSummary | DeadLetterSummary):
-            return None
-        key = _key(event)
-        found = self._open.pop(key, None) if key else None
-        if key is None or found is None or not is_answered(event):
-            return None
-        attempts = {found.first.attempt: found.first} if found.first else {}
-        sampled = Sampled(key, record.place, record.at_ms, found.request, attempts=attempts)
-        return Drawn(found.profile, sampled)
 
-
-def _key(event: AttemptSummary | AnswerSummary | DeadLetterSummary) -> RequestKey | None:
-    if event.workflow_id is None or event.request_id is None:
-        return None
-    return RequestKey(event.workflow_id, event.request_id)
+def _drawn(found: _Open, ended: Ended) -> Drawn:
+    attempts = {found.first.attempt: found.first} if found.first else {}
+    sampled = Sampled(ended.key, ended.place, ended.at_ms, found.place, attempts=attempts)
+    return Drawn(found.profile, sampled)

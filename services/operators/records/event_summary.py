@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import field
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from answerbus.limits import LABELS_MAX
 from answerbus.schema_name import SchemaName
@@ -87,6 +88,11 @@ class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
     def used_micro_usd(self) -> int:
         """What provider and tools have cost, as far as they said it."""
         return (self.usage.micro_usd or 0) + amount(self.tools_micro_usd)
+
+    @property
+    def without_labels(self) -> "AttemptSummary":
+        """The same for those who keep many: all else in it is bounded."""
+        return replace(self, labels=None)
 
     @property
     def label_pairs(self) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from services.operators.comparisons.live_draw import Drawn, LiveDraw
 from services.operators.comparisons.questions import questions_of
 from services.operators.comparisons.shadow_day import is_of_day, shadow_name
 from services.operators.records.stored import Stored
-from services.operators.records.summary import RecordSummary, summarize
+from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import NOON_MS, stored
 
 MANY = 2_000
@@ -45,11 +45,8 @@ def take(
     past: Sequence[Stored] = (),
     ended: Sequence[Stored] = (),
 ) -> list[Drawn]:
-    return list(draw.take(_needed(draw, requests), _needed(draw, past), _needed(draw, ended)))
-
-
-def _needed(draw: LiveDraw, records: Sequence[Stored]) -> list[RecordSummary]:
-    return [one for one in map(summarize, records) if draw.may_need(one)]
+    facts = map(draw.fact_of, map(summarize, (*requests, *past, *ended)))
+    return list(draw.take(fact for fact in facts if fact))
 
 
 def test_a_request_is_drawn_with_its_first_call_when_it_is_answered() -> None:
@@ -98,6 +95,15 @@ def test_ids_alone_decide_so_that_a_request_that_is_delivered_again_is_drawn_as_
 )
 def test_what_is_not_drawn(requests: list[Stored], ended: list[Stored]) -> None:
     assert take(drawing(), requests=requests, ended=ended) == []
+
+
+def test_what_is_kept_of_a_record_is_small_whatever_a_stranger_writes() -> None:
+    huge = "x" * 1_000_000
+    records = (attempt(labels={"tenant": huge}), outcome(), request(labels={"tenant": huge}))
+    facts = [drawing().fact_of(summarize(one)) for one in records]
+
+    assert all(facts)
+    assert max(len(repr(fact)) for fact in facts) < 5_000
 
 
 @pytest.mark.parametrize("share", [0.0, 0])
