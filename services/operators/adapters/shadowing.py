@@ -24,7 +24,7 @@ from services.operators.adapters.comparison_writer import writing_comparisons
 from services.operators.adapters.picker import picking
 from services.operators.adapters.reader import Reader, reading
 from services.operators.adapters.shadow import AT_ONCE, Shadow
-from services.operators.comparisons.live_draw import OPEN_MAX, Fact, LiveDraw
+from services.operators.comparisons.live_draw import OPEN_MAX, LiveDraw, SeenRecord
 from services.operators.comparisons.shadow_day import PerDay, is_of_day
 from services.operators.records.summary import summarize
 
@@ -95,11 +95,11 @@ async def _follow(
         await asyncio.wait([stopped], timeout=LOOK_S)
 
 
-async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[Fact]:
+async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[SeenRecord]:
     """What has come since; of very much, the newest."""
-    facts = deque[Fact](maxlen=OPEN_MAX)
+    kept = deque[SeenRecord](maxlen=OPEN_MAX)
     async for batch in reader.to_end(topics):
         async for stored in in_turns(batch):
-            if fact := draw.fact_of(summarize(stored)):
-                facts.append(fact)
-    return facts
+            if seen := draw.seen(summarize(stored)):
+                kept.append(seen)
+    return kept

@@ -19,7 +19,7 @@ OPEN_MAX = 10_000  # drawn requests without an outcome; those that came first ar
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class SeenRequest:
     """A request of a profile that has a shadow."""
 
     key: RequestKey
@@ -28,7 +28,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstCall:
+class SeenCall:
     """What its first call came to."""
 
     key: RequestKey
@@ -36,7 +36,7 @@ class FirstCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SeenOutcome:
     """It has its outcome; without an answer there is nothing to compare."""
 
     key: RequestKey
@@ -45,7 +45,7 @@ class Ended:
     has_answer: bool
 
 
-Fact = Begun | FirstCall | Ended
+SeenRecord = SeenRequest | SeenCall | SeenOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,52 +77,54 @@ class LiveDraw:
         self._open: dict[RequestKey, _Open] = {}
         self._on_forgotten = on_forgotten
 
-    def fact_of(self, record: RecordSummary) -> Fact | None:
+    def seen(self, record: RecordSummary) -> SeenRecord | None:
         """What `take` needs of a record, however large that is, if its request may be drawn."""
         match record.event:
             case RequestSummary(agent=None) as event:
                 key, below = RequestKey.of(event), self._below.get(event.profile, 0)
-                return Begun(key, event.profile, record.place) if draw_of(key) < below else None
+                return (
+                    SeenRequest(key, event.profile, record.place) if draw_of(key) < below else None
+                )
             case AttemptSummary(attempt=1) as event:
                 key, is_made = RequestKey.of(event), event.is_call and event.outcome != "released"
                 if is_made and draw_of(key) < self._below_all:
-                    return FirstCall(key, event.without_labels)
+                    return SeenCall(key, event.without_labels)
                 return None
             case (AnswerSummary() | DeadLetterSummary()) as event:
                 key = RequestKey(event.workflow_id or "", event.request_id or "")
                 if draw_of(key) < self._below_all:
-                    return Ended(key, record.place, record.at_ms, is_answered(event))
+                    return SeenOutcome(key, record.place, record.at_ms, is_answered(event))
                 return None
             case _:
                 return None
 
-    def take(self, facts: Iterable[Fact]) -> Iterator[Drawn]:
-        """The drawn ones that were answered, of facts in the order of requests, calls, outcomes.
+    def take(self, records: Iterable[SeenRecord]) -> Iterator[Drawn]:
+        """The drawn ones that were answered, of records in the order of requests, calls, outcomes.
 
         To be read in the opposite order: the past of an outcome that is read is there by then.
         """
-        for fact in facts:
-            match fact:
-                case Begun():
-                    self._begin(fact)
-                case FirstCall():
-                    if found := self._open.get(fact.key):
-                        found.first = fact.attempt
-                case Ended():
-                    found = self._open.pop(fact.key, None)
-                    if found and fact.has_answer:
-                        yield _drawn(found, fact)
+        for seen in records:
+            match seen:
+                case SeenRequest():
+                    self._begin(seen)
+                case SeenCall():
+                    if found := self._open.get(seen.key):
+                        found.first = seen.attempt
+                case SeenOutcome():
+                    found = self._open.pop(seen.key, None)
+                    if found and seen.has_answer:
+                        yield _drawn(found, seen)
                 case _:
-                    assert_never(fact)
+                    assert_never(seen)
 
-    def _begin(self, fact: Begun) -> None:
-        self._open.setdefault(fact.key, _Open(fact.profile, fact.place))
+    def _begin(self, seen: SeenRequest) -> None:
+        self._open.setdefault(seen.key, _Open(seen.profile, seen.place))
         if len(self._open) > OPEN_MAX:
             first = self._open.pop(next(iter(self._open)))
             self._on_forgotten(first.profile)
 
 
-def _drawn(found: _Open, ended: Ended) -> Drawn:
+def _drawn(found: _Open, ended: SeenOutcome) -> Drawn:
     attempts = {found.first.attempt: found.first} if found.first else {}
     sampled = Sampled(ended.key, ended.place, ended.at_ms, found.place, attempts=attempts)
     return Drawn(found.profile, sampled)

@@ -45,8 +45,8 @@ def take(
     past: Sequence[Stored] = (),
     ended: Sequence[Stored] = (),
 ) -> list[Drawn]:
-    facts = map(draw.fact_of, map(summarize, (*requests, *past, *ended)))
-    return list(draw.take(fact for fact in facts if fact))
+    records_seen = map(draw.seen, map(summarize, (*requests, *past, *ended)))
+    return list(draw.take(seen for seen in records_seen if seen))
 
 
 def test_a_request_is_drawn_with_its_first_call_when_it_is_answered() -> None:
@@ -100,10 +100,10 @@ def test_what_is_not_drawn(requests: list[Stored], ended: list[Stored]) -> None:
 def test_what_is_kept_of_a_record_is_small_whatever_a_stranger_writes() -> None:
     huge = "x" * 1_000_000
     records = (attempt(labels={"tenant": huge}), outcome(), request(labels={"tenant": huge}))
-    facts = [drawing().fact_of(summarize(one)) for one in records]
+    records_seen = [drawing().seen(summarize(one)) for one in records]
 
-    assert all(facts)
-    assert max(len(repr(fact)) for fact in facts) < 5_000
+    assert all(records_seen)
+    assert max(len(repr(seen)) for seen in records_seen) < 5_000
 
 
 @pytest.mark.parametrize("share", [0.0, 0])
