@@ -19,11 +19,15 @@ END_TEXT = "All is done."
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` answers with a call of each of `tools`, before the last one."""
+    """`steps` answers with a call of each of `tools`, before the last one.
+
+    Without a toolset they are answerbus' own. `args` are those of each call, else its run and step.
+    """
 
     steps: int
     tools: tuple[str, ...] = ("echo",)
     toolset: str = "bench"
+    args: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def acting(plan: Plan) -> Callable[[bytes, bytes], Acted]:
     def answer(body: bytes, run: bytes) -> Acted:
         done = len(_ASSISTANT.findall(body))
         is_end = done >= plan.steps
-        args = {"run": run.decode(), "number": done + 1}
+        args = plan.args or {"run": run.decode(), "number": done + 1}
         message = _native if _TOOLS.search(body) else _actions
         calls = () if is_end else plan.tools
         reported = message(plan, calls, args)
@@ -51,8 +55,9 @@ def acting(plan: Plan) -> Callable[[bytes, bytes], Acted]:
 
 
 def _actions(plan: Plan, tools: tuple[str, ...], args: dict[str, Any]) -> dict[str, Any]:
+    prefix = f"{plan.toolset}." if plan.toolset else ""
     actions: list[dict[str, Any]] = [
-        {"kind": "tool_call", "name": f"{plan.toolset}.{tool}", "args": args} for tool in tools
+        {"kind": "tool_call", "name": f"{prefix}{tool}", "args": args} for tool in tools
     ]
     if not tools:
         actions.append({"kind": "text_response", "content": END_TEXT})

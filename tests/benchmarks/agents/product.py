@@ -31,10 +31,10 @@ SERVE = ["-m", "services.cli", "tools", "serve", "tests.benchmarks.agents.toolse
 
 
 class Product:
-    """See the module. `options` are settings of the workers."""
+    """See the module. `agent` are more lines of its settings, `options` settings of the workers."""
 
-    def __init__(self, who: str = "product", **options: Any) -> None:
-        self.who, self._options = who, options
+    def __init__(self, who: str = "product", agent: str = "", **options: Any) -> None:
+        self.who, self._agent, self._options = who, agent, options
         self._variables: dict[str, str] = {}
 
     def named(self, field: Field, plan: Plan) -> Plan:
@@ -57,7 +57,7 @@ class Product:
 
     def workers(self, field: Field) -> Contestant:
         """One worker."""
-        return field.product(IN_FLIGHT, agents=agent_toml(), **self._options)
+        return field.product(IN_FLIGHT, agents=agent_toml() + self._agent, **self._options)
 
     @contextmanager
     def driving(self, field: Field, load: Load) -> Iterator[Driven]:

@@ -1,11 +1,11 @@
-"""Many runs that wait for a tool that does not answer: memory, and lanes that open with them."""
+"""Many runs that wait, for a tool or for people: memory, and lanes that open with them."""
 
 import time
 from collections.abc import Iterator
 
 from tests.benchmarks.agents.acting import Plan
 from tests.benchmarks.agents.entrant import Entrant, Load, Task
-from tests.benchmarks.agents.product import published_all
+from tests.benchmarks.agents.product import Product, published_all
 from tests.benchmarks.agents.trial import trial
 from tests.benchmarks.figures import Bar, Figure
 from tests.benchmarks.latency import Latency
@@ -21,18 +21,37 @@ SETTLE_S = 3.0  # until the last steps are committed
 LOOK_EVERY_S = 0.05
 
 
+QUESTION = {
+    "question": "The parcel to this customer came back. To which address is it to be sent?",
+    "json_schema": {
+        "type": "object",
+        "properties": {
+            "street": {"type": "string", "maxLength": 100},
+            "city": {"type": "string", "maxLength": 100},
+        },
+        "required": ["street", "city"],
+        "additionalProperties": False,
+    },
+    "to": "customer care",
+}
+ASKED = Plan(1, ("ask_person",), toolset="", args=QUESTION)
+
+
 def measure(rig: Rig, size: Size, entrant: Entrant) -> Iterator[Figure]:
-    """The tool server is there to announce the tool, and then no more."""
-    runs = size.waiting_runs
-    case = f"{runs:,} runs wait, 32 KiB each"
-    if not rig.wants(f"{case}: {entrant.who}"):
-        return
-    task, latency = Task(Plan(1, ("wait",))), Latency("instant")
-    with trial(rig, entrant, task, latency, Load(0)) as (field, first, server, _):
+    """The tool server is there to announce its tools, and then no more."""
+    for who, plan in (("runs", Plan(1, ("wait",))), ("questions", ASKED)):
+        case = f"{size.waiting_runs:,} {who} wait, 32 KiB each"
+        if rig.wants(f"{case}: {entrant.who}"):
+            asking = Product(agent="ask_person = true\n") if plan is ASKED else entrant
+            yield from _waiting(rig, size.waiting_runs, asking, case, plan)
+
+
+def _waiting(rig: Rig, runs: int, entrant: Entrant, case: str, plan: Plan) -> Iterator[Figure]:
+    with trial(rig, entrant, Task(plan), Latency("instant"), Load(0)) as (field, first, server, _):
         assert server
         server.kill()
         published_all(field, runs, CONTEXT_BYTES)
-        wanted = "all runs at their tool"
+        wanted = "the first step of all runs"
         rig.wait(lambda: rig.stub.stats()["answered"] >= runs, wanted, WAITING_LIMIT_S)
         time.sleep(SETTLE_S)
         used = first.usage()
