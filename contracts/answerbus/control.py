@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import Field
 
 from answerbus import limits
-from answerbus.edited_args import PersonsArgs, small_json
+from answerbus.continued_call import Addressee, InputNumber, InputValue
+from answerbus.edited_args import PersonsArgs
 from answerbus.failure import Problems
 from answerbus.tool_call import CallId
 from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
@@ -70,13 +71,14 @@ class Approval(Wire):
     at: Timestamp
 
 
-Asked = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
+QuestionNumber = Annotated[InputNumber, Field(exclude_if=_is_first)]
 
 
 class InputRequested(Wire):
     """A question of a run to a person, whose answer must fit `json_schema`.
 
-    `to` is whom its model would ask, in its words; any person who may decide can answer.
+    `to` is whom its model would ask, in its words; any person who may decide can answer. Where
+    there is a `tool`, its server asks and not the model; `number` counts its questions in a call.
     """
 
     kind: Literal["input_requested"] = "input_requested"
@@ -86,25 +88,24 @@ class InputRequested(Wire):
     call_id: CallId
     question: Reason
     json_schema: dict[str, Any]
-    to: Annotated[Asked | None, Field(exclude_if=_is_none)] = None
+    to: Annotated[Addressee | None, Field(exclude_if=_is_none)] = None
+    tool: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    number: QuestionNumber = 1
     expires_at: Timestamp
     at: Timestamp
-
-
-def _is_small(value: JsonValue) -> JsonValue:
-    small_json(value, limits.TOOL_RESULT_BYTES_MAX)
-    return value
 
 
 class Input(Wire):
     """A person answers a question of a run; the first answer that fits its schema counts.
 
-    `by` and `said_by` as in an `Approval`.
+    `number` is that of the question. To a question of a tool, null declines to answer. `by` and
+    `said_by` as in an `Approval`.
     """
 
     kind: Literal["input"] = "input"
     call_id: CallId
-    value: Annotated[JsonValue, AfterValidator(_is_small)]
+    value: InputValue
+    number: QuestionNumber = 1
     by: Reason
     said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
     workflow_id: WorkflowId

@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter
 from answerbus import run_event, tool_event
 from answerbus.attempt import Attempt
 from answerbus.compared import Compared
+from answerbus.continued_call import ToolContinue
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.nearly_spent import BudgetNearlySpent
 from answerbus.outcome import AnyResult, Refusal, Result, RetryRequest, UnvalidatedResult
@@ -115,7 +116,7 @@ def workflow_of(event: Event) -> str | None:
             return event.workflow_id
         case ToolCallRecord() | ToolCancel() | ToolResult() | ToolProgress():
             return event.workflow_id
-        case ToolReconcile() | ToolReconciled():
+        case ToolReconcile() | ToolReconciled() | ToolContinue():
             return event.workflow_id
         case ClosedIdsRecord() | LaneRecord() | Skipped():
             return None
@@ -138,7 +139,7 @@ def request_of(event: Event) -> str | None:
             return None
         case RetryRequest() | DeadLetter() | Replayed() | ToolCallRecord() | ToolCancel():
             return event.request_id
-        case ToolReconcile() | Compared():
+        case ToolReconcile() | ToolContinue() | Compared():
             return event.request_id
         case ToolReconciled():
             return None
@@ -165,7 +166,7 @@ def happened_at(event: Event) -> datetime | None:
             return None
         case RetryRequest() | DeadLetter() | Replayed() | Dismissed() | Compared():
             return event.at
-        case ToolCallRecord() | ToolCancel() | ToolReconcile():
+        case ToolCallRecord() | ToolContinue() | ToolCancel() | ToolReconcile():
             return event.at
         case ToolsetCard() | ToolAccepted():
             return event.at

@@ -93,3 +93,5 @@ TOOL_DELIVERIES_MAX = 3
 TOOL_QUESTIONS_DEFAULT = 3  # about the fate of one delivery of a call, before a person is asked
 TOOL_QUESTIONS_MAX = 20
 INPUT_SCHEMA_BYTES_MAX = 4 * KIB  # of what a person is asked for
+TOOL_STATE_BYTES_MAX = 16 * KIB  # by which a server goes on with a call
+CALL_INPUTS_MAX = 10  # questions to people by the tool of one call

@@ -15,6 +15,7 @@ from answerbus.wire import (
     Timestamp,
     Wire,
     WorkflowId,
+    at_most_bytes,
 )
 
 CallId = Annotated[
@@ -28,6 +29,12 @@ ToolName = Annotated[
 ]
 Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{22}==$")]
 KafkaTopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._\-]+$")]
+ToolState = Annotated[str, at_most_bytes(limits.TOOL_STATE_BYTES_MAX)]
+"""All that the servers of a toolset need to go on with a call; nobody else reads it."""
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class CallingAgent(Wire):
@@ -85,12 +92,17 @@ class ToolCallRecord(Wire):
 
 
 class ToolCancel(Wire):
-    """The call is not wanted any more; it is in the partition of its call."""
+    """The call is not wanted any more; it is in the partition of its call.
+
+    With `state` a server of the `tool` has kept that for it, to go on with the call.
+    """
 
     kind: Literal["tool_cancel"] = "tool_cancel"
     call_id: CallId
     request_id: RequestId
     workflow_id: WorkflowId
     toolset: ToolsetName
+    tool: Annotated[ToolName | None, Field(exclude_if=_is_none)] = None
+    state: Annotated[ToolState | None, Field(exclude_if=_is_none)] = None
     reason: Reason = ""
     at: Timestamp

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from answerbus.continued_call import ToolContinue
 from answerbus.reconcile import ToolReconcile, ToolReconciled
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -10,6 +11,7 @@ from answerbus.wire import format_timestamp
 
 ToolEvent = (
     ToolCallRecord
+    | ToolContinue
     | ToolCancel
     | ToolReconcile
     | ToolResult
@@ -25,6 +27,8 @@ def event_id(event: ToolEvent) -> str:
     match event:
         case ToolCallRecord():
             return f"{event.call_id}.{event.delivery}"
+        case ToolContinue():
+            return f"{event.call_id}.continued.{format_timestamp(event.at)}"
         case ToolCancel():
             return f"{event.call_id}.cancel"
         case ToolResult():
@@ -46,7 +50,7 @@ def event_id(event: ToolEvent) -> str:
 def key(event: ToolEvent) -> str:
     """The record key: a call and what is said about it share it, and so a partition."""
     match event:
-        case ToolCallRecord() | ToolCancel() | ToolReconcile():
+        case ToolCallRecord() | ToolContinue() | ToolCancel() | ToolReconcile():
             return event.call_id
         case ToolResult() | ToolProgress() | ToolReconciled():
             return event.workflow_id

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from answerbus import limits
+from answerbus.continued_call import ToolQuestion
 from answerbus.failure import Problems
-from answerbus.tool_call import CallId, Token
+from answerbus.tool_call import CallId, Token, ToolState
 from answerbus.wire import Count, Name, Note, Notes, Reason, Wire, WorkflowId
 
 # What servers of ours and the conformance test call failures; a tool may have more of its own.
@@ -17,6 +18,7 @@ TIMED_OUT = "timed_out"
 TOO_LARGE = "too_large"
 NOT_JSON = "not_json"
 CRASHED = "crashed"
+INPUT_REQUIRED = "input_required"  # a question that no person can be asked
 
 
 class ToolOk(Wire):
@@ -67,7 +69,11 @@ class ToolResult(Wire):
 
 
 class ToolProgress(Wire):
-    """The call is still worked on: its time-out starts again. `n` counts the progress of a call."""
+    """The call is still worked on: its time-out starts again. `n` counts the progress of a call.
+
+    With `state` a server goes on with the call after a crash, by `tool_continue`. With `asks` it
+    waits for a person, and its server does nothing more before it is sent the answer.
+    """
 
     kind: Literal["tool_progress"] = "tool_progress"
     call_id: CallId
@@ -75,3 +81,5 @@ class ToolProgress(Wire):
     token: Token
     note: Note = ""
     n: Count = 0
+    state: Annotated[ToolState | None, Field(exclude_if=_is_none)] = None
+    asks: Annotated[ToolQuestion | None, Field(exclude_if=_is_none)] = None

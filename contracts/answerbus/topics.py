@@ -175,7 +175,7 @@ def tool_calls(toolset: str) -> Topic:
     """The topic of the calls of one toolset, such as `answerbus.tools.orders.v1`."""
     return Topic(
         f"tools.{toolset}",
-        ("tool_call", "tool_cancel", "tool_reconcile"),
+        ("tool_call", "tool_continue", "tool_cancel", "tool_reconcile"),
         "call_id",
         "delete",
         _DAY_MS,

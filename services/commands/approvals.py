@@ -156,7 +156,10 @@ def answer(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Answer a question of a run. Exit code 1: the answer does not fit, or comes too late."""
+    """Answer a question of a run; null declines to answer that of a tool.
+
+    Exit code 1: the answer does not fit, or comes too late.
+    """
     settings, who = from_environment(config).kafka, operator(by)
     given = json_of(value, "--value")
     approvals = asyncio.run(_load(settings, workflow))
@@ -165,7 +168,8 @@ def answer(
         _refuse(f"The call {call} asks for approval: `answerbus approvals approve` or `deny`.")
     for line in question_lines(asked)[:-1]:
         stderr().print(line, markup=False)
-    if problems := problems_of_answer(asked.json_schema, given):
+    is_declined = asked.tool is not None and given is None
+    if not is_declined and (problems := problems_of_answer(asked.json_schema, given)):
         _refuse(f"The answer does not fit: {problems_text(problems)}")
     if not yes:
         confirm(f"Answer it as {plain_line(who)}?")

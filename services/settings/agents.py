@@ -57,7 +57,7 @@ class AgentSettings(Section):
     `policy` has rules on the arguments of some of them, which open runs keep as they were when they
     began, or where that is stricter have as they are now. Results of `trusted` tools are not
     untrusted text. `reconcile_max` is how often a server is asked for the fate of a call, before a
-    person is. With `ask_person` its model may ask people.
+    person is. With `ask_person` its model may ask people, and so may its tools.
     """
 
     version: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 1

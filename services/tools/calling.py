@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from answerbus.client.bus import Bus
-from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.continued_call import ToolQuestion
+from answerbus.limits import REASON_BYTES_MAX
+from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolProgress, ToolResult
+from answerbus.wire import clip
 from services.tools.caller import calling
 from services.tools.check.cases import Ruling, Sample
 from services.tools.session import CheckedServer, check, hand_caller
@@ -41,12 +44,26 @@ async def call_once(
                 match reply.event:
                     case ToolResult(token=found) as result if found == token:
                         return result
+                    case ToolProgress(token=found, asks=ToolQuestion()) as asking if found == token:
+                        return _unasked(asking)
                     case ToolProgress(token=found) as progress if found == token:
                         until = loop.time() + timeout_s
                         on_progress(progress)
                     case _:
                         pass
     return None
+
+
+def _unasked(asking: ToolProgress) -> ToolResult:
+    """A question of the tool, as the end of a call by hand."""
+    asked = asking.asks.question if asking.asks else ""
+    message = clip(f"it asks a person, which a run alone can do: {asked}", REASON_BYTES_MAX)
+    return ToolResult(
+        call_id=asking.call_id,
+        workflow_id=asking.workflow_id,
+        token=asking.token,
+        outcome=ToolFailure(code=INPUT_REQUIRED, message=message),
+    )
 
 
 async def check_now(

@@ -304,6 +304,8 @@ class Client:
     async def answer(self, asked: InputRequested, value: JsonValue, *, by: str) -> PublishedControl:
         """Answer a question of a run; the first answer that fits its schema counts.
 
+        `None` declines to answer the question of a tool (`asked.tool`).
+
         Needs the right to write `approvals`. Raises ValidationError for a value of more than
         64 KiB. `effect_of` says `answered`, `invalid` with problems, or `nothing`: too late.
         """
@@ -311,6 +313,7 @@ class Client:
             Input(
                 call_id=asked.call_id,
                 value=value,
+                number=asked.number,
                 by=clip(self._connection.principal, REASON_BYTES_MAX),
                 said_by=by,
                 workflow_id=asked.workflow_id,

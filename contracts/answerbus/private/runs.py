@@ -8,13 +8,14 @@ from answerbus import limits
 from answerbus.agent import Malformed, Version
 from answerbus.budget import Budget, Spent, Usage
 from answerbus.call_outcome import CallOutcome, Ran
+from answerbus.continued_call import GivenInput, ToolQuestion
 from answerbus.edited_args import EditedArgs
 from answerbus.outcome import Origin
 from answerbus.policy import PolicyVerdict, ToolPolicy
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.step import Number
-from answerbus.tool_call import CallApproval, CallId, ToolsetName
+from answerbus.tool_call import CallApproval, CallId, ToolsetName, ToolState
 from answerbus.toolset_card import ToolCard, WrittenBy
 from answerbus.wire import (
     Count,
@@ -256,7 +257,9 @@ class RunCallRecord(Wire):
     `child` is the request that answers it; `children`, `spent` and `usage` are what that came to,
     or what the tool asked, with all below it. `questions` were asked about its fate, and
     `reconciliation` says how far that is known of its last delivery. `edited` are the arguments
-    that it is made with, where a person changed those of its step.
+    that it is made with, where a person changed those of its step. By `state` its server goes on
+    with it; `asks` is the open one of `inputs_asked` questions of the tool to people, and `given`
+    the answer to the last one, until its server says that it has used it.
     """
 
     kind: Literal["run_call"] = "run_call"
@@ -279,6 +282,10 @@ class RunCallRecord(Wire):
     usage: Annotated[Usage | None, _IF_SAID] = None
     questions: Annotated[Count, _IF_SAID] = 0
     reconciliation: Annotated[Reconciliation | None, _IF_SAID] = None
+    state: Annotated[ToolState | None, _IF_SAID] = None
+    inputs_asked: Annotated[Count, _IF_SAID] = 0
+    asks: Annotated[ToolQuestion | None, _IF_SAID] = None
+    given: Annotated[GivenInput | None, _IF_SAID] = None
     link: Link | None = None
 
 

@@ -1,10 +1,11 @@
 """A call as a tool sees it: its id for idempotency, signs of life, notes for the run's end."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from answerbus.continued_call import GivenInput
 from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, TOOL_COST_MICRO_USD_MAX
 from answerbus.tool_call import CallApproval, ParentRef, ToolCallRecord
 from answerbus.wire import clip
@@ -13,6 +14,7 @@ BEAT_S_MAX = 10.0
 _BEATS_A_TIMEOUT = 3
 
 ReportProgress = Callable[[str], None]
+KeepState = Callable[[str], Awaitable[None]]
 
 
 class ToolCall:
@@ -30,6 +32,10 @@ class ToolCall:
         report: ReportProgress,
         loop: asyncio.AbstractEventLoop,
         trace: Mapping[str, str] | None = None,
+        *,
+        state: str | None = None,
+        given: GivenInput | None = None,
+        keep: KeepState | None = None,
     ) -> None:
         self.id: str = record.call_id
         """The same in each delivery of this call: an idempotency key."""
@@ -42,7 +48,13 @@ class ToolCall:
         self.labels: dict[str, str] = dict(record.labels)
         self.trace: Mapping[str, str] = trace or {}
         """`traceparent` and `tracestate` of the call, for the headers of what the tool asks."""
-        self._timeout_s = timeout_s
+        self.state = state
+        """By which the call goes on; None if it is to begin."""
+        self.given = given
+        """A person's answer to what the tool asked last."""
+        self._keep = keep
+        self.timeout_s = timeout_s
+        """How long the call may go on without a sign of life."""
         self._report, self._loop = report, loop
         self._notes: list[str] = []
         self._micro_usd: int | None = None
@@ -77,9 +89,15 @@ class ToolCall:
         message = clip(str(text), NOTE_BYTES_MAX)
         self._loop.call_soon_threadsafe(self._report, message)
 
+    async def keep(self, state: str) -> None:
+        """Have the call go on by this state after a crash; returns once the broker has it."""
+        self.state = state
+        if self._keep is not None:
+            await self._keep(state)
+
     def heartbeat(self, text: str = "") -> "Heartbeat":
         """Say so again and again while a block lasts; `async with`, or `with` in a thread."""
-        every_s = min(self._timeout_s / _BEATS_A_TIMEOUT, BEAT_S_MAX)
+        every_s = min(self.timeout_s / _BEATS_A_TIMEOUT, BEAT_S_MAX)
         return Heartbeat(self.progress, self._loop, text, every_s)
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from answerbus.reconcile import Finding, NotKnown
 from answerbus.request_key import CallKey
 from answerbus.tools.channel import Received, ReplyRefused
+from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.intake import Question
 from answerbus.tools.core.reconciler import finding_of
 from answerbus.tools.replies import Replies
-from answerbus.tools.running import Outcome, TimeLimit, run
+from answerbus.tools.running import Ended, TimeLimit, run
 
 AT_ONCE_MAX = 16  # reconcilers, with those that hang; beyond it nothing is found out
 
@@ -59,7 +60,7 @@ class Questions:
         if tool is None or self._is_at_work(key) or self._running >= AT_ONCE_MAX:
             return NotKnown()
         limit = TimeLimit(min(tool.card.timeout_s, left_s), asyncio.get_running_loop())
-        straggler: asyncio.Future[Outcome] | None = None
+        straggler: asyncio.Future[Ended] | None = None
         self._running += 1
         try:
             ended = await run(tool, question.args, _AskedCall(question.record.call_id), limit)
@@ -70,9 +71,11 @@ class Questions:
             else:
                 straggler.add_done_callback(self._straggler_ended)
         # It may have begun while the reconciler looked.
-        return NotKnown() if self._is_at_work(key) else finding_of(ended.outcome)
+        if isinstance(ended.outcome, Ask) or self._is_at_work(key):
+            return NotKnown()
+        return finding_of(ended.outcome)
 
-    def _straggler_ended(self, straggler: "asyncio.Future[Outcome]") -> None:
+    def _straggler_ended(self, straggler: "asyncio.Future[Ended]") -> None:
         if not straggler.cancelled():
             straggler.exception()  # taken, or asyncio would report it
         self._running -= 1

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from answerbus.continued_call import ToolQuestion
 from answerbus.envelope import TOOLS_SOURCE, Encoded, encode
 from answerbus.limits import NOTE_BYTES_MAX
 from answerbus.reconcile import Finding, ToolReconcile, ToolReconciled
@@ -10,6 +11,7 @@ from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
 from answerbus.tools.channel import Answer, Channel, ChannelUnavailable, Received, ReplyRefused
 from answerbus.tools.core.answered import AnsweredCalls
+from answerbus.tools.core.asking import Ask
 from answerbus.tools.running import Outcome, TimeLimit
 from answerbus.wire import clip
 
@@ -50,6 +52,14 @@ class Replies:
         self.answered.keep(record, result, len(encoded.value))
         await self._send(_answer(record, encoded))
 
+    async def kept(self, record: ToolCallRecord, state: str, number: int) -> None:
+        """Returns once the broker has the state of a call. Raises ReplyRefused."""
+        await self._send(_answer(record, _progress(record, "", number, state)))
+
+    async def question(self, record: ToolCallRecord, ask: Ask, number: int) -> None:
+        """Likewise, of what a tool asks a person."""
+        await self._send(_answer(record, _progress(record, "", number, ask.state, ask.question)))
+
     async def reconciled(self, record: ToolReconcile, finding: Finding, received: Received) -> None:
         """Likewise, of the answer to a question about a call."""
         said = ToolReconciled(
@@ -75,17 +85,12 @@ class Replies:
             else:
                 return
 
-    async def progress(self, record: ToolCallRecord, text: str, number: int) -> None:
+    async def progress(
+        self, record: ToolCallRecord, text: str, number: int, state: str | None = None
+    ) -> None:
         """Tell it once; the next sign of life follows anyway."""
-        progress = ToolProgress(
-            call_id=record.call_id,
-            workflow_id=record.workflow_id,
-            token=record.reply.token,
-            note=text,
-            n=number,
-        )
         try:
-            await self._channel.answer(_answer(record, encode(progress, source=TOOLS_SOURCE)))
+            await self._channel.answer(_answer(record, _progress(record, text, number, state)))
         except (ChannelUnavailable, ReplyRefused) as error:
             _log.warning("cannot report progress of the call %s: %s", record.call_id, error)
 
@@ -96,6 +101,7 @@ class ProgressWriter:
     def __init__(self, replies: Replies, record: ToolCallRecord, limit: TimeLimit) -> None:
         self._replies, self._record, self._limit = replies, record, limit
         self._latest: str | None = None
+        self._state: str | None = None
         self._number = 0
         self._writing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -109,6 +115,18 @@ class ProgressWriter:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._report())
 
+    async def keep(self, state: str) -> None:
+        """A sign of life that counts once the broker has it; what is reported then has it, too."""
+        self._limit.renew()
+        self._state = state
+        self._number += 1
+        await self._replies.kept(self._record, state, self._number)
+
+    async def ask(self, ask: Ask) -> None:
+        """The last of it: the call goes on with another delivery."""
+        self._number += 1
+        await self._replies.question(self._record, ask, self._number)
+
     async def close(self) -> None:
         """Write no more, and let what is on its way arrive: no progress follows a result."""
         self._is_closed = True
@@ -119,7 +137,26 @@ class ProgressWriter:
         while (text := self._latest) is not None:
             self._latest = None
             self._number += 1
-            await self._replies.progress(self._record, text, self._number)
+            await self._replies.progress(self._record, text, self._number, self._state)
+
+
+def _progress(
+    record: ToolCallRecord,
+    text: str,
+    number: int,
+    state: str | None,
+    asks: ToolQuestion | None = None,
+) -> Encoded:
+    progress = ToolProgress(
+        call_id=record.call_id,
+        workflow_id=record.workflow_id,
+        token=record.reply.token,
+        note=text,
+        n=number,
+        state=state,
+        asks=asks,
+    )
+    return encode(progress, source=TOOLS_SOURCE)
 
 
 def _answer(record: ToolCallRecord | ToolReconcile, encoded: Encoded) -> Answer:

@@ -11,12 +11,15 @@ from typing import Protocol
 
 from answerbus.limits import TOOL_TIMEOUT_S_MAX
 from answerbus.tool_result import ToolFailure, ToolOk
+from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError, crashed, outcome_of, timed_out
 from answerbus.tools.core.tool import Tool
 
 CLEAN_UP_S = 1.0  # for a tool whose time is over, before it is left behind
 
 Outcome = ToolOk | ToolFailure
+Ended = Outcome | Ask
+"""How the work on a delivery ends: with the call, or with a question to a person."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +54,8 @@ class TimeLimit:
 class RunEnded:
     """The end of a run; `straggler` is one that goes on after its time-out, ignored."""
 
-    outcome: Outcome
-    straggler: "asyncio.Future[Outcome] | None" = None
+    outcome: Ended
+    straggler: "asyncio.Future[Ended] | None" = None
     is_late: bool = False
 
 
@@ -70,7 +73,7 @@ async def run(tool: Tool, args: object, call: NamedCall, limit: TimeLimit) -> Ru
     return RunEnded(crashed(asyncio.CancelledError()) if work.cancelled() else work.result())
 
 
-async def _late(work: "asyncio.Future[Outcome]", tool: Tool, limit: TimeLimit) -> RunEnded:
+async def _late(work: "asyncio.Future[Ended]", tool: Tool, limit: TimeLimit) -> RunEnded:
     """A task may ignore its cancellation, and nothing can end a thread."""
     _end(work)
     if isinstance(work, asyncio.Task):
@@ -79,32 +82,36 @@ async def _late(work: "asyncio.Future[Outcome]", tool: Tool, limit: TimeLimit) -
     return RunEnded(ended, None if work.done() else work, is_late=True)
 
 
-def _end(work: "asyncio.Future[Outcome]") -> None:
+def _end(work: "asyncio.Future[Ended]") -> None:
     if isinstance(work, asyncio.Task):
         work.cancel()
 
 
-def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Outcome]":
+def _start(tool: Tool, args: object, call: NamedCall) -> "asyncio.Future[Ended]":
     if tool.is_async:
         return asyncio.create_task(_awaited(tool, args, call))
     return _in_thread(lambda: _called(tool, args, call))
 
 
-async def _awaited(tool: Tool, args: object, call: NamedCall) -> Outcome:
+async def _awaited(tool: Tool, args: object, call: NamedCall) -> Ended:
     try:
         made = tool.call(args, call)
-        return outcome_of(await made if isinstance(made, Awaitable) else made)
+        return _ended_by(await made if isinstance(made, Awaitable) else made)
     except asyncio.CancelledError:
         raise
     except BaseException as error:
         return _failed(error, tool, call)
 
 
-def _called(tool: Tool, args: object, call: NamedCall) -> Outcome:
+def _called(tool: Tool, args: object, call: NamedCall) -> Ended:
     try:
-        return outcome_of(tool.call(args, call))
+        return _ended_by(tool.call(args, call))
     except BaseException as error:
         return _failed(error, tool, call)
+
+
+def _ended_by(value: object) -> Ended:
+    return value if isinstance(value, Ask) else outcome_of(value)
 
 
 def _failed(error: BaseException, tool: Tool, call: NamedCall) -> Outcome:
@@ -118,10 +125,10 @@ def _failed(error: BaseException, tool: Tool, call: NamedCall) -> Outcome:
     return crashed(error)
 
 
-def _in_thread(function: Callable[[], Outcome]) -> "asyncio.Future[Outcome]":
+def _in_thread(function: Callable[[], Ended]) -> "asyncio.Future[Ended]":
     """A daemon thread, so that a function that hangs does not keep its process from ending."""
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Outcome] = loop.create_future()
+    future: asyncio.Future[Ended] = loop.create_future()
     context = contextvars.copy_context()
 
     def work() -> None:

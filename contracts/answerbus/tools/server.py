@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +14,7 @@ from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.channel import Channel, ClaimLost, Received, ReplyRefused
+from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.intake import (
     Accept,
     CancelCall,
@@ -25,14 +26,16 @@ from answerbus.tools.core.intake import (
     take,
 )
 from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions, Position
+from answerbus.tools.core.tool import Tool
 from answerbus.tools.questions import Questions
 from answerbus.tools.replies import ProgressWriter, Replies
-from answerbus.tools.running import Outcome, RunEnded, TimeLimit, run
+from answerbus.tools.running import Ended, Outcome, RunEnded, TimeLimit, run
 
 CONCURRENCY_DEFAULT = 16
 COMMIT_S = 0.5
 DRAIN_S_DEFAULT = 30.0
 _RECEIVE_MAX = 50
+CANCEL_S = 5.0  # for what is kept for a call that is not wanted any more
 _LOOK_AGAIN_S = 0.05  # for room, where as much is taken as may be
 
 _log = logging.getLogger(__name__)
@@ -150,6 +153,7 @@ class ToolServer:
         self._stragglers = Counter[CallKey]()
         self._replies = Replies(channel, name)
         self._running: dict[CallKey, _Running] = {}
+        self._cancelling: set[asyncio.Task[None]] = set()
         self._questions = Questions(self._replies, self._is_at_work)
         self._stopping = asyncio.Event()
         self.claims = Claims(channel)
@@ -194,9 +198,10 @@ class ToolServer:
         match take(received.value, self._offered, self._now()):
             case Drop(reason=reason):
                 self._drop(reason, place)
-            case CancelCall(call=call):
+            case CancelCall(call=call, tool=tool, state=state):
                 if running := self._running.get(call):
                     running.task.cancel()
+                self._cancel(tool, state)
                 self.claims.finish(*place)
             case Question(record=record) as question:
                 left_s = (record.expires_at - self._now()).total_seconds()
@@ -259,7 +264,7 @@ class ToolServer:
             if record.expires_at <= self._now():
                 self._drop("expired", *self._places(taken))
                 return
-            if card.delivery == "at_most_once":
+            if what.is_once:
                 await self._claim(taken)
                 if record.expires_at <= self._now():  # it could be taken for one that never ran
                     self._drop("expired", *self._places(taken))
@@ -267,17 +272,40 @@ class ToolServer:
             self._running[CallKey.of(record)].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
             progress = ProgressWriter(self._replies, record, limit)
-            call = ToolCall(record, card.timeout_s, progress.report, loop, taken.received.trace)
+            call = ToolCall(
+                record,
+                card.timeout_s,
+                progress.report,
+                loop,
+                taken.received.trace,
+                state=what.state,
+                given=what.given,
+                keep=progress.keep,
+            )
             since = loop.time()
             finished = await run(what.tool, what.args, call, limit)
             await progress.close()
         finally:
             self._release(CallKey.of(record), finished)
         took_s = loop.time() - since
+        if isinstance(finished.outcome, Ask):
+            await progress.ask(finished.outcome)
+            self._drop("asks", *self._places(taken))
+            return
+        if finished.is_late:
+            self._cancel(what.tool, call.state)
         if finished.is_late and what.tool.reconcile:  # whether it ran is found out when it is asked
             self._drop("timed_out", *self._places(taken))
             return
         await self._reply(taken, finished.outcome, call.notes, took_s, call.micro_usd)
+
+    def _cancel(self, tool: Tool | None, state: str | None) -> None:
+        """What is kept for a call is not needed any more; nobody waits for that."""
+        if tool is None or tool.cancel is None or state is None:
+            return
+        task = asyncio.create_task(_bounded(tool.cancel(state)))
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
 
     async def _claim(self, taken: _Taken) -> None:
         """All records of the call; again, if the partition went and came back meanwhile."""
@@ -301,7 +329,7 @@ class ToolServer:
         self._stragglers[call] += 1
         straggler.add_done_callback(partial(self._straggler_ended, call))
 
-    def _straggler_ended(self, call: CallKey, straggler: "asyncio.Future[Outcome]") -> None:
+    def _straggler_ended(self, call: CallKey, straggler: "asyncio.Future[Ended]") -> None:
         if not straggler.cancelled():
             straggler.exception()  # taken, or asyncio would report it
         self._stragglers -= Counter({call: 1})
@@ -335,6 +363,8 @@ class ToolServer:
         """Calls not begun are left to the next server; running ones may end."""
         self._stopping.set()
         self._questions.stop()
+        if self._cancelling:
+            await asyncio.wait(self._cancelling)  # each is bounded in time
         for running in self._running.values():
             if not running.has_begun:
                 running.task.cancel()
@@ -348,3 +378,11 @@ class ToolServer:
 
     def _left(self) -> "list[asyncio.Task[None]]":
         return [running.task for running in self._running.values()]
+
+
+async def _bounded(cancelling: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(CANCEL_S):
+            await cancelling
+    except Exception as error:  # of the tool's author
+        _log.warning("what a tool keeps for a call is not given up: %s", type(error).__name__)

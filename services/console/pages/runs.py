@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from aiohttp import web
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from answerbus.approving import approval_of
 from answerbus.client.turns import in_turns
@@ -111,13 +111,14 @@ async def answer(request: web.Request) -> web.Response:
     if not isinstance(asked, InputRequested):
         text = "This question is answered, or its run is over."
         return page(request, "message.html", 409, title="Nothing to answer", text=text)
-    value, faults = value_of(fields_of(asked.json_schema), form)
-    if problems := faults or problems_of_answer(asked.json_schema, value):
+    value, problems = _answer_in(asked, form)
+    if problems:
         return _does_not_fit(request, problems)
     try:
         given = Input(
             call_id=asked.call_id,
             value=value,
+            number=asked.number,
             by=clip(session.name, REASON_BYTES_MAX),
             workflow_id=asked.workflow_id,
             at=_now(context),
@@ -126,6 +127,14 @@ async def answer(request: web.Request) -> web.Response:
         return _does_not_fit(request, problems_of(error, value))
     await context.controls.write(given)
     return _back("answered")
+
+
+def _answer_in(asked: InputRequested, form: Form) -> tuple[JsonValue, tuple[Problem, ...]]:
+    """What was filled in; null, where a person declines to answer a tool."""
+    if asked.tool is not None and "declined" in form:
+        return None, ()
+    value, faults = value_of(fields_of(asked.json_schema), form)
+    return value, faults or problems_of_answer(asked.json_schema, value)
 
 
 def _does_not_fit(request: web.Request, problems: tuple[Problem, ...]) -> web.Response:

@@ -105,7 +105,7 @@ class OpenRuns:
             case ApprovalSummary():
                 self._keep(call, event.delivery, f"{event.decision.capitalize()} by {event.by}")
             case InputSummary():
-                self._keep(call, 1, f"Answered by {event.by}")
+                self._keep(call, event.number, f"Answered by {event.by}")
             case ControlAppliedSummary(effect="approved" | "denied" | "answered"):
                 self._decided(_run_of(call), call.call_id, at_ms, ended=False)
             case ControlAppliedSummary():  # the call goes on waiting for one that counts

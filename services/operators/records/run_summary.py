@@ -49,13 +49,19 @@ class InputRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="input_r
     """A question that awaits a person."""
 
     call_id: Text = ""
-    delivery: Count = 1
+    number: Count = 1
+
+    @property
+    def delivery(self) -> int:
+        """What an answer names, as an approval names a delivery."""
+        return self.number
 
 
 class InputSummary(RunEventSummary, frozen=True, gc=False, tag="input"):
     """A person's answer to a question."""
 
     call_id: Text | None = None
+    number: Count = 1
     by: Reason = ""
     at: Moment | None = None
 

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from answerbus.continued_call import ToolContinue
 from answerbus.reconcile import ToolReconcile, ToolReconciled
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
@@ -16,6 +17,9 @@ def tool_text(event: ToolEvent) -> str:
         case ToolCallRecord():
             again = f", delivery {event.delivery}" if event.delivery > 1 else ""
             return plain_line(f"calls {event.toolset}.{event.tool} as {event.call_id}{again}")
+        case ToolContinue(given=given):
+            how = "with an answer" if given else "from what its server kept"
+            return plain_line(f"goes on with the call {event.call_id} {how}")
         case ToolCancel():
             return plain_line(f"cancels the call {event.call_id}: {event.reason}")
         case ToolReconcile():
@@ -24,7 +28,8 @@ def tool_text(event: ToolEvent) -> str:
             found = event.finding.kind.replace("_", " ")
             return plain_line(f"the effect of the call {event.call_id}: {found}")
         case ToolProgress():
-            return plain_line(f"the call {event.call_id} goes on: {event.note}")
+            how = "asks a person" if event.asks else f"goes on: {event.note}"
+            return plain_line(f"the call {event.call_id} {how}")
         case ToolResult():
             return _result_text(event)
         case ToolsetCard():

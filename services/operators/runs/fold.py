@@ -96,6 +96,7 @@ class RunFold:
     _approvals: dict[str, ApprovalRequested] = field(default_factory=dict)
     _questions: dict[str, InputRequested] = field(default_factory=dict)
     _decisions: dict[str, ControlApplied] = field(default_factory=dict)
+    _answers: dict[str, ControlApplied] = field(default_factory=dict)
     _invalid: dict[str, ControlApplied] = field(default_factory=dict)
 
     def take(self, event: Event | RetryEnded | Undecodable, at: datetime | None = None) -> None:
@@ -117,7 +118,7 @@ class RunFold:
                 if known is None or known.delivery < event.delivery:
                     self._approvals[event.call_id] = event
             case InputRequested():
-                self._questions.setdefault(event.call_id, event)
+                self._take_question(event)
             case ControlApplied():
                 self._take_control(event)
             case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
@@ -142,6 +143,11 @@ class RunFold:
             found.steps[event.n] = event
             found.call_ids.update(call.call_id for call in event.calls)
 
+    def _take_question(self, event: InputRequested) -> None:
+        known = self._questions.get(event.call_id)
+        if known is None or known.number < event.number:
+            self._questions[event.call_id] = event
+
     def _take_control(self, event: ControlApplied) -> None:
         match event.control:
             case Approval(call_id=call_id) | Input(call_id=call_id) if event.effect == "invalid":
@@ -153,7 +159,9 @@ class RunFold:
                 if known is None or _delivery(known) < _delivery(event):
                     self._decisions[call_id] = event
             case Input(call_id=call_id) if event.effect == "answered":
-                self._decisions.setdefault(call_id, event)
+                known = self._answers.get(call_id)
+                if known is None or _number(known) < _number(event):
+                    self._answers[call_id] = event
             case Cancel() if event.effect == "cancelled":
                 for request_id in event.requests:
                     found = self._requests[request_id]
@@ -241,14 +249,16 @@ class RunFold:
 
     def _call(self, found: _Found, call: StepCall, children: dict[str, list[str]]) -> CallNode:
         ended = self._ended.get(call.call_id)
-        approval = self._approvals.get(call.call_id)
-        decision = self._decisions.get(call.call_id)
+        approval, question = self._approvals.get(call.call_id), self._questions.get(call.call_id)
+        decision, answer = self._decisions.get(call.call_id), self._answers.get(call.call_id)
         status: CallStatus = call.state
         if ended is not None or found.terminal is not None:
             status = "ended"
         elif approval and (decision is None or _delivery(decision) < approval.delivery):
             status = "awaits_approval"  # also of a call that was made before
-        elif status == "awaits_approval" and decision is not None:
+        elif question and (answer is None or _number(answer) < question.number):
+            status = "awaits_input"
+        elif answer or (status == "awaits_approval" and decision is not None):
             status = "called"
         return CallNode(
             call_id=call.call_id,
@@ -262,8 +272,8 @@ class RunFold:
             reconciled=ended is not None and ended.reconciled,
             edited=ended.edited if ended else None,
             approval=approval,
-            question=self._questions.get(call.call_id),
-            decision=decision,
+            question=question,
+            decision=answer or decision,
             invalid=self._invalid.get(call.call_id),
             policy=call.policy,
             children=tuple(
@@ -275,6 +285,11 @@ class RunFold:
 def _delivery(decision: ControlApplied) -> int:
     """The delivery of a call that a person decided about."""
     return decision.control.delivery if isinstance(decision.control, Approval) else 0
+
+
+def _number(decision: ControlApplied) -> int:
+    """The question of a call that a person has answered."""
+    return decision.control.number if isinstance(decision.control, Input) else 0
 
 
 def _began(found: _Found) -> datetime | None:

@@ -219,7 +219,9 @@ def question_lines(asked: InputRequested) -> tuple[str, ...]:
     """The question, the form of its answer, for whom, until when, and how."""
     since, until = (f"{local_time(at):%Y-%m-%d %H:%M:%S}" for at in (asked.at, asked.expires_at))
     to = f", to {asked.to}" if asked.to else ""
+    by = (f"The server of {asked.tool} asks, in its own words:",) if asked.tool else ()
     return (
+        *map(plain_line, by),
         *(plain_line(line) for line in asked.question.split("\n")),
         cut(json_line(asked.json_schema)),
         plain_line(f"workflow {asked.workflow_id}{to}, since {since}, until {until}"),

@@ -10,6 +10,7 @@ from typing import assert_never
 from answerbus.attempt import Attempt
 from answerbus.call_id import attempt_of_call
 from answerbus.compared import Compared
+from answerbus.continued_call import ToolContinue
 from answerbus.control import ApprovalRequested
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.envelope import Undecodable
@@ -211,7 +212,7 @@ def _step(  # noqa: C901, PLR0912 - one arm for each event
             return event.attempt, 2
         case AccountRecord() | ToolCancel() | ToolResult() | ToolProgress():
             return math.inf, 0
-        case ToolReconcile() | ToolReconciled() | ToolsetCard() | ToolAccepted():
+        case ToolContinue() | ToolReconcile() | ToolReconciled() | ToolsetCard() | ToolAccepted():
             return math.inf, 0
         case DeadLetter():
             return math.inf, 1

@@ -2,52 +2,42 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp import Client, MCPError
-from pydantic import JsonValue, TypeAdapter
+from mcp import Client
+from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
 
 from answerbus.failure import Problem
 from answerbus.limits import TOOLSET_TOOLS_MAX
 from answerbus.tool_result import INVALID_ARGS
-from answerbus.tools.call import ToolCall
+from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
+from services.tools.mcp.calls import call_tool, end_task
+from services.tools.mcp.connected import Connected
 from services.tools.mcp.mapping.listed import (
-    INPUT_REQUIRED,
     INVALID_RESULT,
-    MCP_ERROR,
     CheckedTool,
     ListedTool,
     Unfit,
     checked,
     failure_of,
-    progress_text,
     value_of,
 )
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
-CALL_ID = "answerbus/call_id"  # in `_meta`: an idempotency key for servers that know it
-DELIVERY = "answerbus/delivery"
 PAGES_MAX = 100  # of a list of tools, for a server whose list never ends
 LISTED_MAX = 1_000  # tools; the bus takes fewer
-PROGRESS_EVERY_S = 1.0  # of one call: a server may report it a thousand times a second
 LIST_S = 60.0  # for all pages of a list of tools
 
-_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
-    types.CallToolResult | types.InputRequiredResult
-)
 _log = logging.getLogger(__name__)
-
-
-Connected = Callable[[], Client | None]
 
 
 async def toolset_of(
@@ -137,19 +127,19 @@ def tool_of(connected: Connected, found: CheckedTool, work: CostlyWork) -> Tool:
             return ValidArgs(_Unchecked(args))
         return InvalidArgs(problems) if problems else ValidArgs(args)
 
-    async def call(args: Any, tool_call: Any) -> JsonValue:
+    async def call(args: Any, tool_call: Any) -> JsonValue | Ask:
         if isinstance(args, _Unchecked):
             problems = await work.run(found.card.name, found.validator.problems, args.args)
             if isinstance(problems, EndedAtLimit) or problems:
                 raise ToolError(INVALID_ARGS, _words(problems, "the arguments"))
             args = args.args
-        client = connected()
-        if client is None:
-            raise ToolError(MCP_ERROR, "the MCP server is not connected", retryable=True)
-        result = await _called(client, found.card.name, args, tool_call)
-        return await _value(result, found, work)
+        said = await call_tool(connected, found.card.name, args, tool_call)
+        return said if isinstance(said, Ask) else await _value(said, found, work)
 
-    return Tool(found.card, read_args, call, is_async=True)
+    async def cancel(state: str) -> None:
+        await end_task(connected, state)
+
+    return Tool(found.card, read_args, call, is_async=True, cancel=cancel)
 
 
 def _words(problems: tuple[Problem, ...] | EndedAtLimit, what: str) -> str:
@@ -177,34 +167,3 @@ async def _value(result: types.CallToolResult, found: CheckedTool, work: CostlyW
             why = _words(problems, "the result")
             raise ToolError(INVALID_RESULT, f"the tool ran, and its result does not fit: {why}")
     return value_of(structured, parts)
-
-
-async def _called(
-    client: Client, name: str, args: dict[str, Any], call: ToolCall
-) -> types.CallToolResult:
-    loop, next_s = asyncio.get_running_loop(), 0.0
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        nonlocal next_s
-        if loop.time() >= next_s:
-            next_s = loop.time() + PROGRESS_EVERY_S
-            call.progress(progress_text(progress, total, message))
-
-    meta: Any = {CALL_ID: call.id, DELIVERY: call.delivery, **call.trace}
-    params = types.CallToolRequestParams(name=name, arguments=args, _meta=meta)
-    try:
-        # Not by `call_tool`: it compiles the schema of results, which a stranger wrote, with a
-        # library whose patterns may take for ever.
-        result = await client.session.send_request(
-            types.CallToolRequest(params=params),
-            _RESULT,
-            progress_callback=on_progress,
-        )
-    except MCPError as error:
-        is_gone = error.error.code == types.CONNECTION_CLOSED
-        raise ToolError(MCP_ERROR, str(error), retryable=is_gone) from error
-    if isinstance(result, types.InputRequiredResult):
-        wanted = ", ".join(sorted({one.method for one in (result.input_requests or {}).values()}))
-        message = f"the MCP server asks for what a bridge cannot give: {wanted or 'input'}"
-        raise ToolError(INPUT_REQUIRED, message)
-    return result

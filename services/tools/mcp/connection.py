@@ -2,27 +2,33 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from mcp import Client
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.settings.settings import SetUpError
-from services.tools.mcp.bridge import Connected, toolset_of
+from services.tools.mcp.bridge import toolset_of
+from services.tools.mcp.connected import Connected
 from services.tools.mcp.session import McpSession, ServerPlace
+from services.tools.mcp.tasks import EXTENSION
 from services.worker.ports.costly_work import CostlyWork
 
 LOOK_AGAIN_S = 30.0  # for tools that changed, and a server that answers nothing
 WAIT_S_MIN, WAIT_S_MAX = 1.0, 60.0  # before a connection is opened again
 
 LIMITS = (
-    "the bridge calls tools. Of what the server offers it does not use: {others}. It "
-    "refuses requests of the server, such as sampling, elicitation and roots"
+    "the bridge calls tools, and {does}. Of what the server offers it does not use: {others}. It "
+    "refuses requests for a model, for roots and to visit an address"
 )
+_MODERN = "asks people what a tool wants to know, and follows tasks"
+_BEFORE = "neither asks people what a tool wants to know nor follows tasks, by this version of MCP"
 _USED = frozenset({"tools"})
 
 Open = Callable[[ServerPlace], AbstractAsyncContextManager[McpSession]]
@@ -119,8 +125,10 @@ class McpConnection:
         """Until it ends, which raises, or its tools are other ones."""
         client = opened.client
         offered = client.server_capabilities.model_dump(exclude_none=True)
-        others = sorted(offered.keys() - _USED) or ["nothing"]
-        _log.info("MCP %s; %s", client.protocol_version, LIMITS.format(others=", ".join(others)))
+        others = sorted(_offered(offered) - _USED) or ["nothing"]
+        does = _MODERN if client.protocol_version in MODERN_PROTOCOL_VERSIONS else _BEFORE
+        limits = LIMITS.format(does=does, others=", ".join(others))
+        _log.info("MCP %s; %s", client.protocol_version, limits)
         while True:
             toolset = await self._served.read_toolset(opened.client, lambda: self._client)
             if not self.toolset.done():
@@ -139,6 +147,12 @@ class McpConnection:
     def _unusable(self, error: BaseException) -> SetUpError:
         place, words = self._served.place.shown, _words(error)
         return SetUpError(f"The MCP server {place} cannot be used: {words}.")
+
+
+def _offered(capabilities: Mapping[str, Any]) -> set[str]:
+    """What a server says that it can do; its extensions by their names."""
+    extensions = capabilities.get("extensions") or {}
+    return ({*capabilities} - {"extensions"}) | ({*extensions} - {EXTENSION})
 
 
 def _words(error: BaseException) -> str:

@@ -1,9 +1,9 @@
-"""Lets through only the messages of an MCP server that the bridge uses."""
+"""Lets through only the messages of an MCP server that the bridge uses, and says what it can do."""
 
 import asyncio
 import logging
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import mcp_types as types
 from anyio import EndOfStream
@@ -12,8 +12,11 @@ from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
 from services.tools.mcp.bounds import is_costly
+from services.tools.mcp.tasks import EXTENSION
 
 Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
+
+CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
 
 _log = logging.getLogger(__name__)
 
@@ -21,6 +24,8 @@ _log = logging.getLogger(__name__)
 class ScreenedTransport:
     """Responses, pings and progress pass; requests are refused, other notifications dropped.
 
+    Of the version of 2026-07-28, each request says that forms and tasks can be answered with. The
+    SDK would say so to older servers, too, whose questions cannot outlive a connection.
     `ended` is set when the server can send nothing more.
     """
 
@@ -30,7 +35,7 @@ class ScreenedTransport:
 
     async def __aenter__(self) -> Streams:
         reads, writes = await self._transport.__aenter__()
-        return _Screened(reads, writes, self.ended), writes
+        return _Screened(reads, writes, self.ended), _Declaring(writes)
 
     async def __aexit__(
         self,
@@ -111,3 +116,31 @@ class _Screened:
         trace: TracebackType | None,
     ) -> bool | None:
         return await self._reads.__aexit__(kind, error, trace)
+
+
+class _Declaring:
+    def __init__(self, writes: WriteStream[SessionMessage]) -> None:
+        self._writes = writes
+
+    async def send(self, message: SessionMessage, /) -> None:
+        """With what the bridge can do, where a request says that at all."""
+        sent = message.message
+        meta = (sent.params or {}).get("_meta") if isinstance(sent, types.JSONRPCRequest) else None
+        if isinstance(meta, dict) and types.CLIENT_CAPABILITIES_META_KEY in meta:
+            meta[types.CLIENT_CAPABILITIES_META_KEY] = CAPABILITIES
+        await self._writes.send(message)
+
+    async def aclose(self) -> None:
+        await self._writes.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._writes.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._writes.__aexit__(kind, error, trace)

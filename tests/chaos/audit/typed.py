@@ -27,7 +27,7 @@ KINDS = {
         "budget_nearly_spent",
     },
 }
-OF_CALLS = {"tool_call", "tool_cancel", "tool_reconcile"}
+OF_CALLS = {"tool_call", "tool_continue", "tool_cancel", "tool_reconcile"}
 WRITTEN_BY_OTHERS = ("requests", "approvals", "controls")
 # Where a null value says something, and of which keys: an account or a lane never ends so.
 NULL_ENDS = {"retries": (b"",), "runs": (b"",), "ledger": (b"closed:", b"closed_ids:", b"budget_")}
@@ -84,6 +84,7 @@ _KEYS = {
     "run_call": "{request_id}/{n}/{place}",
     "run_child": "{request[request_id]}",
     "tool_call": "{call_id}",
+    "tool_continue": "{call[call_id]}",
     "tool_cancel": "{call_id}",
     "tool_reconcile": "{call_id}",
     "toolset": "{toolset}",

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from answerbus.continued_call import GivenInput, ToolContinue
 from answerbus.envelope import Undecodable, decode
 from answerbus.failure import Problem
 from answerbus.limits import TOOL_ARGS_BYTES_MAX
@@ -28,6 +29,7 @@ DropReason = Literal[
     "cancelled",
     "not_claimed",  # to be run at most once, and the claim could not be committed
     "unanswerable",  # there is no such place for its answer
+    "asks",  # it goes on with another delivery, once a person has answered
     "timed_out",  # it may have had its effect: its reconciler finds that out
 ]
 
@@ -41,9 +43,11 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class CancelCall:
-    """A call is not wanted any more."""
+    """A call is not wanted any more, nor the `state` that a server of its tool has kept for it."""
 
     call: CallKey
+    tool: Tool | None = None
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,22 @@ class RefuseCall:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The call is to be run; its arguments are read again then, as they may be kept for long."""
+    """The call is to be run, or gone on with from `state`.
+
+    Its arguments are read again then, as they may be kept for long.
+    """
 
     record: ToolCallRecord
     tool: Tool
     args: object
+    state: str | None = None
+    given: GivenInput | None = None
+
+    @property
+    def is_once(self) -> bool:
+        """Whether it must not be done twice."""
+        is_harmless = self.state is not None and self.given is None
+        return self.tool.card.delivery == "at_most_once" and not is_harmless
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +110,15 @@ def take(value: bytes | None, offered: Offered, now: datetime) -> Taken:
         case Undecodable():
             return Drop("undecodable")
         case ToolCancel():
-            mine = event.toolset == offered.toolset
-            return CancelCall(CallKey.of(event)) if mine else Drop("foreign_toolset")
+            if event.toolset != offered.toolset:
+                return Drop("foreign_toolset")
+            tool = offered.tools.get(event.tool) if event.tool is not None else None
+            return CancelCall(CallKey.of(event), tool, event.state)
         case ToolCallRecord():
             return _of_call(event, offered, now)
+        case ToolContinue(call=call, state=state, given=given):
+            found = _of_call(call, offered, now)
+            return replace(found, state=state, given=given) if isinstance(found, Accept) else found
         case ToolReconcile():
             return _of_question(event, offered, now)
         case _:

@@ -1,6 +1,6 @@
 """A tool in its server: its card, the reading of its arguments, and its function; pure."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ class Tool:
     """`call` takes the arguments as they were read, and the call; in a thread if not `is_async`.
 
     `reconcile` takes the id of a call and its arguments, and finds out whether it had its effect.
+    `cancel` takes the state that was kept for a call which is not wanted any more.
     """
 
     card: ToolCard
@@ -36,6 +37,7 @@ class Tool:
     call: Callable[[object, object], object]
     is_async: bool
     reconcile: Callable[[str, Any], object] | None = None
+    cancel: Callable[[str], Awaitable[None]] | None = None
 
     @property
     def name(self) -> str:

@@ -18,7 +18,6 @@ _NAME: TypeAdapter[str] = TypeAdapter(ToolName)
 TOOL_ERROR = "tool_error"  # the server's tool says itself that it failed
 MCP_ERROR = "mcp_error"  # the server did not take the call
 INVALID_RESULT = "invalid_result"  # the tool ran, and what it gave breaks its own schema
-INPUT_REQUIRED = "input_required"  # the server asks for what a bridge cannot give
 
 Part = Mapping[str, JsonValue]
 
@@ -71,7 +70,10 @@ def checked(
     if listed.input_schema.get("type") != "object":
         return Unfit(listed.name, "its arguments are no object")
     if listed.needs_task:
-        return Unfit(listed.name, "it runs as an MCP task alone, and a bridge makes calls")
+        return Unfit(
+            listed.name,
+            "it runs alone as a task of the MCP of 2025-11-25, which a bridge does not follow",
+        )
     card = ToolCard(
         name=listed.name,
         description=clip(inspect.cleandoc(listed.description), TOOL_DESCRIPTION_BYTES_MAX),

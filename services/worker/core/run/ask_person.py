@@ -65,6 +65,12 @@ def read_question(above: Request, run: Run, args: JsonObject) -> Request | tuple
     return tuple(one.model_copy(update={"path": _PATHS.get(one.path, one.path)}) for one in found)
 
 
+def problems_of_schema(schema: JsonObject) -> tuple[Problem, ...]:
+    """Why a schema that no step was held against cannot be that of answers; compiles it."""
+    found = _compiled(json.dumps(schema))
+    return () if isinstance(found, SchemaValidator) else found
+
+
 def problems_of_answer(schema: JsonObject, value: JsonValue) -> tuple[Problem, ...]:
     """Why a value does not answer a question whose answers have that schema."""
     validator = _compiled(json.dumps(schema))

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from answerbus.budget import Usage
 from answerbus.call_outcome import CallOutcome, CallTimedOut, Ran
+from answerbus.continued_call import ToolContinue
 from answerbus.control import ApprovalRequested, InputRequested
 from answerbus.limits import NOTES_MAX
 from answerbus.private.runs import RunCallRecord, RunChildRecord, RunStepRecord
@@ -24,6 +25,7 @@ Written = (
     | ApprovalRequested
     | InputRequested
     | ToolCallRecord
+    | ToolContinue
     | ToolCancel
     | ToolReconcile
     | RunStepRecord

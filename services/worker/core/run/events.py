@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
+from answerbus.continued_call import ToolContinue
 from answerbus.control import ApprovalRequested
 from answerbus.failure import Problem
+from answerbus.limits import TOOL_TIMEOUT_S_MAX
 from answerbus.outcome import Origin
 from answerbus.private.runs import (
     Link,
@@ -160,12 +162,18 @@ def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
     )
 
 
-def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallRecord, RunCallRecord]:
-    """The call for its tool server, under a token of its own, and what the run keeps of that."""
+def delivered(
+    run: Run, call: ToolCall, inputs: RunInputs
+) -> tuple[ToolCallRecord | ToolContinue, RunCallRecord]:
+    """The call for its tool server, under a token of its own, and what the run keeps of that.
+
+    A server that goes on with it may be away for longer: the state waits for it in the topic.
+    """
     request, call_record, tool = inputs.request, call.asked, run.tools[call.asked.tool]
     before = call.record or _record(call, inputs)
     reply = _reply_place(inputs)
-    due_at = min(inputs.now + timedelta(seconds=tool.card.timeout_s), inputs.deadline)
+    seconds = tool.card.timeout_s if before.state is None else TOOL_TIMEOUT_S_MAX
+    due_at = min(inputs.now + timedelta(seconds=seconds), inputs.deadline)
     event = ToolCallRecord(
         call_id=call_record.call_id,
         delivery=call.next_delivery,
@@ -193,7 +201,9 @@ def delivered(run: Run, call: ToolCall, inputs: RunInputs) -> tuple[ToolCallReco
             "reconciliation": None,
         }
     )
-    return event, after
+    if before.state is None:
+        return event, after
+    return ToolContinue(call=event, state=before.state, given=before.given), after
 
 
 def _reply_place(inputs: RunInputs) -> ReplyPlace:
@@ -242,12 +252,15 @@ def child_asked(
 
 
 def stop(run: Run, call: ToolCall, reason: str, inputs: RunInputs) -> ToolCancel:
-    """The tool server need not go on."""
+    """The tool server need not go on, nor keep what it has for the call."""
+    tool, state = run.tools[call.asked.tool], call.record.state if call.record else None
     return ToolCancel(
         call_id=call.asked.call_id,
         request_id=inputs.request.request_id,
         workflow_id=inputs.request.workflow_id,
-        toolset=run.tools[call.asked.tool].toolset,
+        toolset=tool.toolset,
+        tool=tool.card.name if state is not None else None,
+        state=state,
         reason=reason,
         at=inputs.now,
     )

@@ -50,7 +50,7 @@ def postponed(call: ToolCall, inputs: RunInputs) -> RunCallRecord:
 def waits_until(run: Run, call: ToolCall, inputs: RunInputs) -> datetime:
     """When its time is over: that of each of its deliveries, and of the one that is not written."""
     record = call.record
-    if call.reconciliation:
+    if call.reconciliation or (record is not None and record.state is not None):
         return inputs.deadline  # it is known that it may be delivered again
     tries = record.deliveries + 1 if record else 1
     called_at = (record.called_at if record else None) or inputs.now

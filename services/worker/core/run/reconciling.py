@@ -21,6 +21,7 @@ from services.worker.core.run.call_changes import (
     end_call,
     timed_out,
 )
+from services.worker.core.run.continuing import is_continued
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import may_cancel, postponed
 from services.worker.core.run.run import Run, ToolCall
@@ -32,7 +33,7 @@ def is_to_be_found_out(run: Run, call: ToolCall, inputs: RunInputs) -> bool:
     """Whether the call was delivered, and nothing else is done before its fate is known."""
     card = run.tools[call.asked.tool].card
     is_once = card.delivery == "at_most_once" and card.reconcilable
-    return is_once and call.is_called and not inputs.is_ending
+    return is_once and call.is_called and not is_continued(call) and not inputs.is_ending
 
 
 def find_out(run: Run, call: ToolCall, inputs: RunInputs) -> Change:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from answerbus.agent import AgentId, RunSummary
 from answerbus.budget import Spent, Usage
 from answerbus.call_outcome import CallOutcome
+from answerbus.continued_call import ToolQuestion
 from answerbus.edited_args import EditedArgs
 from answerbus.private.runs import (
     AgentDefinition,
@@ -105,7 +106,12 @@ class ToolCall:
     def is_called(self) -> bool:
         """Whether a tool server may be at work on it."""
         is_sent = self.record is not None and self.record.deliveries > 0
-        return self.is_open and is_sent and not self._is_reconciled
+        return self.is_open and is_sent and not self._is_reconciled and not self.awaits_input
+
+    @property
+    def is_known_to_server(self) -> bool:
+        """Whether a tool server works on it, or keeps something for it."""
+        return self.is_called or (self.record is not None and self.record.state is not None)
 
     @property
     def _is_reconciled(self) -> bool:
@@ -124,8 +130,13 @@ class ToolCall:
 
     @property
     def awaits_input(self) -> bool:
-        """Whether a person is asked for its result."""
-        return self.is_open and self.asked.tool == ASK_PERSON
+        """Whether a person is asked for its result, or by its tool."""
+        return self.is_open and (self.asked.tool == ASK_PERSON or self.asks is not None)
+
+    @property
+    def asks(self) -> ToolQuestion | None:
+        """What its tool asks a person now."""
+        return self.record.asks if self.record else None
 
     @property
     def awaits_person(self) -> bool:
@@ -228,7 +239,8 @@ class Run:
         due_at = min(now + timeout * (1 + PROGRESS_SHARE), deadline)
         is_at_work = call.record is not None and call.reconciliation is None
         known = call.record.due_at if call.record and is_at_work else None
-        return None if known and due_at - known < timeout * PROGRESS_SHARE else due_at
+        # A call that its server goes on with has longer until the first progress (events.py).
+        return None if known and abs(due_at - known) < timeout * PROGRESS_SHARE else due_at
 
     @property
     def before_last_step(self) -> "Run":

@@ -17,6 +17,7 @@ from answerbus.call_outcome import (
     Ran,
 )
 from answerbus.cause import Cancelled
+from answerbus.continued_call import ToolContinue
 from answerbus.control import Approval, Input
 from answerbus.failure import Problem
 from answerbus.private.runs import Link, RunChildRecord
@@ -24,7 +25,7 @@ from answerbus.reconcile import ToolReconciled
 from answerbus.tool_call import CallApproval, ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
 from services.text.digest import text_digest
-from services.worker.core.run import events, reconciling
+from services.worker.core.run import continuing, events, reconciling
 from services.worker.core.run.ask_person import (
     expires_at,
     input_requested,
@@ -44,7 +45,6 @@ from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import (
     is_postponed,
     may_call,
-    may_cancel,
     postponed,
     waits_until,
 )
@@ -143,14 +143,20 @@ def on_child_outcome(run: Run, child: ChildOutcome, inputs: RunInputs) -> Change
 
 
 def on_progress(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change | None:
-    """A tool server is still at work: the time-out of the call starts again."""
+    """A tool server is still at work, so that the time-out starts again; or it asks a person."""
     call = run.open_call(progress.call_id)
-    if call is None or not _fits(call, progress.token):
+    if call is None or call.awaits_person or not _fits(call, progress.token):
         return None
+    if progress.asks is not None:
+        change = continuing.ask(run, call, progress.asks, progress.state, inputs)
+        return change.then(fill_window(change.run, inputs))
     due_at = run.due_after_progress(call, inputs.now, inputs.deadline)
-    if due_at is None or call.awaits_approval:
+    if due_at is None and not continuing.has_kept_state(call, progress):
         return None
-    return changed_call(run, call, events.changed(call, inputs, due_at=due_at, reconciliation=None))
+    changes = continuing.kept(progress) | {"reconciliation": None}
+    if due_at is not None:
+        changes["due_at"] = due_at
+    return changed_call(run, call, events.changed(call, inputs, **changes))
 
 
 def on_timeout(run: Run, inputs: RunInputs, until: datetime | None = None) -> Change:
@@ -208,6 +214,9 @@ def on_input(run: Run, given: Input, inputs: RunInputs) -> Said:
     call = run.open_call(given.call_id)
     if call is None or not call.awaits_input or inputs.is_ending:
         return None
+    if call.asks is not None:
+        said = continuing.answered(run, call, call.asks, given, inputs)
+        return said.then(fill_window(said.run, inputs)) if isinstance(said, Change) else said
     if problems := problems_of_answer(call.asked.args["json_schema"], given.value):
         return problems
     change = end_call(run, call, CallOk(value=given.value), inputs)
@@ -227,9 +236,7 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
             was_made = call.reconciliation is not None
             outcome = timed_out(run, call, "unknown") if was_made else ApprovalExpired()
         change = change.then(end_call(change.run, call, outcome, inputs))
-        if call.is_called and not call.asks_child and may_cancel(run, call, inputs):
-            stop = events.stop(run, call, cause.reason, inputs)
-            change = Change(change.run, (*change.written, stop))
+        change = continuing.cancelled(change, call, cause.reason, inputs)
     return change
 
 
@@ -279,12 +286,13 @@ def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
 
 def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
     if call.awaits_input:
-        return end_call(run, call, ApprovalExpired(), inputs)
+        return continuing.expired(run, call, inputs)
     if reconciling.is_to_be_found_out(run, call, inputs):
         return reconciling.find_out(run, call, inputs)
     card = run.tools[call.asked.tool].card
     is_unsent = not call.is_called  # it could not be written yet
-    may_repeat = card.delivery == "at_least_once" and reconciling.has_delivery_left(call)
+    is_repeatable = card.delivery == "at_least_once" or continuing.is_continued(call)
+    may_repeat = is_repeatable and reconciling.has_delivery_left(call)
     is_last = inputs.is_ending or not (is_unsent or may_repeat)
     is_available = may_call(run, call, inputs)
     if is_available and is_unsent and not is_last:  # the window says when
@@ -293,13 +301,16 @@ def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
         return _call(run, call, inputs)
     if not is_last and inputs.now < waits_until(run, call, inputs):
         return changed_call(run, call, postponed(call, inputs))
-    ran: Ran = "no" if call.next_delivery == 1 else "unknown"
+    ran: Ran = "unknown" if call.is_known_to_server or call.next_delivery > 1 else "no"
     ran = call.reconciliation.ran if call.reconciliation else ran
-    return end_call(run, call, timed_out(run, call, ran), inputs)
+    change = end_call(run, call, timed_out(run, call, ran), inputs)
+    if call.record and call.record.state is not None:
+        return continuing.cancelled(change, call, "its time is over", inputs)
+    return change
 
 
 def _call(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
-    event: ToolCallRecord | RunChildRecord
+    event: ToolCallRecord | ToolContinue | RunChildRecord
     if call.asks_child:
         event, record = events.child_asked(run, call, inputs)
     else:

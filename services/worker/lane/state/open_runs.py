@@ -7,6 +7,7 @@ from datetime import datetime
 from answerbus.agent import Parent
 from answerbus.budget import AccountState, Usage
 from answerbus.cause import Cancelled
+from answerbus.continued_call import ToolContinue
 from answerbus.control import Approval, Input
 from answerbus.failure import Problem
 from answerbus.outcome import Result
@@ -259,7 +260,7 @@ def _keys(lane_request: LaneRequest, run: Run) -> Iterator[str]:
 def _trace_of(lane_request: LaneRequest, event: Written) -> Trace | None:
     """What a tool server is sent, and a child, belong to the span of their call."""
     match event:
-        case ToolCallRecord() | ToolCancel() | ToolReconcile():
+        case ToolCallRecord() | ToolContinue() | ToolCancel() | ToolReconcile():
             return lane_request.trace_of_call(event.call_id)
         case RunChildRecord(request=Request(parent=Parent(call_id=call_id))):
             return lane_request.trace_of_call(call_id)

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from answerbus import topics
 from answerbus.attempt import Attempt
+from answerbus.continued_call import ToolContinue
 from answerbus.dead_letter import DeadLetter, Raw
 from answerbus.envelope import Headers, encode, headers_of
 from answerbus.event import Event
@@ -58,7 +59,7 @@ def run_event_record(
 ) -> OutRecord:
     """An event of a run; a call goes to the topic of its toolset, placed there by its id."""
     encoded = encode(event, trace=None if trace is None else trace.headers())
-    if isinstance(event, ToolCallRecord | ToolCancel | ToolReconcile):
+    if isinstance(event, ToolCallRecord | ToolContinue | ToolCancel | ToolReconcile):
         topic = topics.tool_calls(event.toolset)
         return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers)
     topic = topics.TOPIC_OF_KIND[event.kind]

@@ -96,7 +96,7 @@ def _apply_to_call(lane_state: LaneState, signal: ToolReport, now: datetime) -> 
     if lane_request is None:
         return []
     written = lane_state.runs.apply_signal(lane_request, signal, now)
-    if written and not isinstance(signal, ToolProgress):
+    if written and not (isinstance(signal, ToolProgress) and signal.asks is None):
         lane_state.signal_if_answered(lane_request)
     return written
 

@@ -87,6 +87,24 @@ async def test_an_approver_answers_in_their_own_name_and_may_do_nothing_else() -
     }
 
 
+async def test_a_question_of_a_tool_says_whose_words_it_has_and_may_be_declined() -> None:
+    question = event("input_requested/by_tool", request_id="r-1", call_id=CALL)
+    waiting = call("r-1", 1, tool="orders.build")
+    events = of(asked("r-1", agent={"name": "support"}), step("r-1", 1, waiting), question)
+    async with site(*events) as here:
+        assert "The server of orders.build asks" in await text_of(here, "/runs")
+        assert await post(here, "/runs/answer", {**OF_CALL, "declined": "yes"}) == 303
+        (control,) = written(here)
+    async with site(*a_question()) as here:
+        assert await post(here, "/runs/answer", {**OF_CALL, "declined": "yes"}) == 303
+        (of_model,) = written(here)
+
+    assert isinstance(control, Input)
+    assert (control.value, control.number) == (None, 2)
+    assert isinstance(of_model, Input)
+    assert of_model.value is not None
+
+
 async def test_what_may_be_left_out_is_left_out() -> None:
     async with site(*a_question()) as here:
         form = {**OF_CALL, "m0": "High Street", "m1": "", "m2": "", "m3": "", "m4": ""}

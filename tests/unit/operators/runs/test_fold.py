@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from answerbus.budget import Spent
-from answerbus.control import ControlApplied
+from answerbus.control import ControlApplied, InputRequested
 from answerbus.event import Event
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import as_data, tree_of
@@ -251,6 +251,35 @@ def test_a_question_awaits_an_answer_and_the_tree_says_how() -> None:
     (run,) = folded([*begun, answer, ended(call_id)])
     assert list(run.awaiting) == []
     assert "answered by ops@acme" in shown(run)
+
+
+def test_a_tool_asks_one_question_after_the_other_and_its_call_goes_on_in_between() -> None:
+    call_id = "r-1.call.1.0"
+    second = event("input_requested/by_tool", request_id="r-1", call_id=call_id)
+    assert isinstance(second, InputRequested)
+    first = second.model_copy(update={"number": 1})
+    answer = event("control_applied/answered")
+    assert isinstance(answer, ControlApplied)
+
+    def answered(number: int) -> ControlApplied:
+        said = {"call_id": call_id, "number": number}
+        return answer.model_copy(update={"control": answer.control.model_copy(update=said)})
+
+    events = [asked("r-1"), step("r-1", 1, call("r-1", 1)), first]
+    states = list[str]()
+    for more in (answered(1), second, answered(1), answered(2)):
+        (run,) = folded(events)
+        states.append(run.state)
+        events.append(more)
+    (run,) = folded(events)
+
+    assert [*states, run.state] == [
+        "awaits_input",
+        "waiting",
+        "awaits_input",
+        "awaits_input",
+        "waiting",
+    ]
 
 
 def test_plain_requests_have_no_tree() -> None:

@@ -15,12 +15,14 @@ from mcp.server import Server
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import INVALID_ARGS
 from answerbus.tools.call import ToolCall
+from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
-from answerbus.tools.running import Outcome, TimeLimit, run
+from answerbus.tools.running import Ended, TimeLimit, run
 from answerbus.tools.toolset import Toolset
 from services.settings.settings import SetUpError
-from services.tools.mcp.bridge import _RESULT, _value, tool_of, toolset_of
+from services.tools.mcp.bridge import _value, tool_of, toolset_of
+from services.tools.mcp.calls import RESULT
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.mapping.listed import (
     CheckedTool,
@@ -31,6 +33,7 @@ from services.tools.mcp.mapping.listed import (
     value_of,
 )
 from services.tools.mcp.session import McpSession, ServerPlace
+from services.tools.mcp.tasks import CreatedTask
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
@@ -198,7 +201,7 @@ async def offered(
         yield offering, client, toolset
 
 
-async def called(found: Tool, x: str) -> tuple[Outcome, list[str]]:
+async def called(found: Tool, x: str) -> tuple[Ended, list[str]]:
     loop, notes = asyncio.get_running_loop(), list[str]()
     record = ToolCallRecord.model_validate(call_body("c-1"))
     call = ToolCall(record, 5.0, notes.append, loop, {"traceparent": TRACE})
@@ -271,6 +274,7 @@ async def test_what_a_server_answers_becomes_an_outcome(x: str, expected: dict[s
     async with offered() as (offering, _, toolset):
         outcome, _ = await called(toolset.tools["act"], x)
 
+        assert not isinstance(outcome, Ask)
         assert outcome.model_dump().items() >= expected.items()
         meta = dict(offering.seen[0].meta or {})
         assert (meta["answerbus/call_id"], meta["traceparent"]) == ("c-1", TRACE)
@@ -287,12 +291,15 @@ async def test_a_result_that_takes_too_long_to_check_or_does_not_fit_says_that_t
             await _value(given, found, work)
 
 
-async def test_a_server_that_asks_for_input_is_told_to_the_model() -> None:
+async def test_a_request_for_input_and_a_task_are_no_results() -> None:
     elicit = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}
     body = {"resultType": "input_required", "inputRequests": {"q": elicit}}
 
-    assert isinstance(_RESULT.validate_python(body), types.InputRequiredResult)
-    assert isinstance(_RESULT.validate_python({"content": []}), types.CallToolResult)
+    task = {"resultType": "task", "taskId": "t", "status": "working"}
+
+    assert isinstance(RESULT.validate_python(body), types.InputRequiredResult)
+    assert isinstance(RESULT.validate_python(task), CreatedTask)
+    assert isinstance(RESULT.validate_python({"content": []}), types.CallToolResult)
 
 
 async def test_progress_is_a_sign_of_life() -> None:

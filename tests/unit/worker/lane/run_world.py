@@ -314,14 +314,14 @@ class RunStage:
     def cancel_workflow(self) -> None:
         self.control({"kind": "cancel", "scope": "workflow", "request_id": None})
 
-    def calls(self) -> list[Json]:
-        """All that were published, in no order."""
+    def calls(self, kind: str = "tool_call") -> list[Json]:
+        """All that were published, or what went out about them, in no order."""
         found = [
             event
             for number in range(PARTITIONS_DEFAULT)
             for event in events(self.broker, CALLS, partition=number)
         ]
-        return [event for event in found if event["kind"] == "tool_call"]
+        return [event for event in found if event["kind"] == kind]
 
     def steps(self, kind: str) -> list[Json]:
         return [event for event in events(self.broker, STEPS) if event["kind"] == kind]

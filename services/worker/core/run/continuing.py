@@ -1,0 +1,135 @@
+"""Calls with which their servers go on later, and what their tools ask people; pure.
+
+A server that keeps its state with a progress need not be asked what became of the call: it is sent
+that state again, and goes on. A question ends its work until a person has answered.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from answerbus.call_outcome import ApprovalExpired, CallError
+from answerbus.continued_call import GivenInput, ToolQuestion
+from answerbus.control import Input, InputRequested
+from answerbus.failure import Problem
+from answerbus.limits import CALL_INPUTS_MAX
+from answerbus.tool_result import INPUT_REQUIRED, ToolProgress
+from services.text.digest import text_digest
+from services.worker.core.run import events
+from services.worker.core.run.ask_person import problems_of_answer, problems_of_schema
+from services.worker.core.run.call_changes import Change, changed_call, end_call
+from services.worker.core.run.events import RunInputs
+from services.worker.core.run.postponed_calls import may_cancel
+from services.worker.core.run.run import Run, ToolCall
+
+
+def is_continued(call: ToolCall) -> bool:
+    """Whether its server goes on with it however often it is told to."""
+    record = call.record
+    return record is not None and record.state is not None and record.given is None
+
+
+def has_kept_state(call: ToolCall, progress: ToolProgress) -> bool:
+    """Whether progress says more than that a server is at work: by what it goes on with the call.
+
+    An answer that was delivered is used when its server has a state again.
+    """
+    if progress.state is None or call.record is None:
+        return False
+    return progress.state != call.record.state or call.record.given is not None
+
+
+def kept(progress: ToolProgress) -> dict[str, object]:
+    """What the record of a call keeps of progress with a state: it may be sent again as often."""
+    if progress.state is None:
+        return {}
+    tokens = (text_digest(progress.token),)
+    return {"state": progress.state, "given": None, "deliveries": 1, "tokens": tokens}
+
+
+def ask(
+    run: Run, call: ToolCall, asks: ToolQuestion, state: str | None, inputs: RunInputs
+) -> Change:
+    """A tool asks a person; where nobody can be asked, its call ends."""
+    before = events.changed(call, inputs, state=state)
+    call, number = replace(call, record=before), before.inputs_asked + 1
+    if why := _unasked(run, asks, number):
+        change = end_call(run, call, CallError(code=INPUT_REQUIRED, message=why), inputs)
+        return cancelled(change, call, why, inputs)
+    until = _expires_at(asks, inputs)
+    record = events.changed(
+        call,
+        inputs,
+        asks=asks,
+        inputs_asked=number,
+        given=None,
+        due_at=until,
+        reconciliation=None,
+    )
+    requested = Change(run, (_requested(call, asks, number, until, inputs),))
+    return requested.then(changed_call(run, call, record))
+
+
+def answered(
+    run: Run, call: ToolCall, asks: ToolQuestion, said: Input, inputs: RunInputs
+) -> Change | tuple[Problem, ...] | None:
+    """A person answers, or declines to with null: the call goes to its server again.
+
+    As for the first time: who was asked before has nothing more to say, and no delivery is used.
+    """
+    if said.number != events.changed(call, inputs).inputs_asked:
+        return None
+    if said.value is not None and (problems := problems_of_answer(asks.json_schema, said.value)):
+        return problems
+    given = GivenInput(value=said.value, by=said.by)
+    record = events.changed(
+        call, inputs, asks=None, given=given, deliveries=0, tokens=(), due_at=None
+    )
+    return changed_call(run, call, record)
+
+
+def expired(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
+    """Nobody has answered in time."""
+    change = end_call(run, call, ApprovalExpired(), inputs)
+    return cancelled(change, call, "nobody has answered in time", inputs)
+
+
+def cancelled(change: Change, call: ToolCall, reason: str, inputs: RunInputs) -> Change:
+    """Its server need not go on with what it keeps for the call."""
+    if call.asks_child or not call.is_known_to_server or not may_cancel(change.run, call, inputs):
+        return change
+    return Change(change.run, (*change.written, events.stop(change.run, call, reason, inputs)))
+
+
+def _unasked(run: Run, asks: ToolQuestion, number: int) -> str | None:
+    if not run.definition.ask_person:
+        return "its server asks for input, and this agent may not ask people"
+    if number > CALL_INPUTS_MAX:
+        return f"its server asks for input more than {CALL_INPUTS_MAX} times"
+    if problems := problems_of_schema(asks.json_schema):
+        return f"its server asks for input of a form that cannot be used: {problems[0].expected}"
+    return None
+
+
+def _expires_at(asks: ToolQuestion, inputs: RunInputs) -> datetime:
+    if asks.expires_s is None:
+        return inputs.deadline
+    return min(inputs.now + timedelta(seconds=asks.expires_s), inputs.deadline)
+
+
+def _requested(
+    call: ToolCall, asks: ToolQuestion, number: int, until: datetime, inputs: RunInputs
+) -> InputRequested:
+    request = inputs.request
+    return InputRequested(
+        event_id=f"{call.asked.call_id}.input" + (f".{number}" if number > 1 else ""),
+        request_id=request.request_id,
+        workflow_id=request.workflow_id,
+        call_id=call.asked.call_id,
+        question=asks.question,
+        json_schema=asks.json_schema,
+        to=asks.to,
+        tool=call.asked.tool,
+        number=number,
+        expires_at=until,
+        at=inputs.now,
+    )
