@@ -29,6 +29,7 @@ _WITH_VARIANT = frozenset({"result", "refusal"})
 _TERMINAL = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
 _KEYS: Mapping[Key, str] = {
     "workflow_id": "The `workflow_id`.",
+    "workflow_id or budget": "The `workflow_id`, or the `budget` that the event is about.",
     "request": "`<request_id>@<workflow_id>`.",
     "dead_letter_id": "The `dead_letter_id`.",
     "ledger": (

@@ -14,6 +14,7 @@ _MIB = 1024 * 1024
 
 Key = Literal[
     "workflow_id",
+    "workflow_id or budget",
     "request",
     "dead_letter_id",
     "ledger",
@@ -276,7 +277,7 @@ STEPS = Topic(
         "control_applied",
         "budget_nearly_spent",
     ),
-    "workflow_id",
+    "workflow_id or budget",
     "delete",
     30 * _DAY_MS,
     writers=("worker",),

@@ -155,6 +155,9 @@ def test_the_key_of_an_event_is_what_its_topic_says(path: Path) -> None:
     match TOPIC_OF_KIND[event.kind].key:
         case "workflow_id":
             assert key(event) == workflow_of(event)
+        case "workflow_id or budget":
+            body = json.loads(path.read_bytes())
+            assert key(event) == body.get("workflow_id", body.get("budget"))
         case "request":
             assert key(event) == f"{request_of(event)}@{workflow_of(event)}"
         case "dead_letter_id":
