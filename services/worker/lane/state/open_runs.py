@@ -177,7 +177,7 @@ class OpenRuns:
             by = lane_request.cancelled or Cancelled(by="answerbus", reason="the run has ended")
             change = transitions.stopped(run, by, self._inputs(lane_request, now))
             events = (event for event in change.written if not event.kind.startswith("run_"))
-            written += [records.run_event_record(event, self.partition) for event in events]
+            written += [self._written(lane_request, event) for event in events]
             written += [self._null(key) for key in _keys(lane_request, run)]
             self._report_ends(lane_request, change)
             # What arrives until this is committed finds no call open.

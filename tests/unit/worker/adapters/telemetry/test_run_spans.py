@@ -10,6 +10,7 @@ from services.worker.core.attempt.reply import Answered, CallFacts
 from tests.unit.worker.adapters.telemetry.observed_runs import observed, watched
 from tests.unit.worker.core.run_builders import actions, says
 from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
+from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import CALLS, WORKFLOW, RunStage, full_id
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, until
@@ -40,14 +41,28 @@ def test_a_run_is_one_tree_of_spans_and_its_calls_name_their_own() -> None:
     assert not any(span.failed for span in tools)
 
 
-def calls_of(stage: RunStage) -> dict[str, Trace | None]:
-    """The trace that each published call names."""
+def calls_of(stage: RunStage, kind: str = "tool_call") -> dict[str, Trace | None]:
+    """The trace that each published call names, or what came after it."""
     return {
         json.loads(record.value)["call_id"]: read_trace(record.headers)
         for number in range(PARTITIONS_DEFAULT)
         for record in stage.broker.log(CALLS, number).records
-        if record.value
+        if record.value and json.loads(record.value)["kind"] == kind
     }
+
+
+def test_what_ends_a_call_is_in_its_span() -> None:
+    async def main() -> None:
+        stage = await RunStage.opened("r-1", tooling=lambda _: ())
+        await until(lambda: len(stage.calls()) == 2)
+        stage.cancel("r-1")
+        await finished(stage)
+        await stage.end()
+
+        assert len(calls_of(stage, "tool_cancel")) == 2
+        assert calls_of(stage, "tool_cancel") == calls_of(stage)
+
+    run(main())
 
 
 def test_a_child_is_below_the_call_that_asks_it() -> None:
