@@ -11,8 +11,9 @@ from answerbus.call_outcome import ApprovalExpired, CallError
 from answerbus.continued_call import GivenInput, ToolQuestion
 from answerbus.control import Input, InputRequested
 from answerbus.failure import Problem
-from answerbus.limits import CALL_INPUTS_MAX
+from answerbus.limits import CALL_INPUTS_MAX, REASON_BYTES_MAX
 from answerbus.tool_result import INPUT_REQUIRED, ToolProgress
+from answerbus.wire import clip
 from services.text.digest import text_digest
 from services.worker.core.run import events
 from services.worker.core.run.ask_person import problems_of_answer, problems_of_schema
@@ -52,7 +53,7 @@ def ask(
     """A tool asks a person; where nobody can be asked, its call ends."""
     before = events.changed(call, inputs, state=state)
     call, number = replace(call, record=before), before.inputs_asked + 1
-    if why := _unasked(run, asks, number):
+    if why := clip(_unasked(run, asks, state, number), REASON_BYTES_MAX):
         change = end_call(run, call, CallError(code=INPUT_REQUIRED, message=why), inputs)
         return cancelled(change, call, why, inputs)
     until = _expires_at(asks, inputs)
@@ -100,14 +101,17 @@ def cancelled(change: Change, call: ToolCall, reason: str, inputs: RunInputs) ->
     return Change(change.run, (*change.written, events.stop(change.run, call, reason, inputs)))
 
 
-def _unasked(run: Run, asks: ToolQuestion, number: int) -> str | None:
+def _unasked(run: Run, asks: ToolQuestion, state: str | None, number: int) -> str:
+    """Why nobody is asked; empty if a person is."""
+    if state is None:
+        return "its server asks for input, and keeps no state: the call would begin again"
     if not run.definition.ask_person:
         return "its server asks for input, and this agent may not ask people"
     if number > CALL_INPUTS_MAX:
         return f"its server asks for input more than {CALL_INPUTS_MAX} times"
     if problems := problems_of_schema(asks.json_schema):
         return f"its server asks for input of a form that cannot be used: {problems[0].expected}"
-    return None
+    return ""
 
 
 def _expires_at(asks: ToolQuestion, inputs: RunInputs) -> datetime:
