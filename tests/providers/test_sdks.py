@@ -38,7 +38,10 @@ SET: dict[str, dict[str, Any]] = {
 # for each to say, and no server answers otherwise for them.
 OF_A_CLIENT = {"accept", "accept-encoding", "connection", "content-length", "user-agent"}
 OF_AN_SDK = ("x-stainless-", "x-goog-api-client")  # whose version and machine it is
-SDKS = {"anthropic", "google.genai", "httpx", "ollama", "openai"}
+SDKS = {
+    *("anthropic", "google.genai", "httpx", "ollama", "openai"),
+    *("azure.identity", "botocore", "google.auth"),  # of credentials
+}
 
 
 def headers_of(seen: Seen) -> dict[str, str]:
