@@ -33,7 +33,7 @@ ANSWER = {
         "rationale": "The advisory names 4.17.21 as the first fixed release; it is a patch.",
     }
 }
-_COMPLETION = {
+COMPLETION = {
     "id": "chatcmpl-stub",
     "object": "chat.completion",
     "created": 1,
@@ -62,7 +62,7 @@ def _framed(status: str, body: bytes, *headers: str) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
-_ANSWERED = _response("200 OK", _COMPLETION)
+_ANSWERED = _response("200 OK", COMPLETION)
 _LISTED = _response("200 OK", _MODELS)
 
 
