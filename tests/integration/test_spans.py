@@ -157,3 +157,20 @@ async def test_a_collector_is_sent_one_trace_and_no_content(bus: Bus, collector:
     assert fields[b"order-unwanted"] == UNWANTED.child("unwanted")
     attempts = [read_trace(record.headers) for record in await bus.records(ATTEMPTS)]
     assert {a.span_id for a in attempts if a and a.trace_id == UPSTREAM.trace_id} == {first, second}
+
+
+async def test_content_is_sent_where_it_is_wanted(bus: Bus, collector: Collector) -> None:
+    answer = DEP_BUMP | {"rationale": "Its tests pass."}
+    rules = [{"reply": {"kind": "answered", "json": answer}}]
+    told = f'[telemetry]\notlp_endpoint = "{collector.address}"\ncontent = "redacted"\n'
+    worker = await asyncio.to_thread(bus.start_worker, bus.config(rules, told))
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
+        body = request("r", "order", instructions=f"Write to ann@acme.example: {SECRET}.")
+        await client.publish(Request.model_validate_json(json.dumps(body)))
+    await bus.terminals(1)
+    assert await asyncio.to_thread(worker.terminate) == 0
+
+    (chat,) = (s for s in collector.spans.values() if s["name"].startswith("chat"))
+    assert f"Write to ***: {SECRET}." in chat["attributes"]["gen_ai.system_instructions"]
+    (message,) = json.loads(chat["attributes"]["gen_ai.output.messages"])
+    assert json.loads(message["parts"][0]["content"]) == answer
