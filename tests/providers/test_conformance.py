@@ -199,6 +199,11 @@ def test_a_provider_that_sends_nothing_has_no_request_to_show() -> None:
     assert command._shown(server.first) == "No request was sent."
 
 
+def test_a_request_that_has_no_json_is_shown_as_it_is() -> None:
+    assert command._shown(b"POST / HTTP/1.1\r\na: b\r\n\r\nx=1") == "POST / HTTP/1.1\na: b\n\nx=1\n"
+    assert command._shown(b"GET / HTTP/1.1\r\n\r\n") == "GET / HTTP/1.1\n\n\n"
+
+
 def test_a_setting_that_the_plugin_does_not_know_is_named(acme: Path) -> None:
     text = page_blocks()[2].replace("safe_mode = true", "safe_mod = true")
     (acme / "answerbus.toml").write_text(text, encoding="utf-8")

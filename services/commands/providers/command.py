@@ -12,7 +12,7 @@ from services.commands.providers.running import checked_in_time
 from services.commands.providers.server import PlayedServer
 from services.settings.installed import UnusablePlugin
 from services.settings.settings import SetUpError
-from services.text.escaping import json_lines
+from services.text.escaping import json_lines, plain
 from services.worker.adapters.providers.kinds.known import SHIPPED, kind_named, known_names
 
 app = typer.Typer(help="List and check providers, also those of plug-ins.", no_args_is_help=True)
@@ -69,9 +69,13 @@ def check(name: ProviderName, *, show: Show = False, as_json: AsJson = False) ->
 
 
 def _shown(request: bytes | None) -> str:
-    """A request for people: its lines, and its body indented."""
+    """A request for people: its lines, and its body, JSON indented."""
     if request is None:
         return "No request was sent."
     head, _, body = request.partition(b"\r\n\r\n")
     lines = head.decode("latin-1").replace("\r\n", "\n")
-    return f"{lines}\n\n{json_lines(from_json(body)) if body else ''}\n"
+    try:
+        text = json_lines(from_json(body))
+    except ValueError:  # none, or of a provider that sends no JSON
+        text = body.decode(errors="replace")
+    return plain(f"{lines}\n\n{text}\n")

@@ -108,7 +108,7 @@ async def answer(request: web.Request) -> web.Response:
     session = approver_of(request)
     context, form = request.app[CONTEXT], await form_of(request)
     asked = await _asked_in(context, form)
-    if not isinstance(asked, InputRequested):
+    if not isinstance(asked, InputRequested) or form.get("number", "1") != str(asked.number):
         text = "This question is answered, or its run is over."
         return page(request, "message.html", 409, title="Nothing to answer", text=text)
     value, problems = _answer_in(asked, form)

@@ -4,6 +4,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from answerbus.call_id import request_of_call
 from answerbus.request_key import CallKey, RequestKey
@@ -30,14 +31,17 @@ DECISIONS_KEPT = 10_000  # that no worker has read yet
 CLOSED_KEPT = 200_000  # ids of runs that ended, since topics are not read in step
 _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
 
+Matter = tuple[Literal["delivery", "question"], int]
+"""What of a call a person decides: whether that delivery may run, or that question of its tool."""
+
 
 @dataclass(frozen=True, slots=True)
 class AskedApproval:
-    """Where and when a person was asked, for which delivery of a call."""
+    """Where and when a person was asked, and about what."""
 
     place: RecordPosition
     at_ms: int
-    delivery: int = 1
+    matter: Matter
 
 
 @dataclass(slots=True)
@@ -60,7 +64,7 @@ class OpenRuns:
     def __init__(self) -> None:
         self._open: dict[RequestKey, OpenRun] = {}
         self._closed: dict[bytes, None] = {}
-        self._decisions: OrderedDict[CallKey, tuple[int, str]] = OrderedDict()
+        self._decisions: OrderedDict[CallKey, tuple[Matter, str]] = OrderedDict()
 
     def take(self, record: RecordSummary) -> None:
         match record.event:
@@ -82,7 +86,7 @@ class OpenRuns:
                 run = self._note(RequestKey(event.workflow_id, request_id), record.at_ms, None)
                 if run is not None:
                     run.awaiting[event.call_id] = AskedApproval(
-                        record.place, record.at_ms, event.delivery
+                        record.place, record.at_ms, _matter(event)
                     )
             case ToolEndedSummary(request_id=str(request_id)) as event:
                 run_key = RequestKey(event.workflow_id, request_id)
@@ -103,16 +107,17 @@ class OpenRuns:
         call = CallKey(event.workflow_id, event.control.call_id)
         match event:
             case ApprovalSummary():
-                self._keep(call, event.delivery, f"{event.decision.capitalize()} by {event.by}")
+                what = f"{event.decision.capitalize()} by {event.by}"
+                self._keep(call, ("delivery", event.delivery), what)
             case InputSummary():
-                self._keep(call, event.number, f"Answered by {event.by}")
+                self._keep(call, ("question", event.number), f"Answered by {event.by}")
             case ControlAppliedSummary(effect="approved" | "denied" | "answered"):
                 self._decided(_run_of(call), call.call_id, at_ms, ended=False)
             case ControlAppliedSummary():  # the call goes on waiting for one that counts
                 self._decisions.pop(call, None)
 
-    def _keep(self, call: CallKey, delivery: int, text: str) -> None:
-        self._decisions[call] = delivery, text
+    def _keep(self, call: CallKey, matter: Matter, text: str) -> None:
+        self._decisions[call] = matter, text
         if len(self._decisions) > DECISIONS_KEPT:
             self._decisions.popitem(last=False)
 
@@ -137,9 +142,9 @@ class OpenRuns:
         return self._decision(call, asked) if asked else None
 
     def _decision(self, call: CallKey, asked: AskedApproval) -> str | None:
-        """One about an earlier delivery of the call was another."""
-        delivery, text = self._decisions.get(call, (0, ""))
-        return text if delivery == asked.delivery else None
+        """One about an earlier delivery or question of the call was another."""
+        matter, text = self._decisions.get(call, (None, ""))
+        return text if matter == asked.matter else None
 
     def place_of(self, call: CallKey) -> RecordPosition | None:
         """Where the approval of a call was asked for, if no person has decided it."""
@@ -180,6 +185,12 @@ class OpenRuns:
         self._closed[_digest(key)] = None
         if len(self._closed) > CLOSED_KEPT:
             del self._closed[next(iter(self._closed))]
+
+
+def _matter(event: ApprovalRequestedSummary | InputRequestedSummary) -> Matter:
+    if isinstance(event, InputRequestedSummary):
+        return "question", event.number
+    return "delivery", event.delivery
 
 
 def _run_of(call: CallKey) -> RequestKey:

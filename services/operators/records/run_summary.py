@@ -51,11 +51,6 @@ class InputRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="input_r
     call_id: Text = ""
     number: Count = 1
 
-    @property
-    def delivery(self) -> int:
-        """What an answer names, as an approval names a delivery."""
-        return self.number
-
 
 class InputSummary(RunEventSummary, frozen=True, gc=False, tag="input"):
     """A person's answer to a question."""

@@ -69,7 +69,8 @@ class _CancelTask(types.Request[_Named, Literal["tasks/cancel"]]):
 def interval_s(poll_interval_ms: float | None, timeout_s: float) -> float:
     """How long to wait before the task is looked at again."""
     wanted = POLL_S_DEFAULT if poll_interval_ms is None else poll_interval_ms / 1000
-    return min(max(wanted, POLL_S_MIN), POLL_S_MAX, timeout_s / _POLLS_A_TIMEOUT)
+    # In this order NaN is the shortest; with the other, it would be no wait at all.
+    return min(max(POLL_S_MIN, wanted), POLL_S_MAX, timeout_s / _POLLS_A_TIMEOUT)
 
 
 async def get_task(client: Client | None, task_id: str) -> FoundTask | None:

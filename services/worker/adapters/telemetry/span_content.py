@@ -27,9 +27,10 @@ CONTENT_BYTES_MAX = 8 * 1024
 
 The costliest of them is masked in 20 ms, and 2,048 spans wait for a collector.
 """
-_MARGIN_BYTES = 512  # beyond what is shown: an address at the cut is seen whole
+_MARGIN_BYTES = 512  # read beyond what is shown: what begins before the cut is seen whole
 _TURN_BYTES_MIN = 64  # with less room than that, a turn is left out
 _RULES = ("digits", "emails")
+_CUT = "…".encode()
 _ANSWERED = "stop"  # where the provider does not say why it ended
 
 
@@ -46,8 +47,8 @@ class SpanContent:
             return {}
         system = _part(self._shown(call.prompt.system))
         shown = {
-            "gen_ai.system_instructions": self._json([system]),
-            "gen_ai.input.messages": self._json([*self._messages(call.prompt.turns)][::-1]),
+            "gen_ai.system_instructions": _dumped([system]),
+            "gen_ai.input.messages": _dumped([*self._messages(call.prompt.turns)][::-1]),
         }
         if not isinstance(call.reply, Answered):
             return shown
@@ -59,7 +60,7 @@ class SpanContent:
         if self.level == "none" or lane_request.request.agent is None:
             return {}
         asked = self._shown(lane_request.request.context.instructions)
-        found = {"gen_ai.input.messages": self._json([_message("user", asked)])}
+        found = {"gen_ai.input.messages": _dumped([_message("user", asked)])}
         match ended:
             case Result():
                 answer = ended.answer
@@ -82,10 +83,9 @@ class SpanContent:
             return {}
         found = {}
         if call := run.call_of_last_step(end.call_id):
-            found["gen_ai.tool.call.arguments"] = self._masked(self._shown(_dumped(call.args)))
+            found["gen_ai.tool.call.arguments"] = self._shown(_dumped(call.args))
         if isinstance(end.outcome, CallOk):
-            result = self._masked(self._shown(_dumped(end.outcome.value)))
-            found["gen_ai.tool.call.result"] = result
+            found["gen_ai.tool.call.result"] = self._shown(_dumped(end.outcome.value))
         return found
 
     def _messages(self, turns: Iterable[Turn]) -> Iterator[JsonValue]:
@@ -98,18 +98,17 @@ class SpanContent:
             left -= turn.size
 
     def _answer(self, text: str, ended: str) -> str:
-        return self._json([{**_message("assistant", self._shown(text)), "finish_reason": ended}])
+        return _dumped([{**_message("assistant", self._shown(text)), "finish_reason": ended}])
 
     def _shown(self, text: str, limit: int = CONTENT_BYTES_MAX) -> str:
+        """Secrets are masked first: the mask does not find one that a rule has cut in two."""
         if self.level != "redacted":
             return clip(text, limit)
-        return clip(str(redacted(clip(text, limit + _MARGIN_BYTES), _RULES)), limit)
-
-    def _json(self, value: JsonValue) -> str:
-        return self._masked(_dumped(value))
-
-    def _masked(self, text: str) -> str:
-        return self.mask(text) if self.level == "redacted" else text
+        read_max = limit + _MARGIN_BYTES
+        hidden = str(redacted(self.mask(clip(text, read_max)), _RULES))
+        if len(text.encode(errors="replace")) > read_max:  # its last bytes may be half an address
+            limit = min(limit, max(len(hidden.encode()) - _MARGIN_BYTES, len(_CUT)))
+        return clip(hidden, limit)
 
 
 def _part(text: str) -> dict[str, JsonValue]:

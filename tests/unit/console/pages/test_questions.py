@@ -91,9 +91,13 @@ async def test_a_question_of_a_tool_says_whose_words_it_has_and_may_be_declined(
     question = event("input_requested/by_tool", request_id="r-1", call_id=CALL)
     waiting = call("r-1", 1, tool="orders.build")
     events = of(asked("r-1", agent={"name": "support"}), step("r-1", 1, waiting), question)
+    declined = {**OF_CALL, "number": "2", "declined": "yes"}
     async with site(*events) as here:
-        assert "The server of orders.build asks" in await text_of(here, "/runs")
-        assert await post(here, "/runs/answer", {**OF_CALL, "declined": "yes"}) == 303
+        text = await text_of(here, "/runs")
+        assert "The server of orders.build asks" in text
+        assert 'name="number" value="2"' in text
+        assert await post(here, "/runs/answer", {**declined, "number": "1"}) == 409
+        assert await post(here, "/runs/answer", declined) == 303
         (control,) = written(here)
     async with site(*a_question()) as here:
         assert await post(here, "/runs/answer", {**OF_CALL, "declined": "yes"}) == 303

@@ -92,6 +92,21 @@ def test_a_decision_about_an_earlier_delivery_is_not_one_about_this() -> None:
     assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == ("Approved by kafka:ops", [])
 
 
+def test_the_approval_of_a_call_does_not_answer_what_its_tool_asks_then() -> None:
+    call_key, approval = CallKey(WORKFLOW, CALL), event("approval/approved", call_id=CALL)
+    asks = event("input_requested/by_tool", request_id="r-1", call_id=CALL, number=1)
+    answer = event("input/declined", call_id=CALL, number=1)
+    before = [*a_waiting_run(WORKFLOW), decided(CALL), asks]
+
+    for events in ([*before, approval], [approval, *before]):
+        found = fold(*events)
+        assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == (None, [NOON_MS])
+        assert found.place_of(call_key) is not None
+
+    found = fold(*before, approval, answer)
+    assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == ("Answered by ops@acme", [])
+
+
 def test_a_run_that_ended_is_not_opened_again_by_what_is_read_late() -> None:
     first, *rest = a_waiting_run(WORKFLOW)
     found = fold(first, result("r-1"), *rest, *a_waiting_run("stranger"))

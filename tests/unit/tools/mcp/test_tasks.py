@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import nan
 from typing import Any
 
 import mcp_types as types
@@ -267,7 +268,14 @@ def test_a_state_is_bounded_and_that_of_another_version_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("wanted_ms", "expected"),
-    [(None, 2.0), (1, POLL_S_MIN), (-5, POLL_S_MIN), (1e12, POLL_S_MAX), (5_000, 5.0)],
+    [
+        (None, 2.0),
+        (1, POLL_S_MIN),
+        (-5, POLL_S_MIN),
+        (nan, POLL_S_MIN),
+        (1e12, POLL_S_MAX),
+        (5_000, 5.0),
+    ],
 )
 def test_a_server_is_looked_at_neither_all_the_time_nor_too_seldom(
     wanted_ms: float | None, expected: float

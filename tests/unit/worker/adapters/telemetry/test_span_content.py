@@ -105,6 +105,24 @@ def test_what_is_cut_in_an_address_or_a_number_does_not_show_its_beginning(beyon
         assert set(message["parts"][0]["content"]) <= set(". *\u2026")
 
 
+@pytest.mark.parametrize("key", ["ab3f9c1123456d4e5f6a", "AKIA123456QWERTYUI"])
+def test_a_secret_with_a_long_number_in_it_is_hidden_whole(key: str) -> None:
+    asked = replace(case(), prompt=replace(prompt(), turns=(Turn("user", f"Key {key}."),)))
+    (message,) = json.loads(str(showing("redacted", key).of_call(asked)[INPUT]))
+
+    assert message["parts"][0]["content"] == "Key ***."
+
+
+@pytest.mark.parametrize("beyond", range(0, 20, 3))
+def test_where_much_is_hidden_the_place_at_which_reading_ends_is_not_shown(beyond: int) -> None:
+    text = f"{CARD} " * 1_000
+    turns = (Turn("user", f"{text[: CONTENT_BYTES_MAX + 512 - 3 - beyond]} {MAIL} {text}"),)
+    asked = replace(case(), prompt=replace(prompt(), turns=turns))
+    (message,) = json.loads(str(showing("redacted").of_call(asked)[INPUT]))
+
+    assert set(message["parts"][0]["content"]) <= set(" *\u2026")
+
+
 def test_of_arguments_results_and_answers_the_first_8_kib_are_shown() -> None:
     given = {"kind": "ok", "value": "y" * 60_000}
     steps = (actions(call(order_id="1" * 9_000)), actions(says("w" * 20_000)))
