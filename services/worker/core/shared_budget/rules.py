@@ -82,9 +82,9 @@ def _date(now: datetime) -> str:
 
 
 def is_nearly_spent(limit: Limit, settled: Charged) -> bool:
-    """Whether of one unit so much is used that somebody should hear of it."""
+    """Whether of one unit so much is used that somebody should know; of a limit of 0 nothing is."""
     return any(
-        most is not None and 100 * amount >= NEARLY_SPENT_PERCENT * most
+        most is not None and 100 * amount >= max(NEARLY_SPENT_PERCENT * most, 1)
         for most, amount in zip(limit, settled, strict=True)
     )
 

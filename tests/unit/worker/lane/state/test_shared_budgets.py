@@ -374,6 +374,20 @@ def test_another_limit_is_announced_when_four_fifths_of_it_are_used() -> None:
     assert [event.limit.attempts for event in history.topics.events] == [60, 60, 50, 64]
 
 
+def test_a_limit_of_nothing_is_not_announced_before_something_was_used_of_it() -> None:
+    """As of money, where a tenant may use only profiles that cost none."""
+    history = calm_history((10, None, 0))
+    history.ask(0, TENANT, (1, 1, 0))
+    history.calm()
+    assert history.outcomes == {"charged": 1}
+    assert history.topics.events == []
+
+    history.set_rules(rules_of_tenants((0, None, 0)))
+    history.calm()
+
+    assert [event.limit.attempts for event in history.topics.events] == [0]
+
+
 def test_each_event_is_there_exactly_once_over_lost_writes_and_moved_lanes() -> None:
     def announced(seeds: int) -> int:
         found = 0
