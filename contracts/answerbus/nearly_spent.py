@@ -1,4 +1,4 @@
-"""A budget of a label of which so much is used that somebody should hear of it."""
+"""The event that four fifths of a label's budget are used."""
 
 from typing import Final, Literal
 

@@ -262,7 +262,7 @@ class BudgetShareSummary(PrivateSummary, frozen=True, gc=False, tag="budget_shar
 
 
 class BudgetNearlySpentSummary(EventPart, frozen=True, gc=False, tag="budget_nearly_spent"):
-    """A budget of a label of which four fifths are used."""
+    """Four fifths of a label's budget are used."""
 
     budget: Text
     window: Text

@@ -285,6 +285,23 @@ def test_a_lane_that_was_shut_for_so_long_that_it_has_forgotten_its_lease_leases
     assert history.outcomes == {"charged": 10, "refused": 3}
 
 
+def test_what_a_lane_has_forgotten_counts_as_used_also_where_it_forgets_again() -> None:
+    """That it was announced is kept as well, although the mark was in the share of the lane."""
+    history, lane = shut_history((10, None, None))
+    for calls in (4, 4):
+        for _ in range(calls):
+            history.ask(lane, TENANT, (1, 1, 1))
+            history.calm()
+        history.shut_for_long(lane)
+    for _ in range(4):
+        history.ask(lane, TENANT, (1, 1, 1))
+        history.calm()
+    history.open_again()
+
+    assert history.outcomes == {"charged": 10, "refused": 2}
+    assert len(history.topics.events) == 1
+
+
 @pytest.mark.parametrize("asked_by", ["it", "another lane"])
 def test_what_a_lane_has_forgotten_counts_as_used(asked_by: str) -> None:
     """It was shut with a call in flight; asked to give back what is free, it has nothing."""
