@@ -191,3 +191,22 @@ async def test_once_it_is_over_what_waits_is_not_asked() -> None:
             )
 
     assert (model.asked, it.topics.written, it.seen.became) == ([], [], [])
+
+
+async def test_a_request_that_is_read_when_it_ends_is_not_asked() -> None:
+    model, reading, go_on = Model(planted), asyncio.Event(), asyncio.Event()
+    async with shadowing(model, at_once=0) as it:
+
+        async def pick(places: Iterable[RecordPosition]) -> Sequence[Stored]:
+            reading.set()
+            await go_on.wait()
+            return await it.topics.pick(places)
+
+        it.shadow.put(it.topics.drawn(1))
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+            group.create_task(it.shadow.ask_on(pick, it.topics.write))
+            await reading.wait()
+            it.shadow.end()
+            go_on.set()
+
+    assert (model.asked, it.topics.written, it.seen.became) == ([], [], [])

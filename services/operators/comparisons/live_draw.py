@@ -86,8 +86,8 @@ class LiveDraw:
                     SeenRequest(key, event.profile, record.place) if draw_of(key) < below else None
                 )
             case AttemptSummary(attempt=1) as event:
-                key, is_made = RequestKey.of(event), event.is_call and event.outcome != "released"
-                if is_made and draw_of(key) < self._below_all:
+                key = RequestKey.of(event)
+                if event.outcome != "released" and draw_of(key) < self._below_all:
                     return SeenCall(key, event.without_labels)
                 return None
             case (AnswerSummary() | DeadLetterSummary()) as event:

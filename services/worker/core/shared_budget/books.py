@@ -62,10 +62,9 @@ class BudgetBooks:
             self._ages.note((key, None), now)
 
     def beyond(self, keys: Iterable[BudgetKey], leases_max: int) -> BudgetKey | None:
-        """The first of these keys for which there is no room."""
+        """One of these keys for which there is no room; those that have a lease need none."""
         begun = [key for key in keys if key not in self.leases]
-        room = leases_max - len(self.leases)
-        return begun[max(room, 0)] if len(begun) > room else None
+        return begun[-1] if begun and len(self.leases) + len(begun) > leases_max else None
 
     def lease(self, key: BudgetKey) -> Lease:
         return self.leases.setdefault(key, Lease())

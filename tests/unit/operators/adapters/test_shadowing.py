@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from answerbus.client.errors import BusUnavailable
-from answerbus.topics import Topic
+from answerbus.topics import REQUESTS, Topic
 from services.operators.adapters import shadowing
 from services.operators.adapters.shadow import AT_ONCE
 from services.operators.comparisons.live_draw import Drawn, LiveDraw
@@ -58,6 +58,17 @@ async def test_a_request_is_drawn_once_with_its_past_whenever_it_is_written(
 
     assert drawn.sampled.request is not None
     assert drawn.sampled.attempts.keys() == {1}
+
+
+async def test_of_very_much_that_came_at_once_the_newest_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shadowing, "OPEN_MAX", 2)
+    records = [request(number) for number in range(5)]
+    reader: Any = Growing(records, 0, asyncio.Event())
+    kept = await shadowing._read(reader, (REQUESTS,), _drawing())
+
+    assert [seen.key.request_id for seen in kept] == ["r-3", "r-4"]
 
 
 class Hanging:

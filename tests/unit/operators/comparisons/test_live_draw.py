@@ -60,6 +60,13 @@ def test_a_request_is_drawn_with_its_first_call_when_it_is_answered() -> None:
     assert take(draw, ended=records[1:]) == []
 
 
+@pytest.mark.parametrize("other", [{"outcome": "released"}, {"attempt": 2}])
+def test_neither_a_call_that_was_turned_away_nor_a_repair_is_compared(other: Any) -> None:
+    (drawn,) = take(drawing(), requests=[request()], past=[attempt(**other)], ended=[outcome()])
+
+    assert drawn.sampled.attempts == {}
+
+
 def _questions(drawn: Drawn, records: list[Stored]) -> Any:
     found = questions_of(drawn.sampled, records)
     assert isinstance(found, list)

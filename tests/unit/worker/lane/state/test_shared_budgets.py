@@ -182,6 +182,22 @@ def test_a_lane_holds_so_many_budgets_and_refuses_requests_with_others() -> None
     ]
 
 
+def test_a_lane_that_was_given_back_more_than_it_holds_goes_on_with_these() -> None:
+    """As one that has forgotten leases, whose homes have not."""
+    rules = rules_of_tenants((10, None, None))
+    lane = SharedBudgets(0, 1, lambda _: None, rules, leases_max=1)
+    for tenant in "ab":
+        share = BudgetShareRecord(budget=f"tenant:{tenant}", window=f"{NOW:%F}", lane=0, at=NOW)
+        lane.hear(share, NOW)
+
+    found = [
+        lane.claim(RequestKey("w", f"r-{tenant}"), {"tenant": tenant}, (1, 1, 1), NOW)
+        for tenant in "ac"
+    ]
+
+    assert found == [Reserved(), BudgetExhausted(which="attempts", budget="tenant:c")]
+
+
 class Overcharging(History):
     """Calls cost twice their worst case: a limit may be exceeded by what is in flight."""
 
@@ -227,7 +243,7 @@ def test_a_tenant_is_forgotten_after_its_window_also_one_that_was_refused_at_onc
 
     assert history.outcomes == {"charged": 11, "refused": 9}
     for lane in history.lanes.values():
-        assert (lane.books.leases, lane.books.homes) == ({}, {})
+        assert (lane.books.leases, lane.books.homes, lane._nearly_spent) == ({}, {}, {})
     assert [
         value for lane in history.topics.ledger.values() for value in lane.values() if value
     ] == []
