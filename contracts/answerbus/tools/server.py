@@ -130,8 +130,16 @@ class _Running:
 
     task: "asyncio.Task[None]"
     args_digest: str
-    has_begun: bool = False
+    tool: Tool | None = None
+    call: ToolCall | None = None  # once it has begun
     places: list[RecordPlace] = field(default_factory=list)  # all that are done when it is
+
+    @property
+    def kept(self) -> tuple[Tool, str] | None:
+        """What is to be given up if it is cancelled."""
+        if self.tool is None or self.call is None or self.call.state is None:
+            return None
+        return self.tool, self.call.state
 
 
 class ToolServer:
@@ -201,6 +209,7 @@ class ToolServer:
             case CancelCall(call=call, tool=tool, state=state):
                 if running := self._running.get(call):
                     running.task.cancel()
+                    tool, state = running.kept or (tool, state)  # its lane may not have heard yet
                 self._cancel(tool, state)
                 self.claims.finish(*place)
             case Question(record=record) as question:
@@ -269,7 +278,6 @@ class ToolServer:
                 if record.expires_at <= self._now():  # it could be taken for one that never ran
                     self._drop("expired", *self._places(taken))
                     return
-            self._running[CallKey.of(record)].has_begun = True
             limit = TimeLimit(card.timeout_s, loop)
             progress = ProgressWriter(self._replies, record, limit)
             call = ToolCall(
@@ -282,6 +290,8 @@ class ToolServer:
                 given=what.given,
                 keep=progress.keep,
             )
+            running = self._running[CallKey.of(record)]
+            running.tool, running.call = what.tool, call
             since = loop.time()
             finished = await run(what.tool, what.args, call, limit)
             await progress.close()
@@ -366,7 +376,7 @@ class ToolServer:
         if self._cancelling:
             await asyncio.wait(self._cancelling)  # each is bounded in time
         for running in self._running.values():
-            if not running.has_begun:
+            if running.call is None:
                 running.task.cancel()
         if self._running:
             await asyncio.wait(self._left(), timeout=self._drain_s)

@@ -54,6 +54,8 @@ async def call_tool(
         call.progress("goes on with an answer")
         params.input_responses = responses_of(place.keys, call.given)
         params.request_state = place.request_state
+        while connected() is None:  # a server that starts again: the answer is passed on once
+            await asyncio.sleep(BUSY_S)
     for _ in range(BUSY_MAX):
         said = await _sent(connected(), params, call)
         match said:
@@ -108,7 +110,11 @@ async def _go_on(
 ) -> types.CallToolResult | Ask:
     """The answer of a person is kept as unused until the server has it: else it is asked again."""
     if call.given is not None:
-        responses = responses_of(place.asked, call.given)
+        try:
+            responses = responses_of(place.asked, call.given)
+        except ToolError:
+            await _give_up(connected, place)
+            raise
         await call.keep(place.model_copy(update={"asked": ()}).written())
         while not await update_task(connected(), place.task_id, responses):
             await asyncio.sleep(interval_s(None, call.timeout_s))
@@ -129,14 +135,19 @@ async def _follow(
             try:
                 ended = _ended(found, place)
             except ToolError:
-                if found.status == "input_required":  # it would wait for ever
-                    with suppress(ToolError):
-                        await cancel_task(connected(), place.task_id)
+                if found.status == "input_required":
+                    await _give_up(connected, place)
                 raise
             if ended is not None:
                 return ended
             poll_interval_ms = found.poll_interval_ms
         await asyncio.sleep(interval_s(poll_interval_ms, call.timeout_s))
+
+
+async def _give_up(connected: Connected, place: TaskPlace) -> None:
+    """A task that would wait for ever."""
+    with suppress(ToolError):
+        await cancel_task(connected(), place.task_id)
 
 
 def _ended(task: FoundTask, place: TaskPlace) -> types.CallToolResult | Ask | None:

@@ -150,6 +150,18 @@ async def test_a_cancelled_call_gives_up_what_was_kept_for_it_also_when_nobody_r
     assert broker.committed.offset == 3
 
 
+async def test_a_cancelled_call_gives_up_what_its_lane_has_not_heard_of() -> None:
+    broker, deeds = Broker(), Deeds()
+    broker.put(call_body("c-1"))
+    serving = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    broker.put(cancel_body("c-1"))
+    await until(lambda: serving.server.counts["cancelled"])
+    await serving.stop()
+
+    assert deeds.cancelled == ["task-1"]
+
+
 async def test_a_server_that_stops_leaves_the_task_to_the_next_one() -> None:
     broker, deeds = Broker(), Deeds()
     broker.put(call_body("c-1"))

@@ -157,6 +157,25 @@ async def test_a_call_is_made_again_with_the_answer_and_the_state_of_its_server(
     assert len(rounds) == 3
 
 
+async def test_an_answer_waits_for_a_server_that_starts_again() -> None:
+    transport = ScreenedTransport(InMemoryTransport(task_server(Tasks(Store()))))
+    async with Client(transport, cache=None) as client:
+        connected: Client | None = client
+        toolset = await toolset_of(
+            client, lambda: connected, "mcp", InPlace(), approval="never", timeout_s=5.0
+        )
+        ship = toolset.tools["ship"]
+        asked = await Call().of(ship, what="a house")
+        assert isinstance(asked, Ask)
+        connected = None
+        call = Call(asked.state, {"name": "Ida"}, given=True)
+        running = asyncio.create_task(call.of(ship, what="a house"))
+        await until(lambda: call.notes)
+        connected = client
+
+        assert isinstance(await running, ToolOk)
+
+
 @pytest.mark.parametrize(
     ("task", "code"),
     [
@@ -203,6 +222,17 @@ async def test_a_task_that_nobody_wants_or_that_asks_too_much_is_cancelled() -> 
     assert [task["status"] for task in store.tasks.values()] == ["cancelled", "cancelled"]
     assert isinstance(outcome, ToolFailure)
     assert outcome.code == INPUT_REQUIRED
+
+
+async def test_a_task_whose_answer_cannot_be_passed_on_is_cancelled() -> None:
+    store = Store()
+    store.put("task-0", status="input_required", inputRequests={"whose": WHOSE})
+    async with bridged(task_server(Tasks(store))) as tool:
+        place = TaskPlace(task_id="task-0", asked=("whose",)).written()
+        outcome = await Call(place, [1], given=True).of(tool("build"), what="a house")
+
+    assert isinstance(outcome, ToolFailure)
+    assert store.tasks["task-0"]["status"] == "cancelled"
 
 
 def requests(**those: Any) -> Any:
