@@ -349,6 +349,8 @@ def test_who_waits_for_a_lane_that_is_shut_is_refused_once_it_has_forgotten() ->
     history.calm()
 
     assert history.outcomes == {"charged": 1, "refused": 1}
+    (lease,) = history.lanes[lane].books.leases.values()
+    assert lease.begun_at, "its home would not notice that it forgets this one as well"
 
 
 def test_who_has_asked_a_home_that_is_shut_is_answered_once_it_is_open() -> None:
