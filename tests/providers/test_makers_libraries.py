@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from ssl import Purpose, SSLContext, create_default_context
 from typing import Any
+from unittest import mock
 from urllib.parse import unquote_plus
 
 import pytest
@@ -419,6 +420,17 @@ async def test_a_library_that_hangs_has_one_thread_and_its_late_token_counts() -
     assert len(asked) == 2
     await credential("a")
     assert asked[2:] == ["a"]
+
+
+async def test_a_thread_that_cannot_be_started_is_started_by_the_next_call() -> None:
+    credential = BlockingCredential(lambda _: Token("t"))
+    with (
+        mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start")),
+        pytest.raises(RuntimeError),
+    ):
+        await credential("a")
+
+    assert await asyncio.wait_for(credential("a"), LIMIT_S) == Token("t")
 
 
 def test_a_library_that_hangs_keeps_no_process() -> None:

@@ -74,10 +74,8 @@ async def decide(request: web.Request) -> web.Response:
     context, form = request.app[CONTEXT], await form_of(request)
     decision, reason = _decision(form), _reason(form)
     requested = await _asked_in(context, form)
-    if not isinstance(requested, ApprovalRequested) or (
-        requested.args_digest != form.get("digest")
-    ):
-        text = "This call awaits no approval any more, or its arguments are others than you saw."
+    if not isinstance(requested, ApprovalRequested) or not _is_of(form, requested):
+        text = "This call awaits no approval any more, or another one than you saw."
         return page(request, "message.html", 409, title="Nothing to decide", text=text)
     args = shown_args(requested)
     is_seen = not args.is_cut or args.is_typed(form.get("typed", ""))
@@ -177,6 +175,12 @@ async def _asked_at(
     found = (event for event in events if isinstance(event, Awaited))
     now = _now(context)
     return tuple(sorted((e for e in found if e.expires_at > now), key=lambda event: event.at))
+
+
+def _is_of(form: Form, requested: ApprovalRequested) -> bool:
+    """Whether a form showed these arguments, and that it is this delivery which is asked about."""
+    is_delivery = form.get("delivery", "1") == str(requested.delivery)
+    return is_delivery and form.get("digest") == requested.args_digest
 
 
 def _decision(form: Form) -> Literal["approved", "denied"]:

@@ -208,6 +208,20 @@ async def test_what_was_cut_is_not_approved_without_its_digest() -> None:
         assert len(written(here)) == 1
 
 
+async def test_the_form_of_the_first_delivery_does_not_allow_a_second() -> None:
+    again = approval_asked(CALL, args={SCRIPT_TEXT: SAID}, args_digest=DIGEST, delivery=2)
+    form = {**OF_CALL, "decision": "approved", "reason": "phoned", "delivery": "1"}
+    async with site(*a_run()[:-1], *of(again)) as here:
+        assert 'name="delivery" value="2"' in await text_of(here, "/runs")
+        assert await post(here, "/runs/decide", form, NIGHT) == 409
+        assert written(here) == []
+        assert await post(here, "/runs/decide", {**form, "delivery": "2"}, NIGHT) == 303
+        (control,) = written(here)
+
+    assert isinstance(control, Approval)
+    assert control.delivery == 2
+
+
 async def test_arguments_that_are_not_those_of_the_digest_are_not_approved() -> None:
     requested = approval_asked(CALL, args={"cents": 1}, args_digest=DIGEST)
     form = {**OF_CALL, "decision": "approved", "reason": "phoned"}

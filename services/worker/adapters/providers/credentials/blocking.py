@@ -22,9 +22,10 @@ class BlockingCredential:
     async def __call__(self, audience: str | None) -> Token:
         call = self._calls.get(audience)
         if call is None or call.done():
-            call = self._calls[audience] = Future()
+            call = Future()
             call.set_running_or_notify_cancel()  # who leaves does not end it
             Thread(target=self._run, args=(call, audience), name="credential", daemon=True).start()
+            self._calls[audience] = call  # not before: a thread may fail to start
         return await asyncio.wrap_future(call)
 
     def _run(self, call: Future[Token], audience: str | None) -> None:
