@@ -178,11 +178,13 @@ async def misbehaving(
     """A server on a free port of this machine, gone with all its connections at the end."""
     served = Misbehaving(scripts)
     tasks: set[asyncio.Task[None]] = set()
+    writers: set[asyncio.StreamWriter] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        writers.add(writer)
         with suppress(asyncio.CancelledError):  # streams log a cancelled handler as a fault
             await served.serve(reader, writer)
 
@@ -196,4 +198,7 @@ async def misbehaving(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:
+            writer.transport.abort()  # TLS would wait for a goodbye
+        await asyncio.gather(*(one.wait_closed() for one in writers), return_exceptions=True)
         await server.wait_closed()
