@@ -31,7 +31,7 @@ def _without(folders: Iterable[str]) -> tuple[str, ...]:
 _ALL = {*WIDE, *WITH_BROKER, "changes", "contracts", "model_survey", "rules", "unit"}
 _NOT_QUICK = _without({*WIDE, *WITH_BROKER} - {"chaos", "demo", "storms"})
 _NOT_ON_KAFKA = _without({*WIDE, "changes", "contracts", "rules", "unit"} - {*WITH_BROKER})
-_NOT_LONG = _without({*WIDE, "changes", "rules"} - {*WITH_BROKER})
+_NOT_LONG = _without({*WIDE, "changes", "rules"} - {*WITH_BROKER, "adversarial"})
 
 
 # Tests that talk to Kafka mostly wait: three files at a time, each with a broker of its own; of

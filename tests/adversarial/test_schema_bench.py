@@ -31,11 +31,15 @@ from tests.strict_subset import faults
 SCHEMAS = list(corpora().schemas())  # all of them: the whole takes some ten seconds
 REFUSALS = {"size", "depth", "expansion", "pattern", "draft", "id", "reference"}
 SECONDS_MAX = 1.0
-DIALECTS = [openai, anthropic, gemini, llama_cpp, ollama]
+ALIKE = [anthropic, ollama]  # to one of the others: in the long tests
+DIALECTS = [
+    *(openai, gemini, llama_cpp),
+    *(pytest.param(dialect, marks=pytest.mark.long) for dialect in ALIKE),
+]
 
 
-def name_of(dialect: ModuleType | None) -> str:
-    return "authority" if dialect is None else str(dialect.DIALECT)
+def name_of(dialect: object) -> str:
+    return str(getattr(dialect, "DIALECT", "authority"))
 
 
 EACH = pytest.mark.parametrize("dialect", DIALECTS, ids=name_of)

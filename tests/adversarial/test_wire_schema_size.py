@@ -15,8 +15,11 @@ from tests.cpu_time import cpu_time
 from tests.unit.worker.dialects.compiling import compiled
 
 SECONDS_MAX = 4.0  # of CPU on a busy core; without a bound the slowest of these take 45
-DIALECTS: list[DialectName] = ["openai", "anthropic", "gemini", "llama_cpp", "ollama"]
-EACH = pytest.mark.parametrize("dialect", DIALECTS)
+DIALECTS: list[DialectName] = ["openai", "gemini", "llama_cpp"]
+ALIKE: list[DialectName] = ["anthropic", "ollama"]  # to one of those: in the long tests
+EACH = pytest.mark.parametrize(
+    "dialect", [*DIALECTS, *(pytest.param(dialect, marks=pytest.mark.long) for dialect in ALIKE)]
+)
 FRAMING_BYTES_MAX = 64 * 1024  # the marks around at most 5,000 descriptions
 LINKS = 700
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_llm
 SENTENCES = 30
 LIMIT_S = 60.0
 RULE = "response-format"  # the server's name for an answer
-EVERY = 6  # of the real-world schemas; the whole takes minutes
+EVERY = 12  # of the real-world schemas; the whole takes minutes
 
 
 def grammar(model: LocalModel, schema: JsonValue) -> Grammar:

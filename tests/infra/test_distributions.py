@@ -14,6 +14,7 @@ import pytest
 from tests.infra.distributions import CONTRACTS, ROOT, SERVICES, build_both, pip, run
 
 ENVIRONMENT_BYTES_MAX = 130_000_000  # with the base of about 120 MB the image stays below 250 MB
+INSTALLED = pytest.mark.long  # it installs both once more
 IMPORTS = "import services.cli, services.worker.main, services.console.main"
 
 
@@ -81,6 +82,7 @@ def test_a_wheel_has_what_its_sdist_has_and_nothing_of_tests_and_tools(dist: Pat
         assert {name for name in tracked if (tree / name).is_file()} <= names
 
 
+@INSTALLED
 def test_they_run_where_nothing_else_is(environment: Path) -> None:
     completed = run(str(environment / "bin" / "answerbus"), "--help")
     assert "worker" in completed
@@ -89,12 +91,14 @@ def test_they_run_where_nothing_else_is(environment: Path) -> None:
     assert not list(environment.glob("lib/*/site-packages/pip*"))
 
 
+@INSTALLED
 def test_the_image_stays_small(environment: Path) -> None:
     sizes = [file.lstat().st_size for file in environment.rglob("*") if not file.is_dir()]
 
     assert sum(sizes) < ENVIRONMENT_BYTES_MAX
 
 
+@INSTALLED
 def test_the_bill_of_materials_names_each_part_and_its_version(
     environment: Path, tmp_path: Path
 ) -> None:

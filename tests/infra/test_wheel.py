@@ -58,6 +58,7 @@ def test_a_wheel_brings_the_client_and_nothing_of_the_services(python: Path) -> 
     pip("--python", str(python), "check")
 
 
+@pytest.mark.long  # it builds the wheel once more
 def test_git_brings_the_same(wheel: Path, tmp_path: Path) -> None:
     """The last commit, by the address that users give: `git+URL#subdirectory=contracts`."""
     if not (ROOT / ".git").exists():
