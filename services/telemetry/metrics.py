@@ -229,7 +229,7 @@ BUDGETS_NEARLY_SPENT = Metric(
     "answerbus_budgets_nearly_spent",
     "gauge",
     ("budget",),
-    "Budgets of labels of which four fifths are used in this day or month, by their name in the "
+    "Budgets of labels that are four fifths used in this day or month, by their name in the "
     "settings; a log line names each.",
 )
 LANE_STATE = Metric(

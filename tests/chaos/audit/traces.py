@@ -75,7 +75,7 @@ def _of_calls(history: History, callers: Mapping[str, str]) -> Iterator[Expected
     """All that went out to tool servers."""
     for topic, found in history.events.items():
         for one in found if topic.startswith(CALL_TOPICS) else ():
-            call_id = one.body["call_id"]
+            call_id = one.body.get("call", one.body)["call_id"]  # a call that goes on has it inside
             if call_id in callers:
                 yield callers[call_id], one, call_id
 
