@@ -16,6 +16,7 @@ from answerbus.tools.core.failing import ToolError, crashed, outcome_of, timed_o
 from answerbus.tools.core.tool import Tool
 
 CLEAN_UP_S = 1.0  # for a tool whose time is over, before it is left behind
+CANCEL_S = 5.0  # for what is kept for a call that is not wanted any more
 
 Outcome = ToolOk | ToolFailure
 Ended = Outcome | Ask
@@ -138,3 +139,12 @@ def _in_thread(function: Callable[[], Ended]) -> "asyncio.Future[Ended]":
 
     threading.Thread(target=work, name="answerbus tool", daemon=True).start()
     return future
+
+
+async def cancel_kept(cancel: Callable[[str], Awaitable[None]], state: str) -> None:
+    """Give up what is kept for a call that is not wanted any more."""
+    try:
+        async with asyncio.timeout(CANCEL_S):
+            await cancel(state)
+    except Exception as error:  # of the tool's author
+        _log.warning("what a tool keeps for a call is not given up: %s", type(error).__name__)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,13 +29,12 @@ from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions, Posi
 from answerbus.tools.core.tool import Tool
 from answerbus.tools.questions import Questions
 from answerbus.tools.replies import ProgressWriter, Replies
-from answerbus.tools.running import Ended, Outcome, RunEnded, TimeLimit, run
+from answerbus.tools.running import Ended, Outcome, RunEnded, TimeLimit, cancel_kept, run
 
 CONCURRENCY_DEFAULT = 16
 COMMIT_S = 0.5
 DRAIN_S_DEFAULT = 30.0
 _RECEIVE_MAX = 50
-CANCEL_S = 5.0  # for what is kept for a call that is not wanted any more
 _LOOK_AGAIN_S = 0.05  # for room, where as much is taken as may be
 
 _log = logging.getLogger(__name__)
@@ -133,6 +132,8 @@ class _Running:
     tool: Tool | None = None
     call: ToolCall | None = None  # once it has begun
     places: list[RecordPlace] = field(default_factory=list)  # all that are done when it is
+    has_asked: bool = False  # and waits for the broker to say that it has the question
+    answer: tuple[_Taken, Accept] | None = None  # to that question, which goes on with it
 
     @property
     def kept(self) -> tuple[Tool, str] | None:
@@ -209,6 +210,9 @@ class ToolServer:
             case CancelCall(call=call, tool=tool, state=state):
                 if running := self._running.get(call):
                     running.task.cancel()
+                    if running.answer:
+                        running.places.append(running.answer[0].place)
+                        running.answer = None
                     tool, state = running.kept or (tool, state)  # its lane may not have heard yet
                 self._cancel(tool, state)
                 self.claims.finish(*place)
@@ -231,13 +235,21 @@ class ToolServer:
         if known != record.args_digest:
             self._drop("conflicting", taken.place)
             return
+        if running and running.has_asked and isinstance(what, Accept) and what.given:
+            running.answer = taken, what
+            return
         if running:  # also after a partition went and came back: done is what has its answer
             self.counts["repeated"] += 1
             running.places.append(taken.place)
             return
         task = asyncio.create_task(self._serve(taken, found[1].outcome if found else what))
         self._running[key] = _Running(task, record.args_digest, places=[taken.place])
-        task.add_done_callback(lambda _: self._running.pop(key))
+        task.add_done_callback(lambda _: self._ended(key))
+
+    def _ended(self, call: CallKey) -> None:
+        answer = self._running.pop(call).answer
+        if answer and not self._stopping.is_set():
+            self._begin(*answer)
 
     def _drop(self, reason: DropReason, *places: RecordPlace) -> None:
         self.counts[reason] += 1
@@ -299,6 +311,7 @@ class ToolServer:
             self._release(CallKey.of(record), finished)
         took_s = loop.time() - since
         if isinstance(finished.outcome, Ask):
+            running.has_asked = True
             await progress.ask(finished.outcome)
             self._drop("asks", *self._places(taken))
             return
@@ -313,7 +326,7 @@ class ToolServer:
         """What is kept for a call is not needed any more; nobody waits for that."""
         if tool is None or tool.cancel is None or state is None:
             return
-        task = asyncio.create_task(_bounded(tool.cancel(state)))
+        task = asyncio.create_task(cancel_kept(tool.cancel, state))
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
@@ -378,21 +391,10 @@ class ToolServer:
         for running in self._running.values():
             if running.call is None:
                 running.task.cancel()
-        if self._running:
-            await asyncio.wait(self._left(), timeout=self._drain_s)
-        if left := self._left():
+        tasks = [running.task for running in self._running.values()]
+        _, left = await asyncio.wait(tasks, timeout=self._drain_s) if tasks else ((), ())
+        if left:
             for task in left:
                 task.cancel()
             await asyncio.wait(left, timeout=COMMIT_S)
         await self._commit()
-
-    def _left(self) -> "list[asyncio.Task[None]]":
-        return [running.task for running in self._running.values()]
-
-
-async def _bounded(cancelling: Awaitable[None]) -> None:
-    try:
-        async with asyncio.timeout(CANCEL_S):
-            await cancelling
-    except Exception as error:  # of the tool's author
-        _log.warning("what a tool keeps for a call is not given up: %s", type(error).__name__)

@@ -59,6 +59,7 @@ class Broker:
         self.answers: list[dict[str, Any]] = []
         self.refuse_commits = False
         self.down = 0  # answers that are not taken yet
+        self.keeps_silent = False  # it takes answers, and does not say so
 
     def put(self, *bodies: dict[str, Any] | bytes) -> None:
         for body in bodies:
@@ -114,6 +115,8 @@ class MemoryChannel:
         self._broker.answers.append(
             {**json.loads(answer.value), "_at": (answer.partition, answer.key.decode())}
         )
+        while self._broker.keeps_silent:
+            await asyncio.sleep(0.001)
 
 
 class Serving:

@@ -75,6 +75,39 @@ async def test_a_question_ends_a_delivery_and_its_answer_is_another() -> None:
     assert deeds.began == [(None, None), ("round-1", GIVEN["value"])]
 
 
+async def test_an_answer_that_overtakes_the_brokers_word_of_its_question_goes_on() -> None:
+    broker, deeds = Broker(), Deeds(asks=True)
+    broker.keeps_silent = True
+    broker.put(call_body("c-1"))
+    serving = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    broker.put(continue_body("round-1", GIVEN))
+    (running,) = serving.server._running.values()
+    await until(lambda: running.answer)
+    broker.keeps_silent = False
+    await until(lambda: broker.results)
+    await serving.stop()
+
+    assert broker.outcome("c-1") == {"kind": "ok", "value": "c-1"}
+    assert deeds.began == [(None, None), ("round-1", GIVEN["value"])]
+    assert broker.committed.offset == 2
+
+
+async def test_neither_goes_on_once_its_call_is_cancelled() -> None:
+    broker, deeds = Broker(), Deeds(asks=True)
+    broker.keeps_silent = True
+    broker.put(call_body("c-1"))
+    serving = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    broker.put(continue_body("round-1", GIVEN), cancel_body("c-1"))
+    await until(lambda: serving.server.counts["cancelled"])
+    broker.keeps_silent = False
+    await serving.stop()
+
+    assert (deeds.began, broker.results) == ([(None, None)], [])
+    assert broker.committed.offset == 3
+
+
 async def test_an_answer_is_claimed_first_where_the_tool_runs_at_most_once() -> None:
     broker, deeds = Broker(), Deeds(asks=True)
     broker.refuse_commits = True
