@@ -138,6 +138,7 @@ async def test_a_worker_killed_while_it_forwards_forwards_nothing_twice(
     assert_sound(evidence)
 
 
+@pytest.mark.long
 async def test_partitions_added_to_every_topic_change_nothing(bus: Bus) -> None:
     config = bus.config(RULES)
     first = bus.start_worker(config)

@@ -157,6 +157,7 @@ async def test_a_worker_that_joins_and_leaves_repeats_no_call(bus: Bus) -> None:
 RETRY_AFTER_S = 8.0
 
 
+@pytest.mark.long
 async def test_a_retry_that_waits_survives_a_kill_and_its_workflow_waits_with_it(bus: Bus) -> None:
     throttled = {"kind": "throttled", "retry_after_s": RETRY_AFTER_S}
     rules: list[JsonObject] = [

@@ -57,6 +57,7 @@ async def killed_thrice(bus: Bus, rows: int, limit_s: float) -> None:
     assert len(bus.calls()) == rows
 
 
+@pytest.mark.long
 async def test_a_job_that_is_killed_thrice_asks_each_row_once(bus: Bus) -> None:
     await killed_thrice(bus, 300, 90)
 

@@ -35,6 +35,7 @@ async def shown(bus: Bus, code: int) -> list[dict[str, Any]]:
     return [one for lane in json.loads(ended.out) for one in lane["unreadable"]]
 
 
+@pytest.mark.long
 async def test_an_unreadable_record_is_shown_and_passed_by(bus: Bus) -> None:
     await create_topics(bus, topics=RUN_TOPICS)
     partition = partition_of(WORKFLOW, bus.partitions)

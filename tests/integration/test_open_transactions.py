@@ -16,11 +16,8 @@ pytestmark = pytest.mark.kafka
 STRANGER = "a-stranger"
 
 
-@pytest.mark.parametrize(
-    "topic",
-    [REQUESTS, pytest.param(CONTROLS, marks=pytest.mark.long)],
-    ids=lambda topic: topic.name,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("topic", [REQUESTS, CONTROLS], ids=lambda topic: topic.name)
 async def test_an_open_transaction_of_a_stranger_is_named_with_its_ids(
     bus: Bus, topic: Topic
 ) -> None:

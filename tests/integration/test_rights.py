@@ -107,9 +107,9 @@ async def test_the_right_to_the_group_goes_and_comes_back(secured: Secured, bus:
     assert worker.terminate() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "right",
-    [pytest.param(READ, id="read"), pytest.param(DESCRIBE, id="describe", marks=pytest.mark.long)],
+    "right", [pytest.param(READ, id="read"), pytest.param(DESCRIBE, id="describe")]
 )
 async def test_the_right_to_the_requests_goes_and_comes_back(
     secured: Secured, bus: Bus, right: Any

@@ -238,6 +238,7 @@ async def test_a_run_goes_on_after_a_kill_without_repeating_what_was_done(
     assert (evidence["attempts"], evidence["steps"], evidence["definitions"]) == (3, 4, 1)
 
 
+@pytest.mark.long
 async def test_a_lost_result_is_found_out_and_the_first_answer_that_fits_counts(bus: Bus) -> None:
     config = await prepared(bus)
     ran: list[str] = []
