@@ -103,6 +103,9 @@ async def _sent(client: Client | None, params: types.CallToolRequestParams, call
     except MCPError as error:
         is_gone = error.error.code == types.CONNECTION_CLOSED
         raise ToolError(MCP_ERROR, str(error), retryable=is_gone) from error
+    except ValidationError as error:
+        why = "the tool may have run: what its server answered is no result of a tool"
+        raise ToolError(MCP_ERROR, why) from error
 
 
 async def _go_on(

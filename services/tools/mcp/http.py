@@ -1,5 +1,6 @@
 """HTTP to an MCP server: nothing is unpacked, and each message is bounded as it comes in."""
 
+import logging
 import re
 from collections.abc import AsyncIterator
 
@@ -16,8 +17,13 @@ SILENT_S_MAX = 300.0  # of a response that has begun
 RECONNECT_COST_BYTES = 2 * 1024 * 1024  # that a stream counts which is asked for again
 STEP_S_MAX = 30.0  # to connect, and to send a request
 _KEPT_HEADERS = ("mcp-session-id", "location")
+_UNAUTHORIZED = (401, 403)
 _EVENT_STREAM = "text/event-stream"
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+
+_REFUSED = "the MCP server answers with status %d: --bearer-env gives it another token"
+
+_log = logging.getLogger(__name__)
 
 
 class Unbounded(httpx2.SSEError, httpx2.StreamError):
@@ -36,6 +42,8 @@ def bounded_client(bearer: str | None, pace: Pace) -> httpx2.AsyncClient:
     async def bound(response: httpx2.Response) -> None:
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise Unbounded("the response is no stream")
+        if response.status_code in _UNAUTHORIZED:  # which the SDK's error does not say
+            _log.warning(_REFUSED, response.status_code)
         found = response.headers
         is_packed = found.get("content-encoding", "identity").strip().lower() != "identity"
         # Without its charset: `charset=zlib` would unpack the text.

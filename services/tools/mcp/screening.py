@@ -78,7 +78,10 @@ class _Screened:
             case types.JSONRPCResponse(id=asked) if costly:
                 error = types.ErrorData(code=types.PARSE_ERROR, message="the answer is too large")
                 return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=asked, error=error))
-            case types.JSONRPCResponse() | types.JSONRPCError():
+            case types.JSONRPCResponse(result=result):
+                result.setdefault("resultType", "complete")  # as MCP says; the SDK requires it
+                return received
+            case types.JSONRPCError():
                 return received
             case types.JSONRPCRequest(method="ping") if not costly:
                 return received

@@ -16,7 +16,7 @@ from services.worker.core.schema.validator import SchemaValidator, compile_schem
 
 _NAME: TypeAdapter[str] = TypeAdapter(ToolName)
 TOOL_ERROR = "tool_error"  # the server's tool says itself that it failed
-MCP_ERROR = "mcp_error"  # the server did not take the call
+MCP_ERROR = "mcp_error"  # the server did not take the call, or answered with no result
 INVALID_RESULT = "invalid_result"  # the tool ran, and what it gave breaks its own schema
 
 Part = Mapping[str, JsonValue]

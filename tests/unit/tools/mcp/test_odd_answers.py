@@ -1,0 +1,104 @@
+"""Answers of MCP servers that break the protocol in small things, as servers in use do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+
+from answerbus.tool_call import ToolCallRecord
+from answerbus.tool_result import ToolFailure, ToolOk
+from answerbus.tools.call import ToolCall
+from answerbus.tools.running import Ended, TimeLimit, run
+from services.settings.settings import SetUpError
+from services.tools.mcp.bridge import toolset_of
+from services.tools.mcp.connection import McpConnection, McpToolset
+from services.tools.mcp.screening import ScreenedTransport
+from services.tools.mcp.session import ServerPlace, session
+from services.worker.ports.costly_work import InPlace
+from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
+
+CACHED = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+DISCOVERED = {
+    **CACHED,
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "odd", "version": "1"},
+}
+LISTED = {**CACHED, "tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
+
+
+@asynccontextmanager
+async def answering(called: dict[str, Any]) -> AsyncIterator[TransportStreams]:
+    """A server that answers each call of a tool with this result."""
+    results = {"server/discover": DISCOVERED, "tools/list": LISTED, "tools/call": called}
+    answers, reads = anyio.create_memory_object_stream[SessionMessage | Exception](1)
+    writes, requests = anyio.create_memory_object_stream[SessionMessage](1)
+
+    async def serve() -> None:
+        async for asked in requests:
+            request = asked.message
+            if isinstance(request, types.JSONRPCRequest):
+                result = dict(results[request.method])
+                answer = types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result)
+                await answers.send(SessionMessage(answer))
+
+    async with answers, requests, anyio.create_task_group() as group:
+        group.start_soon(serve)
+        yield reads, writes
+        group.cancel_scope.cancel()
+
+
+async def outcome_of(called: dict[str, Any]) -> Ended:
+    async with Client(ScreenedTransport(answering(called)), cache=None) as client:
+        tools = await toolset_of(
+            client, lambda: client, "odd", InPlace(), approval="never", timeout_s=5.0
+        )
+        loop = asyncio.get_running_loop()
+        record = ToolCallRecord.model_validate(call_body("c-1"))
+        call = ToolCall(record, 5.0, lambda _: None, loop)
+        ended = await run(tools.tools["act"], {}, call, TimeLimit(LIMIT_S, loop))
+        return ended.outcome
+
+
+async def test_a_result_that_does_not_say_its_type_is_complete() -> None:
+    said = {"content": [{"type": "text", "text": "done"}]}
+
+    assert await outcome_of(said) == ToolOk(value="done")
+
+
+async def test_what_is_no_result_is_an_error_of_the_server() -> None:
+    outcome = await outcome_of({"resultType": "complete", "content": 7})
+
+    assert isinstance(outcome, ToolFailure)
+    assert (outcome.code, outcome.message) == (
+        "mcp_error",
+        "the tool may have run: what its server answered is no result of a tool",
+    )
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_wants_another_token_is_named_in_the_log(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        place = ServerPlace(url=f"http://127.0.0.1:{port}/mcp")
+        connection = McpConnection(McpToolset("odd", place, InPlace()), session)
+        await asyncio.wait_for(connection.keep(), LIMIT_S)
+        with pytest.raises(SetUpError):
+            await connection.toolset
+
+    assert f"the MCP server answers with status {status}" in caplog.text
