@@ -1,4 +1,4 @@
-"""The event that four fifths of a label's budget are used."""
+"""The event that a label's budget is four fifths used."""
 
 from typing import Final, Literal
 
@@ -17,7 +17,7 @@ class BudgetLimit(Wire):
 
 
 class BudgetNearlySpent(Wire):
-    """Of one unit of a budget, `percent` of the limit are used in this day or month of UTC.
+    """In this day or month of UTC, `percent` of the limit of one unit of a budget are used.
 
     `spent` are calls that have ended. It is published once; again only where the limit was raised
     so far that less was used, or in the next day or month.

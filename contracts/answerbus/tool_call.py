@@ -30,7 +30,7 @@ ToolName = Annotated[
 Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{22}==$")]
 KafkaTopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._\-]+$")]
 ToolState = Annotated[str, at_most_bytes(limits.TOOL_STATE_BYTES_MAX)]
-"""All that the servers of a toolset need to go on with a call; nobody else reads it."""
+"""The state from which a toolset's servers go on with a call; only they read it."""
 
 
 def _is_none(value: object) -> bool:

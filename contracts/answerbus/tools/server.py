@@ -137,7 +137,7 @@ class _Running:
 
     @property
     def kept(self) -> tuple[Tool, str] | None:
-        """What is to be given up if it is cancelled."""
+        """The tool and its state, to be given up if the call is cancelled."""
         if self.tool is None or self.call is None or self.call.state is None:
             return None
         return self.tool, self.call.state
@@ -323,7 +323,7 @@ class ToolServer:
         await self._reply(taken, finished.outcome, call.notes, took_s, call.micro_usd)
 
     def _cancel(self, tool: Tool | None, state: str | None) -> None:
-        """What is kept for a call is not needed any more; nobody waits for that."""
+        """Give up what a tool keeps for a call, in the background."""
         if tool is None or tool.cancel is None or state is None:
             return
         task = asyncio.create_task(cancel_kept(tool.cancel, state))

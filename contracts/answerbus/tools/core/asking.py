@@ -1,4 +1,4 @@
-"""What a tool returns that cannot end its call before a person has answered; pure."""
+"""The question with which a tool ends a delivery, to go on once a person has answered; pure."""
 
 from dataclasses import dataclass
 
