@@ -132,7 +132,7 @@ class _Running:
     tool: Tool | None = None
     call: ToolCall | None = None  # once it has begun
     places: list[RecordPlace] = field(default_factory=list)  # all that are done when it is
-    has_asked: bool = False  # and waits for the broker to say that it has the question
+    awaits_answer: bool = False  # its question may be known before the broker says so
     answer: tuple[_Taken, Accept] | None = None  # to that question, which goes on with it
 
     @property
@@ -235,8 +235,8 @@ class ToolServer:
         if known != record.args_digest:
             self._drop("conflicting", taken.place)
             return
-        if running and running.has_asked and isinstance(what, Accept) and what.given:
-            running.answer = taken, what
+        if running and running.awaits_answer and isinstance(what, Accept) and what.given:
+            running.answer, running.awaits_answer = (taken, what), False
             return
         if running:  # also after a partition went and came back: done is what has its answer
             self.counts["repeated"] += 1
@@ -311,7 +311,7 @@ class ToolServer:
             self._release(CallKey.of(record), finished)
         took_s = loop.time() - since
         if isinstance(finished.outcome, Ask):
-            running.has_asked = True
+            running.awaits_answer = True
             await progress.ask(finished.outcome)
             self._drop("asks", *self._places(taken))
             return

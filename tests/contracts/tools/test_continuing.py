@@ -81,16 +81,16 @@ async def test_an_answer_that_overtakes_the_brokers_word_of_its_question_goes_on
     broker.put(call_body("c-1"))
     serving = deeds.serving(broker)
     await until(lambda: progress_of(broker))
-    broker.put(continue_body("round-1", GIVEN))
+    broker.put(*2 * [continue_body("round-1", GIVEN)])  # the second is a repeat
     (running,) = serving.server._running.values()
-    await until(lambda: running.answer)
+    await until(lambda: running.answer and serving.server.counts["repeated"])
     broker.keeps_silent = False
     await until(lambda: broker.results)
     await serving.stop()
 
     assert broker.outcome("c-1") == {"kind": "ok", "value": "c-1"}
     assert deeds.began == [(None, None), ("round-1", GIVEN["value"])]
-    assert broker.committed.offset == 2
+    assert broker.committed.offset == 3
 
 
 async def test_neither_goes_on_once_its_call_is_cancelled() -> None:
