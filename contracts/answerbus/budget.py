@@ -10,7 +10,7 @@ from answerbus.wire import Count, Wire
 _NAME_CHARS_MAX = 2 * limits.LABEL_CHARS_MAX + 1
 BudgetName = Annotated[str, Field(min_length=1, max_length=_NAME_CHARS_MAX)]
 Window = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}(-[0-9]{2})?$")]
-"""Of the budget of a label, such as `tenant:acme`: a day or month of UTC."""
+"""A day or month of UTC, for which a budget of a label holds."""
 
 
 class Budget(Wire):
