@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from answerbus.failure import Invalid
 from services.worker.dialects.compiler.compile import ROOT_NAME, Compiled
 from services.worker.dialects.compiler.parsing.choices import same, type_of
+from services.worker.dialects.compiler.shapes.reach import reached
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import (
     Array,
@@ -24,6 +25,7 @@ from services.worker.dialects.compiler.shapes.shape import (
 )
 from services.worker.dialects.compiler.wire.decode import decode
 from services.worker.dialects.compiler.wire.emit import emit
+from services.worker.dialects.compiler.wire.rewritten import rewritten
 
 
 class CannotBeWrittenError(Exception):
@@ -59,7 +61,7 @@ def without_nulls(value: JsonValue) -> JsonValue:
 def encode(compiled: Compiled, answer: JsonValue) -> JsonValue:
     """What a provider would write. CannotBeWrittenError: the wire schema is too narrow."""
     value = {ROOT_NAME: answer} if compiled.is_boxed else answer
-    if compiled.is_verbatim:
+    if not compiled.rewritten:
         return value
     return _Writer(compiled.shapes, compiled.keeps_null).write(compiled.shapes.root, value)
 
@@ -135,7 +137,7 @@ class _Writer:
                 validate_formats=True,
             ):
                 continue
-            read = decode(alone, written).answer
+            read = decode(alone, rewritten(alone), written).answer
             if not isinstance(read, Invalid) and exactly(read) == exactly(value):
                 return written
             possible.append(written)
@@ -145,27 +147,8 @@ class _Writer:
 
 
 def texts_in(shapes: Shapes) -> list[Text]:
-    """All places that are read as JSON text, and that an answer can reach."""
-    found: list[Text] = []
-    seen: set[int] = set()
-    waiting: list[Shape] = [shapes.root]
-    while waiting:
-        shape = shapes.seen(waiting.pop())
-        if id(shape) in seen:
-            continue
-        seen.add(id(shape))
-        match shape:
-            case Text():
-                found.append(shape)
-            case Array():
-                waiting.append(shape.items)
-            case Object():
-                waiting.extend(member.shape for member in shape.members)
-            case Union():
-                waiting.extend(shapes.leaves(shape))
-            case _:
-                pass
-    return found
+    """The places where something travels as JSON text."""
+    return [shape for shape in reached(shapes, shapes.root) if isinstance(shape, Text)]
 
 
 def descriptions(schema: JsonValue) -> set[str]:

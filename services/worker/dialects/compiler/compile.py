@@ -19,9 +19,17 @@ from services.worker.dialects.compiler.shapes.complexity import TooComplexError
 from services.worker.dialects.compiler.shapes.describe import instructions, lost_descriptions
 from services.worker.dialects.compiler.shapes.names import portable_name
 from services.worker.dialects.compiler.shapes.rules import Rules
-from services.worker.dialects.compiler.shapes.shape import JsonObject, Member, Never, Object, Shapes
+from services.worker.dialects.compiler.shapes.shape import (
+    JsonObject,
+    Member,
+    Never,
+    Object,
+    Shape,
+    Shapes,
+)
 from services.worker.dialects.compiler.wire.decode import decode
 from services.worker.dialects.compiler.wire.emit import emit_with_lost_texts
+from services.worker.dialects.compiler.wire.rewritten import rewritten
 
 ROOT_NAME = "answer"
 
@@ -30,14 +38,14 @@ ROOT_NAME = "answer"
 class Compiled:
     """A schema on its way into a dialect.
 
-    `shapes` say how answers are written; where the root is not an object, it is the member `answer`
-    of one. `is_verbatim`: they are written as they are meant. `keeps_null`: an optional member may
-    be left out or null. `lost` are descriptions without a place in `schema`, by JSON pointer.
+    `shapes` say how answers are written, all but the `rewritten` ones as they are meant; where the
+    root is not an object, it is the member `answer` of one. `keeps_null`: an optional member may be
+    left out or null. `lost` are descriptions without a place in `schema`, by JSON pointer.
     """
 
     shapes: Shapes
+    rewritten: frozenset[Shape]
     is_boxed: bool
-    is_verbatim: bool
     keeps_null: bool
     schema: JsonObject
     notes: tuple[str, ...]
@@ -50,13 +58,11 @@ class Compiled:
     @property
     def may_mean_two(self) -> bool:
         """Whether null and "left out" are written alike."""
-        return not (self.is_verbatim or self.keeps_null)
+        return bool(self.rewritten) and not self.keeps_null
 
     def read(self, value: JsonValue, *, otherwise: bool = False) -> DecodedAnswer:
         """The same, and what was dropped of it; or the other meaning, if there may be two."""
-        if self.is_verbatim:
-            return DecodedAnswer(value)
-        decoded = decode(self.shapes, value, otherwise=otherwise)
+        decoded = decode(self.shapes, self.rewritten, value, otherwise=otherwise)
         read = decoded.answer
         if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
             return decoded
@@ -88,8 +94,8 @@ def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | U
     wire, without_text = emit_with_lost_texts(shapes, keeps_null=rules.keeps_null)
     return Compiled(
         shapes,
+        frozenset() if rules.verbatim else rewritten(shapes),
         is_boxed,
-        rules.verbatim,
         rules.keeps_null,
         wire,
         reader.notes.texts(),

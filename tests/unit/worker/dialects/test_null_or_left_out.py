@@ -1,6 +1,7 @@
 """Where null and "left out" are written alike, the one that satisfies the schema was meant."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,13 +9,21 @@ import pytest
 from answerbus.failure import Invalid
 from answerbus.registry import Registry
 from answerbus.request import InlineRef
+from services.worker.adapters.costly_work.pickled import dumps, loads
 from services.worker.core.attempt.check import Checked, check
 from services.worker.core.schema.resolve import resolve
-from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
+from services.worker.core.schema.resolved import (
+    Accepted,
+    DecodedAnswer,
+    ResolvedSchema,
+    Unusable,
+    WireSchema,
+)
 from services.worker.dialects.dispatch import DialectName, compile_for
+from services.worker.dialects.schema_cache import compiled_for
 
 MAYBE = {"type": ["string", "null"]}
-AT_MOST_ONE = {
+AT_MOST_ONE: dict[str, Any] = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": MAYBE},
     "additionalProperties": False,
@@ -90,3 +99,14 @@ def test_what_fits_in_neither_way_is_told_as_it_was_written(dialect: DialectName
 def test_where_both_can_be_written_each_means_itself(dialect: DialectName) -> None:
     assert isinstance(checked(dialect, AT_MOST_ONE, {"a": 1, "b": None}), Invalid)
     assert isinstance(checked(dialect, AT_LEAST_TWO, {"a": 1}), Invalid)
+
+
+def test_a_schema_that_another_process_compiled_reads_answers_alike() -> None:
+    ambiguous: dict[str, Any] = {"a": {"anyOf": [{"minimum": 3}, {"enum": [5, None, ["5"]]}]}}
+    asked = InlineRef(name="n", wrapped=False, json_schema=AT_MOST_ONE | {"properties": ambiguous})
+    here = compiled_for(partial(resolve, asked, Registry([])), "openai")
+    there = loads(dumps(here))
+    assert not isinstance(here, Unusable)
+    readings = [wire.read({"a": None}) for _, wire in (here, there)]
+
+    assert readings == [DecodedAnswer({})] * 2

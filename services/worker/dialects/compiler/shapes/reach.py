@@ -1,6 +1,6 @@
-"""Bounds the number of alternatives of nested unions, before any other step of the compiler."""
+"""The shapes that an answer can reach, and a bound on them before other steps of the compiler."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from services.worker.dialects.compiler.shapes.complexity import TooComplexError
 from services.worker.dialects.compiler.shapes.shape import Array, Object, Shape, Shapes, Union
@@ -24,21 +24,30 @@ def bound_reach(shapes: Shapes) -> Shapes:
 
 def unions_in(shapes: Shapes, *roots: Shape) -> Iterator[Union]:
     """Every union that an answer can reach from `roots`, each once."""
-    seen: set[int] = set()
+    return (shape for shape in reached(shapes, *roots) if isinstance(shape, Union))
+
+
+def reached(shapes: Shapes, *roots: Shape) -> Iterator[Shape]:
+    """Every shape that an answer can reach from `roots`, each once."""
+    known: set[Shape] = set()
     waiting = [*roots]
     while waiting:
         shape = shapes.seen(waiting.pop())
-        if id(shape) in seen:
+        if shape in known:
             continue
-        seen.add(id(shape))
-        match shape:
-            case Array():
-                waiting.append(shape.items)
-            case Object():
-                waiting.extend(member.shape for member in shape.members)
-                waiting.append(shape.others)
-            case Union():
-                waiting.extend(shape.branches)
-                yield shape
-            case _:
-                pass
+        known.add(shape)
+        waiting.extend(inside(shape))
+        yield shape
+
+
+def inside(shape: Shape) -> Sequence[Shape]:
+    """The shapes of the parts of a value, or the alternatives of one."""
+    match shape:
+        case Array():
+            return [shape.items]
+        case Object():
+            return [*(member.shape for member in shape.members), shape.others]
+        case Union():
+            return shape.branches
+        case _:
+            return []

@@ -156,16 +156,17 @@ class Shapes:
         """No union is given up yet."""
         self.root = root
         self.definitions = definitions
-        self._given_up: set[int] = set()
-        self._nullable: dict[int, bool] = {}
-        self._leaves: dict[int, tuple[Shape, list[Shape]]] = {}  # long chains of unions share them
+        # By the shapes themselves, since their ids are others in another process.
+        self._given_up: set[Union] = set()
+        self._nullable: dict[Shape, bool] = {}
+        self._leaves: dict[Shape, list[Shape]] = {}  # long chains of unions share them
 
     def seen(self, shape: Shape) -> Shape:
         """What really is there: the end of references, and the fallback of a given-up union."""
         while isinstance(shape, Ref | Union):
             if isinstance(shape, Ref):
                 shape = self.definitions[shape.name]
-            elif id(shape) in self._given_up:
+            elif shape in self._given_up:
                 shape = shape.fallback
             else:
                 break
@@ -173,15 +174,11 @@ class Shapes:
 
     def leaves(self, shape: Shape) -> list[Shape]:
         """The shapes that a value may have here, unions in unions resolved; circles add nothing."""
-        if id(shape) not in self._leaves:
-            leaves: list[Shape] = [
+        if shape not in self._leaves:
+            self._leaves[shape] = [
                 here for here in self._within(shape) if not isinstance(here, Union)
             ]
-            self._leaves[id(shape)] = (
-                shape,
-                leaves,
-            )  # the shape as well, so that its id stays its own
-        return self._leaves[id(shape)][1]
+        return self._leaves[shape]
 
     def is_circular(self, union: Union) -> bool:
         """Whether a union is one of its own branches, or of theirs."""
@@ -190,16 +187,16 @@ class Shapes:
     def accepts_null(self, shape: Shape) -> bool:
         """Whether null is an answer here, and not just a sign for "left out"."""
         shape = self.seen(shape)
-        if id(shape) not in self._nullable:
+        if shape not in self._nullable:
             leaves = self.leaves(shape)
-            self._nullable[id(shape)] = any(
+            self._nullable[shape] = any(
                 isinstance(leaf, Plain) and "null" in leaf.types for leaf in leaves
             )
-        return self._nullable[id(shape)]
+        return self._nullable[shape]
 
     def use_fallback(self, union: Union) -> None:
         """Take the fallback of `union` from now on."""
-        self._given_up.add(id(union))
+        self._given_up.add(union)
         self._nullable.clear()
         self._leaves.clear()
 
@@ -210,14 +207,14 @@ class Shapes:
         return other
 
     def _within(self, *shapes: Shape) -> list[Shape]:
-        found: dict[int, Shape] = {}
+        found: dict[Shape, None] = {}
         waiting = list(reversed(shapes))
         while waiting:
             here = waiting.pop()
             if isinstance(here, Ref | Union):
                 here = self.seen(here)
-            if id(here) not in found:
-                found[id(here)] = here
+            if here not in found:
+                found[here] = None
                 if isinstance(here, Union):
                     waiting.extend(reversed(here.branches))
-        return list(found.values())
+        return list(found)

@@ -38,8 +38,7 @@ class BranchMatcher:
     def __init__(self, shapes: Shapes) -> None:
         self._shapes = shapes
         self._steps = 0
-        self._choices: dict[int, frozenset[str]] = {}
-        self._leaves: dict[int, list[Shape]] = {}
+        self._choices: dict[Plain, frozenset[str]] = {}
 
     def leaf(self, union: Union, value: JsonValue) -> Shape | None:
         """The first shape in a union that the value fits; None if there is none or no need.
@@ -47,7 +46,7 @@ class BranchMatcher:
         A provider that enforces little may leave members out, or mistake the case of a value to
         choose from: such a fit is second best.
         """
-        leaves = self._leaves_of(union)
+        leaves = self._shapes.leaves(union)
         if all(isinstance(leaf, Plain) and not leaf.any_case for leaf in leaves):
             return None  # all scalars travel as they are
         exactly = self._first(leaves, value, exact=True)
@@ -57,16 +56,11 @@ class BranchMatcher:
         """The members that carry JSON text beside scalars, each with what is said of it."""
         return [
             (member.name, member.shape.hint)
-            for leaf in self._leaves_of(union)
+            for leaf in self._shapes.leaves(union)
             if isinstance(leaf, Object) and leaf.is_carrier
             for member in leaf.members
             if isinstance(member.shape, Text)
         ]
-
-    def _leaves_of(self, union: Union) -> list[Shape]:
-        if id(union) not in self._leaves:
-            self._leaves[id(union)] = self._shapes.leaves(union)
-        return self._leaves[id(union)]
 
     # A loop where `any` would do: a level of an answer may cost few frames of the stack only.
 
@@ -90,7 +84,7 @@ class BranchMatcher:
             case (Text(), str()):
                 return True
             case (Union(), _):
-                return self._first(self._leaves_of(shape), value, exact=exact) is not None
+                return self._first(self._shapes.leaves(shape), value, exact=exact) is not None
             case (Array(), list()):
                 return all(self._fits(shape.items, item, exact=exact) for item in value)
             case (Object(), dict()):
@@ -115,13 +109,15 @@ class BranchMatcher:
         choices = shape.schema.get("enum")
         if not isinstance(choices, list):
             return True
-        if id(shape) not in self._choices:
-            self._choices[id(shape)] = frozenset(map(same, choices))
-        return same(value) in self._choices[id(shape)]
+        if shape not in self._choices:
+            self._choices[shape] = frozenset(map(same, choices))
+        return same(value) in self._choices[shape]
 
 
-def decode(shapes: Shapes, value: JsonValue, *, otherwise: bool = False) -> DecodedAnswer:
-    """The answer that was meant.
+def decode(
+    shapes: Shapes, rewritten: frozenset[Shape], value: JsonValue, *, otherwise: bool = False
+) -> DecodedAnswer:
+    """The answer that was meant; what is none of the `rewritten` shapes means itself.
 
     An optional member that may be null has one way to be written for null and "left out". It is
     null where it was written, and left out where it was not; `otherwise` it is the other way.
@@ -129,7 +125,7 @@ def decode(shapes: Shapes, value: JsonValue, *, otherwise: bool = False) -> Deco
     What is not as the wire schema says stays as it is: to find its faults is the validator's
     part. Only text that should be JSON and is not is a fault here.
     """
-    decoder = _Decoder(shapes, otherwise=otherwise)
+    decoder = _Decoder(shapes, rewritten, otherwise=otherwise)
     try:
         decoded = decoder.meant(shapes.root, value, ())
     except TooComplexError as error:
@@ -144,16 +140,18 @@ def decode(shapes: Shapes, value: JsonValue, *, otherwise: bool = False) -> Deco
 
 
 class _Decoder:
-    def __init__(self, shapes: Shapes, *, otherwise: bool) -> None:
+    def __init__(self, shapes: Shapes, rewritten: frozenset[Shape], *, otherwise: bool) -> None:
         self.problems: list[Problem] = []
         self.notes: list[str] = []
-        self._shapes = shapes
+        self._shapes, self._rewritten = shapes, rewritten
         self._otherwise = otherwise
         self._fitting = BranchMatcher(shapes)
 
     def meant(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""
         shape = self._shapes.seen(shape)
+        if shape not in self._rewritten:
+            return value
         meant = self._branch(shape, value, path) if isinstance(shape, Union) else shape
         match meant, value:
             case (Text(), str()):
