@@ -1,5 +1,6 @@
 """Maps a workflow to its partition: Kafka's own murmur2, the default of Java clients."""
 
+import struct
 from dataclasses import dataclass
 
 _M = 0x5BD1E995
@@ -11,13 +12,13 @@ def murmur2(data: bytes) -> int:
     """The 32-bit hash of Kafka's default partitioner, unsigned."""
     length = len(data)
     h = (_SEED ^ length) & _MASK
-    whole = length & ~3
-    for start in range(0, whole, 4):
-        k = (int.from_bytes(data[start : start + 4], "little") * _M) & _MASK
+    words = length // 4
+    for word in struct.unpack_from(f"<{words}I", data):
+        k = (word * _M) & _MASK
         k = ((k ^ (k >> 24)) * _M) & _MASK
         h = ((h * _M) & _MASK) ^ k
-    if length > whole:
-        h = ((h ^ int.from_bytes(data[whole:], "little")) * _M) & _MASK
+    if rest := data[4 * words :]:
+        h = ((h ^ int.from_bytes(rest, "little")) * _M) & _MASK
     h = ((h ^ (h >> 13)) * _M) & _MASK
     return h ^ (h >> 15)
 

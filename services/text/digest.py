@@ -8,6 +8,7 @@ from msgspec.json import Encoder
 from pydantic import JsonValue
 
 _SORTING, _AS_SORTED = Encoder(order="deterministic"), Encoder()
+_SPELT_ALIKE = {str, bool, type(None)}  # by all encoders
 _EXACT_INTEGER_MAX = 2**53 - 1  # RFC 8785 writes numbers as doubles, which are exact up to here
 
 
@@ -51,9 +52,11 @@ def _is_plain(value: JsonValue) -> bool:
         found = waiting.pop()
         kind = type(found)
         if kind is dict:
-            if not all(map(str.isascii, found)):  # type: ignore[arg-type]
-                return False
-            waiting.extend(found.values())  # type: ignore[union-attr]
+            for name, inner in found.items():  # type: ignore[union-attr]
+                if not name.isascii():
+                    return False
+                if type(inner) not in _SPELT_ALIKE:
+                    waiting.append(inner)
         elif kind is list:
             waiting.extend(found)  # type: ignore[arg-type]
         elif kind is float or (kind is int and abs(found) > _EXACT_INTEGER_MAX):  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from answerbus.broker_time import moment
 from services.worker.core.broker_time import ClockOffset, measured, narrowed
 
 PRECISE_S = 1.0  # a slower answer is too vague to decide by
@@ -52,7 +53,7 @@ class BrokerClock:
         seconds = self._wall() if distance is None else self._steady() + distance.middle_s
         is_correction = 0 < self._last_s - seconds < HELD_S_MAX
         self._last_s = self._last_s if is_correction else seconds
-        return datetime.fromtimestamp(math.floor(self._last_s * 1000) / 1000, UTC)
+        return moment(math.floor(self._last_s * 1000))
 
     def steady_s(self) -> float:
         return self._steady()

@@ -17,7 +17,6 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply, Unavailable
 from services.worker.core.outcome.call import Call
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.request.tenant import fair_key
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep
@@ -200,8 +199,7 @@ class LaneAdmission:
         request, limiter = self._lane_request.request, backend.limiter
         prior = self._lane_request.progress.prior
         tokens = plan.prompt(request, prior).tokens_max if limiter.counts_tokens else 0
-        key = fair_key(request, self._lane.context.tenant_label)
-        asked = key, tokens, self._lane.partition
+        asked = self._lane_request.fair_key, tokens, self._lane.partition
         if lease.enters_at_once(*asked) and isolation.begins_at_once():
             return self._seconds_left() > 0
         limit_s = min(self._seconds_left(), _throttled_in_s(plan, limiter))

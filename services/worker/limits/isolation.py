@@ -99,6 +99,8 @@ class Isolation:
         return not ranked or ranked[0].rank >= level.rank
 
     def _suspects(self) -> list[IsolationLevel]:
+        if not self._waiting:
+            return []
         waiting = (w.level for w in self._waiting if not w.given.done())
         suspect = (level for level in waiting if level.alone or level.lane is not None)
         return sorted(suspect, key=lambda level: level.rank)

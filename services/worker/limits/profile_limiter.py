@@ -137,11 +137,12 @@ class ProfileLimiter:
     def _tell_those_who_wait(self, *, is_probe: bool) -> None:
         """Once when it goes away, and at each probe that fails: hundreds of calls may fail."""
         found, told = self._last_health(asyncio.get_running_loop().time()), self._told
-        is_worse = found.is_unhealthy > told.is_unhealthy
-        is_longer = found.throttled_s > told.throttled_s + TELL_AGAIN_S
         if found == HEALTHY:
             self._told = found
-        elif is_worse or is_longer or is_probe:
+            return
+        is_worse = found.is_unhealthy > told.is_unhealthy
+        is_longer = found.throttled_s > told.throttled_s + TELL_AGAIN_S
+        if is_worse or is_longer or is_probe:
             self._told = found
             self.plan_again()
 

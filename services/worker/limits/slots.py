@@ -144,7 +144,7 @@ class Slots:
         self, key: FairKey, tokens: int = 0, lane: int | None = None
     ) -> Reservation | None:
         """A place that is free and that nobody waits for; without a future, a timer and a turn."""
-        if self._queue or not self.has_room or not self._has_share(key):
+        if self._queue or not self._has_share(key):
             return None
         admitted = self._gate.admit(tokens) if self._gate else Reservation()
         return self._take(admitted, key, lane) if isinstance(admitted, Reservation) else None
@@ -221,14 +221,14 @@ class Slots:
 
     def _has_share(self, key: FairKey) -> bool:
         most = self.limit + self.ahead
-        return has_share(self._reserved_of[key], most - self.reserved, most)
+        return has_share(self._reserved_of.get(key, 0), most - self.reserved, most)
 
     def _held(self, key: FairKey) -> tuple[int, int]:
         return self._reserved_of_tenant.get(key.tenant, 0), self._reserved_of.get(key, 0)
 
     def _let_in(self, lane: int | None = None) -> None:
         # Room first: while there is none, no key has a share, and each would be looked at.
-        while self.has_room and (first := self._queue.first(lane)):
+        while self._queue and self.has_room and (first := self._queue.first(lane)):
             admitted = self._gate.admit(first.tokens) if self._gate else Reservation()
             if not isinstance(admitted, Reservation):
                 self._look_again_in(admitted)

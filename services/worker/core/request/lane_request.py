@@ -16,6 +16,7 @@ from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import Wire, clip, format_timestamp
 from services.worker.core.attempt.fallback import Failed
 from services.worker.core.attempt.history import bounded_prior
+from services.worker.core.limits.fair_queue import FairKey
 from services.worker.core.request.admit import Admitted, Arrival
 from services.worker.core.request.life import Life, RequestEvent, RequestState
 from services.worker.core.run.run import Run
@@ -79,6 +80,8 @@ class LaneRequest:
     `incoming_trace` is the trace that upstream named, or the one that began here. `scope` is the
     workflow in the keys of its private records (private/runs.py). What changes is changed by the
     methods below alone: the queue hands events on, and `run` is there once an agent works on it.
+    `deadline` is append time plus `ttl_s`: no call starts after it. `fair_key` says whose turn it
+    takes, once it is in a queue.
     """
 
     request: Request
@@ -92,9 +95,12 @@ class LaneRequest:
     run: Run | None = None
     scope: str | None = None
     key: RequestKey = field(init=False)
+    deadline: datetime = field(init=False)
+    fair_key: FairKey = field(init=False)
 
     def __post_init__(self) -> None:
         self.key = RequestKey.of(self.request)
+        self.deadline = self.origin.timestamp + timedelta(seconds=self.request.ttl_s)
 
     def handle_event(
         self,
@@ -108,6 +114,10 @@ class LaneRequest:
         self.life = self.life.after(event, until, cause)
         if progress is not None:
             self.progress = progress
+
+    def take_turns_as(self, key: FairKey) -> None:
+        """A queue takes it in."""
+        self.fair_key = key
 
     def add_note(self, note: str) -> None:
         """Notes about its admission for readers of its outcome."""
@@ -141,11 +151,6 @@ class LaneRequest:
     def all_notes(self) -> tuple[str, ...]:
         """Those of the request, and of the tools that worked on it."""
         return (*self.notes, *self.run.notes) if self.run else self.notes
-
-    @property
-    def deadline(self) -> datetime:
-        """Append time plus `ttl_s`; no call starts after it."""
-        return self.origin.timestamp + timedelta(seconds=self.request.ttl_s)
 
     def seconds_left(self, now: datetime) -> float:
         """Until the deadline; negative after it."""

@@ -4,9 +4,8 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
-from answerbus.request import Request
 from services.worker.core.limits.fair_queue import FairKey, count_down
-from services.worker.core.request.tenant import NO_TENANT, TENANT_LABEL, fair_key
+from services.worker.core.request.tenant import NO_TENANT, TENANT_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +26,14 @@ class CountedRequests:
     _of_workflow: Counter[FairKey] = field(default_factory=Counter)
     _of_tenant: Counter[str] = field(default_factory=Counter)  # within the shares of workflows
 
-    def add(self, request: Request) -> None:
-        key = fair_key(request, self.shares.tenant_label)
+    def add(self, key: FairKey) -> None:
         self._of_workflow[key] += 1
         if self._of_workflow[key] <= self.shares.workflow_max:
             self._of_tenant[key.tenant] += 1
             self.total += self._is_within(key.tenant)
 
-    def remove(self, request: Request) -> None:
+    def remove(self, key: FairKey) -> None:
         """One that was added; the counts are as if it had never been."""
-        key = fair_key(request, self.shares.tenant_label)
         if self._of_workflow[key] <= self.shares.workflow_max:
             self.total -= self._is_within(key.tenant)
             count_down(self._of_tenant, key.tenant)

@@ -15,7 +15,6 @@ from services.worker.core.limits.fair_queue import (
 )
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.request.life import RequestState
-from services.worker.core.request.tenant import TENANT_LABEL, fair_key
 
 
 @dataclass(slots=True)
@@ -26,8 +25,6 @@ class FairScheduler:
     profiles. Nor must one tenant or workflow block others of its profile: each has a share.
     """
 
-    tenant_label: str = TENANT_LABEL
-    running_in: Counter[str] = field(default_factory=Counter)  # by workflow
     _running: set[LaneRequest] = field(default_factory=set)
     _running_of: Counter[str] = field(default_factory=Counter)
     _of_tenant: Counter[tuple[str, str]] = field(default_factory=Counter)  # by profile
@@ -40,6 +37,9 @@ class FairScheduler:
     @property
     def running(self) -> int:
         return len(self._running)
+
+    def running_in(self, workflow_id: str) -> int:
+        return sum(one.key.workflow_id == workflow_id for one in self._running)
 
     @property
     def profiles(self) -> AbstractSet[str]:
@@ -54,10 +54,10 @@ class FairScheduler:
 
     def line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
         """Its turn will come; `first` of its workflow, or last."""
-        request = lane_request.request
-        if (ready := self._ready.get(request.profile)) is None:
-            ready = self._ready[request.profile] = FairQueue(_is_gone)
-        ready.put(fair_key(request, self.tenant_label), lane_request, first=first)
+        profile = lane_request.request.profile
+        if (ready := self._ready.get(profile)) is None:
+            ready = self._ready[profile] = FairQueue(_is_gone)
+        ready.put(lane_request.fair_key, lane_request, first=first)
 
     def take(self, most: int = sys.maxsize) -> LaneRequest | None:
         """The next request, running, of a profile and tenant with fewer than `most` running ones.
@@ -71,21 +71,19 @@ class FairScheduler:
 
     def run(self, lane_request: LaneRequest) -> LaneRequest:
         """Let it run, out of turn."""
-        request, key = lane_request.request, fair_key(lane_request.request, self.tenant_label)
+        profile, key = lane_request.request.profile, lane_request.fair_key
         self._running.add(lane_request)
-        self.running_in[request.workflow_id] += 1
-        self._running_of[request.profile] += 1
-        self._of_tenant[request.profile, key.tenant] += 1
-        self._shares[request.profile, key] += 1
+        self._running_of[profile] += 1
+        self._of_tenant[profile, key.tenant] += 1
+        self._shares[profile, key] += 1
         return lane_request
 
     def stop(self, lane_request: LaneRequest) -> None:
-        request, key = lane_request.request, fair_key(lane_request.request, self.tenant_label)
+        profile, key = lane_request.request.profile, lane_request.fair_key
         self._running.remove(lane_request)
-        count_down(self.running_in, request.workflow_id)
-        count_down(self._running_of, request.profile)
-        count_down(self._of_tenant, (request.profile, key.tenant))
-        count_down(self._shares, (request.profile, key))
+        count_down(self._running_of, profile)
+        count_down(self._of_tenant, (profile, key.tenant))
+        count_down(self._shares, (profile, key))
 
     def _next_of(self, profile: str, most: int) -> LaneRequest | None:
         """Passes over who has a share already, and requests that no longer wait here."""

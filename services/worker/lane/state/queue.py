@@ -6,14 +6,13 @@ from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import itemgetter
 
 from answerbus.cause import Cancelled
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
-from services.worker.core.limits.fair_queue import count_down
 from services.worker.core.request.lane_request import LaneRequest, RequestProgress
 from services.worker.core.request.life import RequestEvent, RequestState
+from services.worker.core.request.tenant import fair_key
 from services.worker.lane.state.counted_requests import CountedRequests, CountedShares
 from services.worker.lane.state.fair_scheduler import FairScheduler
 from services.worker.lane.state.open_children import OpenChildren
@@ -42,7 +41,6 @@ class Queue:
     bytes: int = 0
     counted: CountedRequests = field(init=False)
     children: OpenChildren = field(init=False)
-    _of_workflow: Counter[str] = field(default_factory=Counter)
     _awaiting_budget: dict[str, deque[LaneRequest]] = field(default_factory=dict)  # by account
     _apart: dict[RequestKey, LaneRequest] = field(
         default_factory=dict
@@ -59,7 +57,7 @@ class Queue:
     def __post_init__(self) -> None:
         self.children = OpenChildren(self.requests)
         self.counted = CountedRequests(self.shares)
-        self._scheduler = FairScheduler(self.shares.tenant_label)
+        self._scheduler = FairScheduler()
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -81,8 +79,8 @@ class Queue:
         self.requests[lane_request.key] = lane_request
         self.digests[lane_request.key] = lane_request.body_digest
         self.bytes += lane_request.size_bytes
-        self._of_workflow[request.workflow_id] += 1
-        self.counted.add(request)
+        lane_request.take_turns_as(fair_key(request, self.shares.tenant_label))
+        self.counted.add(lane_request.fair_key)
         self._deadlines.add(lane_request, lane_request.deadline)
         if not _is_ordered(request):
             self.children.put(lane_request)
@@ -246,8 +244,7 @@ class Queue:
         self.bytes -= lane_request.size_bytes
         self._with_budget_back.discard(lane_request)
         self._apart.pop(lane_request.key, None)
-        self.counted.remove(request)
-        count_down(self._of_workflow, request.workflow_id)
+        self.counted.remove(lane_request.fair_key)
         self._deadlines.release(lane_request)
         chain = self._chains.get(request.workflow_id)
         if not _is_ordered(request) or chain is None:
@@ -284,8 +281,11 @@ class Queue:
 
     def largest(self) -> tuple[str, int, int] | None:
         """The workflow with the most requests, how many, and how many of them run."""
-        found = max(self._of_workflow.items(), key=itemgetter(1), default=None)
-        return found and (*found, self._scheduler.running_in[found[0]])
+        if not self.requests:
+            return None
+        of_workflow = Counter(key.workflow_id for key in self.requests)
+        ((workflow_id, requests),) = of_workflow.most_common(1)
+        return workflow_id, requests, self._scheduler.running_in(workflow_id)
 
     @property
     def profiles(self) -> AbstractSet[str]:
