@@ -98,7 +98,7 @@ class OpenLane:
             return now
         due = None if self.must_apply_signals(now) else self.lane_state.runs.next_moment()
         moments = self.lane_state.queue.next_moment(), due
-        return min((moment for moment in moments if moment), default=None)
+        return min(filter(None, moments), default=None)
 
     def take_suspects(self, now: datetime) -> list[LaneRequest]:
         """Those of the suspects that are tried next; none before the others have had some time."""

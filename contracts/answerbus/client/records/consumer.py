@@ -44,6 +44,7 @@ class UnreadableLog:
 
 
 RECORDS_PER_POLL_MAX: Final = 500  # where the caller does not say
+_LATEST: Final = OffsetResetStrategy.LATEST
 _WAIT_MS: Final = 60_000  # for one record, and then again
 
 
@@ -133,18 +134,26 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
 
         aiokafka's `end_offsets` ends where the consumer's own isolation level does.
         """
-        return {place: await self._high_watermark(place) for place in places}
+        found: dict[TopicPartition, int] = {}
+        for leader, led in self._by_leader(places).items():
+            asked = [(topic, [(number, _LATEST) for number in led[topic]]) for topic in led]
+            answer = await self._client.send(leader, OffsetRequest(-1, READ_UNCOMMITTED, asked))
+            for topic, partitions in answer.topics:
+                for number, code, _, offset, *_ in partitions:
+                    if code:
+                        raise for_code(code)
+                    found[TopicPartition(topic, number)] = int(offset)
+        return found
 
-    async def _high_watermark(self, place: TopicPartition) -> int:
-        leader = self.leader_of(place)
-        if leader is None or leader < 0:
-            raise LeaderNotAvailableError
-        asked = (place.topic, [(place.partition, OffsetResetStrategy.LATEST)])
-        answer = await self._client.send(leader, OffsetRequest(-1, READ_UNCOMMITTED, [asked]))
-        ((_, ((_, code, _, offset, *_),)),) = answer.topics
-        if code:
-            raise for_code(code)
-        return int(offset)
+    def _by_leader(self, places: Sequence[TopicPartition]) -> dict[int, dict[str, list[int]]]:
+        """The numbers of the partitions of each topic: a leader is asked once for all."""
+        found: dict[int, dict[str, list[int]]] = {}
+        for place in places:
+            leader = self.leader_of(place)
+            if leader is None or leader < 0:
+                raise LeaderNotAvailableError
+            found.setdefault(leader, {}).setdefault(place.topic, []).append(place.partition)
+        return found
 
     @property
     def _fetcher(self) -> Any:

@@ -85,9 +85,12 @@ class Queue:
         if not _is_ordered(request):
             self.children.put(lane_request)
             return True
-        chain = self._chains.setdefault(request.workflow_id, deque())
+        chain = self._chains.get(request.workflow_id)
+        if chain is None:
+            self._chains[request.workflow_id] = deque((lane_request,))
+            return True
         chain.append(lane_request)
-        return len(chain) == 1
+        return False
 
     def take(self, most: int = sys.maxsize) -> LaneRequest | None:
         """The next request whose turn has come; it runs until it is set aside, or `finish`.
@@ -99,7 +102,8 @@ class Queue:
             if lane_request in self._with_budget_back:
                 self._with_budget_back.discard(lane_request)
             elif (
-                lane_request.request.account_id in self._awaiting_budget
+                self._awaiting_budget
+                and lane_request.request.account_id in self._awaiting_budget
                 and not self.children.reserves(lane_request)
             ):
                 self._await_budget(lane_request)  # behind those that found out
@@ -272,7 +276,7 @@ class Queue:
     def next_moment(self) -> datetime | None:
         """When `wake` may have something to do."""
         moments = (self._delayed.next_moment(), self._deadlines.next_moment())
-        return min((moment for moment in moments if moment), default=None)
+        return min(filter(None, moments), default=None)
 
     @property
     def running(self) -> int:
