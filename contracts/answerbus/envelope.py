@@ -12,6 +12,7 @@ from pydantic_core import from_json, to_json
 
 from answerbus import json_text
 from answerbus.account_id import DIGEST_CHARS
+from answerbus.agent import ParentId
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import EVENT, Event, event_id, happened_at, key, request_of, workflow_of
 from answerbus.fail_fast import JsonReader
@@ -201,8 +202,7 @@ def encode(
             ce_time=_time(happened_at(event)),
             ce_subject=workflow_of(event),
             ce_requestid=request_of(event),
-            **_schema_headers(event),
-            **_parent_header(event),
+            **_headers_of_answer(event),
             **(trace or {}),
         ),
     )
@@ -219,11 +219,12 @@ def headers_of(
     kind: str, source: str = WORKER_SOURCE, *, ce_subject: str | None, **more: str | None
 ) -> list[tuple[str, bytes]]:
     """The headers of an event of that kind; `ce_subject` is the workflow."""
-    varying = {"ce_subject": ce_subject, "ce_partitionkey": ce_subject, **more}
-    return [
-        *_headers_of_kind(kind, source),
-        *[(name, text.encode()) for name, text in varying.items() if text is not None],
-    ]
+    headers = [*_headers_of_kind(kind, source)]
+    if ce_subject is not None:
+        workflow = ce_subject.encode()
+        headers += (("ce_subject", workflow), ("ce_partitionkey", workflow))
+    headers += [(name, text.encode()) for name, text in more.items() if text is not None]
+    return headers
 
 
 @lru_cache(KINDS_MAX)
@@ -241,29 +242,27 @@ def _time(moment: datetime | None) -> str | None:
     return None if moment is None else format_timestamp(moment)
 
 
-def _schema_headers(event: Event) -> Mapping[str, str | None]:
+def _headers_of_answer(event: Event) -> Mapping[str, str | None]:
     match event:
-        case Result() | Refusal():
-            name = schema_name(event.answered_schema)
-            return {"ce_contract": name.header, "ce_variant": _tag(event.answer)}
-        case UnvalidatedResult():
-            return {"ce_contract": schema_name(event.answered_schema).header}
+        case Result() | Refusal() | UnvalidatedResult():
+            answer = None if isinstance(event, UnvalidatedResult) else event.answer
+            return {
+                "ce_contract": schema_name(event.answered_schema).header,
+                "ce_variant": _tag(answer),
+                "ce_parentid": _id_of(event.parent),
+            }
         case Request():
             return {"ce_contract": schema_name(event.answer_schema).header}
         case RetryRequest():
             return {"ce_contract": schema_name(event.request.answer_schema).header}
         case DeadLetter():
-            return {"ce_cause": event.cause.kind}
+            return {"ce_cause": event.cause.kind, "ce_parentid": _id_of(event.parent)}
         case _:
             return {}
 
 
-def _parent_header(event: Event) -> Mapping[str, str | None]:
-    match event:
-        case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
-            return {"ce_parentid": event.parent.request_id} if event.parent else {}
-        case _:
-            return {}
+def _id_of(parent: ParentId | None) -> str | None:
+    return None if parent is None else parent.request_id
 
 
 def _tag(answer: JsonValue) -> str | None:

@@ -46,9 +46,7 @@ async def plan_after(lane: Lane, call: Call) -> Plan | None:
 
     def exhausted_by(other: Plan) -> BudgetUnit | None:
         state, now = lane.lane_state, lane.context.clock.now()
-        if state.attempts_left(lane_request, now, call) < 1:
-            return "attempts"
-        if which := first_exhausted(call.request, other, prior, state.account_after(call)):
+        if which := first_exhausted(call.request, other, prior, state.budget_after(call)):
             return which
         prompt = other.prompt(call.request, prior)
         need = 1, prompt.tokens_max, other.worst_cost(prompt)

@@ -177,13 +177,15 @@ class Outbox:
 
 def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
     """The records in order, of each compacted key the last alone."""
-    records = [record for write in batch for record in write.records]
-    last = {(r.topic.name, r.key): i for i, r in enumerate(records) if "compact" in r.topic.cleanup}
-    return [
-        record.written()
-        for i, record in enumerate(records)
-        if last.get((record.topic.name, record.key), i) == i
-    ]
+    merged, later = list[OutRecord](), set[tuple[str, bytes]]()
+    for record in (record for write in reversed(batch) for record in reversed(write.records)):
+        if "compact" in record.topic.cleanup:
+            if (name := (record.topic.name, record.key)) in later:
+                continue
+            later.add(name)
+        merged.append(record.written())
+    merged.reverse()
+    return merged
 
 
 def _future() -> "asyncio.Future[float]":

@@ -73,9 +73,8 @@ class LaneRequestTask:
         """See ports.lane.RequestTask; until the next wait they are as the lane has them."""
         lane, context = self._lane, self._lane.context
         next_plan = await self._plan_after(call)
-        account, now = lane.lane_state.account_after(call), context.clock.now()
-        left = lane.lane_state.attempts_left(self.lane_request, now, call)
-        return DecisionInputs(account, context.backoff, context.jitter(), left, next_plan)
+        budget = lane.lane_state.budget_after(call)
+        return DecisionInputs(budget, context.backoff, context.jitter(), next_plan)
 
     async def _plan_after(self, call: Call) -> Plan | None:
         """See lane.next_profile.plan_after; once it is there, the lane can write."""

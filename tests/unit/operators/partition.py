@@ -79,8 +79,8 @@ class Partition:
     def settle_call(self, call: Call) -> Decision:
         self.clock += timedelta(seconds=1)
         lane_request = call.lane_request
-        account = self.lane_state.account_after(call)
-        decided = decide(call, DecisionInputs(account, builders.BACKOFF, 0.0))
+        budget = self.lane_state.budget_after(call)
+        decided = decide(call, DecisionInputs(budget, builders.BACKOFF, 0.0))
         decision, writing = self.lane_state.commit(call, decided, self.clock)
         self._write(writing)
         self.lane_state.apply_decision(lane_request, decision)

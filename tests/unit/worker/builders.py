@@ -22,8 +22,9 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.attempt.reply import Answered, CallFacts, Reply
 from services.worker.core.attempt.tariff import Tariff
-from services.worker.core.budget.account import Spend
+from services.worker.core.budget.account import Spend, spent_of
 from services.worker.core.budget.ledger import Ledger
+from services.worker.core.budget.remaining_budget import RemainingBudget
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import Backoff, DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, NextStep, Verdict, Wait
@@ -177,7 +178,7 @@ def account(spent: int = 1, limit: int = 3) -> AccountState:
 
 
 def around(spent: int = 1, limit: int = 3, jitter: float = 0.5) -> DecisionInputs:
-    return DecisionInputs(account(spent, limit), BACKOFF, jitter)
+    return DecisionInputs(RemainingBudget(Budget(attempts=limit), (spent, 0, 0)), BACKOFF, jitter)
 
 
 def decided(of: Call, inputs: DecisionInputs) -> Decision:
@@ -188,7 +189,10 @@ def decided(of: Call, inputs: DecisionInputs) -> Decision:
 def as_committed(verdict: Verdict, of: Call, inputs: DecisionInputs) -> Decision:
     if isinstance(verdict, Wait | NextStep):
         return verdict
-    return event_of(verdict, of, inputs.account, NOW)
+    spent = spent_of(inputs.budget.charged)
+    return event_of(
+        verdict, of, AccountState(id="w-0", limit=inputs.budget.limit, spent=spent), NOW
+    )
 
 
 def answered(content: str = "hello", used: tuple[int, int] | None = (10, 5)) -> Answered:

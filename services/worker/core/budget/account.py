@@ -64,9 +64,6 @@ class Account:
     reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
     tools_micro_usd: int = 0  # of what was charged: no attempt has said it yet (see audit.py)
 
-    def __post_init__(self) -> None:
-        self.limit = _shared(self.limit)
-
     @property
     def last_attempt_hash(self) -> str | None:
         """With which the next attempt goes on (see audit.py)."""
@@ -100,11 +97,7 @@ class Account:
     @property
     def state(self) -> AccountState:
         """The account as events show it."""
-        return self.state_at(self.charged)
-
-    def state_at(self, charged: Charged) -> AccountState:
-        """The account as events show it once so much is charged."""
-        return AccountState(id=self.id, limit=self.limit, spent=spent_of(charged))
+        return AccountState(id=self.id, limit=self.limit, spent=self.spent)
 
     def put(self, spend: Spend) -> None:
         self.in_flight = {**self.in_flight, (spend.request_id, spend.attempt): spend}
@@ -218,7 +211,7 @@ def restored(record: AccountRecord) -> Account:
     return Account(
         id=account_id,
         workflow_id=account_id if workflow_id == account_id else workflow_id,  # one text, not two
-        limit=record.limit,
+        limit=shared(record.limit),
         charged=(record.spent.attempts, record.spent.tokens, record.spent.micro_usd),
         updated_at=record.updated_at,
         in_flight={(spend.request_id, spend.attempt): spend for spend in spends} or NOTHING,
@@ -248,6 +241,6 @@ def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:
 
 
 @lru_cache(SHARED_LIMITS_MAX)
-def _shared(limit: Budget) -> Budget:
+def shared(limit: Budget) -> Budget:
     """Most workflows have one of a few limits."""
     return limit

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from answerbus.budget import Budget
-from services.worker.core.budget.account import Account
+from services.worker.core.budget.account import Account, shared
 
 ACCOUNT_MEMORY = timedelta(days=7)  # by default, since the last event of an account
 ACCOUNT_IDLE = timedelta(minutes=1)  # without an open request, before an account is packed
@@ -158,10 +158,12 @@ def _unpacked(bucket: bytes, at: int, size: int) -> Account:
     return Account(
         id=row.id,
         workflow_id=row.id if row.workflow_id is None else row.workflow_id,
-        limit=Budget(
-            attempts=row.attempts_max,
-            tokens=None if row.tokens_max is None else int(row.tokens_max),
-            micro_usd=None if row.micro_usd_max is None else int(row.micro_usd_max),
+        limit=shared(
+            Budget(
+                attempts=row.attempts_max,
+                tokens=None if row.tokens_max is None else int(row.tokens_max),
+                micro_usd=None if row.micro_usd_max is None else int(row.micro_usd_max),
+            )
         ),
         updated_at=updated_at,
         charged=(int(row.attempts), int(row.tokens), int(row.micro_usd)),

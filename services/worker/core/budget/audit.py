@@ -1,8 +1,8 @@
 """The audit record of a spend, chained by hash to the one before it on the same account."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from answerbus.attempt import Attempt, AttemptOutcome
 from answerbus.budget import Usage
@@ -11,15 +11,14 @@ from answerbus.outcome import ModelUsed
 from answerbus.wire import clip
 from services.text.digest import canonical_digest
 from services.worker.core.attempt.reply import CallFacts
-from services.worker.core.budget.account import Account, Spend, spent_of
+from services.worker.core.budget.account import NOTHING, Account, Spend, spent_of
 from services.worker.core.budget.ledger import Ledger, charge_of
 
 FACT_BYTES_MAX = 256  # of what a provider calls its request or its stop reason
 _UNHASHED = "sha256:" + "0" * 64
 
 
-@dataclass(frozen=True, slots=True)
-class CallTrace:
+class CallTrace(NamedTuple):
     """The facts about one call, beside its outcome."""
 
     worker: str
@@ -29,9 +28,9 @@ class CallTrace:
     prompt_digest: str | None = None
     answer_digest: str | None = None
     rationale: str | None = None
-    facts: CallFacts = field(default_factory=CallFacts)
-    usage: Usage = field(default_factory=Usage)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    facts: CallFacts = CallFacts()
+    usage: Usage = Usage()
+    labels: Mapping[str, str] = NOTHING
     duration_ms: int | None = None
 
 

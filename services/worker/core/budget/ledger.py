@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
-from answerbus.budget import AccountState, Budget, Usage
+from answerbus.budget import Budget, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.limits import ATTEMPTS_MAX
 from answerbus.outcome import Origin
@@ -215,7 +215,7 @@ class Ledger:
         account = self.accounts[spend.account_id]
         account.take(spend)
         account.updated_at = now
-        account.charged = _charged_after(account, spend, usage, counted=counted)
+        account.charged = _plus(account.charged, charge_of(spend, usage, counted=counted))
         if not counted:
             account.give_up(spend)
         self.accounts.rest(account, now)
@@ -228,11 +228,6 @@ class Ledger:
         account.tools_micro_usd += micro_usd
         account.updated_at = now
         return account
-
-    def state_after(self, spend: Spend, usage: Usage, *, counted: bool) -> AccountState:
-        """The account of a spend as events show it once `settle` has been done."""
-        account = self.accounts[spend.account_id]
-        return account.state_at(_charged_after(account, spend, usage, counted=counted))
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of a record that is none, has had its event."""
@@ -314,10 +309,6 @@ def charge_of(spend: Spend, usage: Usage, *, counted: bool) -> Charged:
         return 0, 0, 0
     cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
     return 1, _tokens(usage, spend.tokens), cost
-
-
-def _charged_after(account: Account, spend: Spend, usage: Usage, *, counted: bool) -> Charged:
-    return _plus(account.charged, charge_of(spend, usage, counted=counted))
 
 
 def _plus(one: Charged, other: Charged) -> Charged:

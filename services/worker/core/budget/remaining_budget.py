@@ -1,13 +1,27 @@
 """The remaining part of a budget."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from answerbus.budget import AccountState, Budget
+from answerbus.budget import Budget
 from answerbus.request import Prior, Request
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.budget.account import Charged
 
 BudgetUnit = Literal["attempts", "tokens", "micro_usd"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingBudget:
+    """What limits the next attempt of a request: its account once its last call is settled.
+
+    `attempts_left` are those that the request may make then, if that is known: it may be less than
+    its account has.
+    """
+
+    limit: Budget
+    charged: Charged
+    attempts_left: int | None = None
 
 
 def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
@@ -23,15 +37,15 @@ def exceeded(limit: Budget, charged: Charged) -> BudgetUnit | None:
 
 
 def first_exhausted(
-    request: Request, plan: Plan, prior: tuple[Prior, ...], account: AccountState
+    request: Request, plan: Plan, prior: tuple[Prior, ...], budget: RemainingBudget
 ) -> BudgetUnit | None:
     """The first budget unit too small for another attempt after `prior`, or None."""
-    spent, limit = account.spent, account.limit
-    if spent.attempts >= limit.attempts:
+    limit, (attempts, tokens, micro_usd) = budget.limit, budget.charged
+    is_last = budget.attempts_left is not None and budget.attempts_left < 1
+    if is_last or attempts >= limit.attempts:
         return "attempts"
     if limit.tokens is None and limit.micro_usd is None:
         return None
     prompt = plan.prompt(request, prior)
     cost = plan.worst_cost(prompt)
-    after = spent.attempts + 1, spent.tokens + prompt.tokens_max, spent.micro_usd + cost
-    return exceeded(limit, after)
+    return exceeded(limit, (attempts + 1, tokens + prompt.tokens_max, micro_usd + cost))

@@ -1,7 +1,7 @@
 """A finished call: the case to decide, and its part of the audit."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from pydantic import JsonValue
 
@@ -26,6 +26,9 @@ from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 MODEL_BYTES_MAX = 256  # of the name that a provider echoes
+MODELS_MAX = 1_024  # that are kept; a worker asks a few
+
+_model_used = lru_cache(MODELS_MAX)(ModelUsed)
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Call:
         named = clip(facts_of(self.reply).model or profile.model, MODEL_BYTES_MAX)
         asked = clip(profile.model, MODEL_BYTES_MAX)
         hop = self.plan.hops[-1] if self.plan.hops else None
-        return ModelUsed(
+        return _model_used(
             profile=profile.name,
             provider=profile.provider,
             model=named,

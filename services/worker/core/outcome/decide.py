@@ -7,11 +7,10 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from answerbus import dead_letter, failure
-from answerbus.budget import AccountState
 from services.worker.core.attempt import reply as replies
 from services.worker.core.attempt.check import TooLarge
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.budget import remaining_budget
+from services.worker.core.budget.remaining_budget import RemainingBudget, first_exhausted
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import (
     End,
@@ -50,15 +49,12 @@ class Backoff:
 class DecisionInputs:
     """The inputs of a decision beside the call: money and chance.
 
-    `account` is as it will be once the call is settled. `attempts_left` are those that the request
-    may make then, if that is known: it may be less than its account has. `next_plan` is how it is
-    asked then, where that is another profile.
+    `next_plan` is how it is asked next, where that is another profile.
     """
 
-    account: AccountState
+    budget: RemainingBudget
     backoff: Backoff
     jitter: float
-    attempts_left: int | None = None
     next_plan: Plan | None = None
 
 
@@ -148,10 +144,7 @@ def _again(
     if plan is call.plan and call.equal_answers(last) >= equal_max:
         cause = dead_letter.RepeatsItself(times=last.times, failure=last.failure)
         return instead or End(prior, cause)
-    which: remaining_budget.BudgetUnit | None = "attempts"
-    if inputs.attempts_left is None or inputs.attempts_left >= 1:
-        which = remaining_budget.first_exhausted(call.request, plan, prior, inputs.account)
-    if which is not None:
+    if which := first_exhausted(call.request, plan, prior, inputs.budget):
         return instead or End(prior, dead_letter.BudgetExhausted(which=which))
     delay_s = 0.0 if inputs.next_plan else inputs.backoff.delay_s(len(prior), inputs.jitter)
     return Retry(prior, failed, delay_s, counted=True)

@@ -27,6 +27,8 @@ from services.worker.core.outcome.decision import (
 from services.worker.core.request.lane_request import LaneRequest, bounded_notes
 from services.worker.core.schema.resolved import Accepted
 
+_RESULT = Result[JsonValue]  # to look it up takes a fifth as long as to make one
+
 
 def event_of(verdict: Published, call: Call, account: AccountState, now: datetime) -> Outcome:
     """The event of a verdict; `account` is its state once the call is settled."""
@@ -53,7 +55,7 @@ def _result(
     shared = _answered(call, account, now, accepted.notes)
     if accepted.chosen and (run := shared["run"]):  # the selection is a step, and the last one
         shared["run"] = run.model_copy(update={"steps": run.steps + 1})
-    return Result[JsonValue](
+    return _RESULT(
         event_id=f"{call.request.request_id}.result",
         answer=call.plan.schema.add_notes(accepted.answer, shared["notes"]),
         **shared,

@@ -95,11 +95,13 @@ class LaneRequest:
     run: Run | None = None
     scope: str | None = None
     key: RequestKey = field(init=False)
+    account_id: str = field(init=False)
     deadline: datetime = field(init=False)
     fair_key: FairKey = field(init=False)
 
     def __post_init__(self) -> None:
         self.key = RequestKey.of(self.request)
+        self.account_id = self.request.account_id
         self.deadline = self.origin.timestamp + timedelta(seconds=self.request.ttl_s)
 
     def handle_event(

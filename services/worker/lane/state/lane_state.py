@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from answerbus.attempt import Attempt
-from answerbus.budget import AccountState, Usage
+from answerbus.budget import Usage
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cancelled, Cause, DeadLetter
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
@@ -23,7 +23,7 @@ from services.worker.core.budget.ledger import (
     closed_record,
     exhausted,
 )
-from services.worker.core.budget.remaining_budget import BudgetUnit
+from services.worker.core.budget.remaining_budget import BudgetUnit, RemainingBudget
 from services.worker.core.outcome import events
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import (
@@ -44,7 +44,7 @@ from services.worker.core.request.lane_request import (
 )
 from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
-from services.worker.core.shared_budget.rules import ZERO
+from services.worker.core.shared_budget.rules import ZERO, plus
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.open_runs import OpenRuns
@@ -165,7 +165,7 @@ class LaneState:
             self.queue.children.set_minimum(
                 lane_request, account, reserved=is_spent and plan.may_go_on
             )
-        self.queue.budget_back(lane_request.request.account_id)
+        self.queue.budget_back(lane_request.account_id)
         if isinstance(spend, BudgetExhausted):
             return spend
         self.budgets.spend(key, spend)
@@ -183,18 +183,12 @@ class LaneState:
         allowance = self.queue.children.allowance(lane_request, account)
         return exhausted(account, *need[1:], allowance)
 
-    def account_after(self, call: Call) -> AccountState:
-        """The account as it will be once the call is settled, which `commit` does."""
-        return self.ledger.state_after(call.spend, call.usage, counted=call.is_counted)
-
-    def attempts_left(
-        self, lane_request: LaneRequest, now: datetime, call: Call | None = None
-    ) -> int:
-        """How many attempts a request has left once `call` is settled (see OpenChildren)."""
-        left = self.queue.children.attempts_left(
-            lane_request, self.ledger.account(lane_request.request, now)
-        )
-        return left - 1 if call and call.is_counted else left
+    def budget_after(self, call: Call) -> RemainingBudget:
+        """What its request has left once the call is settled, which `commit` does."""
+        account = self.ledger.accounts[call.spend.account_id]
+        charged = charge_of(call.spend, call.usage, counted=call.is_counted)
+        left = self.queue.children.attempts_left(call.lane_request, account)
+        return RemainingBudget(account.limit, plus(account.charged, charged), left - charged[0])
 
     def is_last_attempt(self, lane_request: LaneRequest, now: datetime) -> bool:
         """Whether only this attempt is left: then the model could not be shown a tool's result."""
@@ -234,7 +228,7 @@ class LaneState:
                     written += self._off_retries(lane_request)  # a version before had another key
                 return decision, self.writing(*written, self._account(lane_request))
             case _:
-                written += self.runs.selected(call, decision, account.state, now)
+                written += self.runs.selected(call, decision, account, now)
                 return decision, self._terminal(
                     lane_request, decision, now, *written, last=call.usage
                 )
@@ -336,8 +330,8 @@ class LaneState:
             self._position_of(lane_request),
             now,
         )
-        self.ledger.close(closed, lane_request.request.account_id)
-        self.queue.budget_back(lane_request.request.account_id)
+        self.ledger.close(closed, lane_request.account_id)
+        self.queue.budget_back(lane_request.account_id)
         self.budgets.release(lane_request.key, now)
         self.suspects.clear(lane_request.key)
         self._release_offset(lane_request)
@@ -351,7 +345,7 @@ class LaneState:
             *joined,
             *ended,
             self._account(lane_request),
-            records.event_record(closed, self.partition),
+            records.closed_entry(closed, self.partition),
             *([progress] if progress else []),
         )
 
@@ -394,7 +388,7 @@ class LaneState:
             self.watermark.finish(stored.offset)
 
     def _account(self, lane_request: LaneRequest) -> LateRecord:
-        return self._account_of(lane_request.request.account_id)
+        return self._account_of(lane_request.account_id)
 
     def _account_of(self, account_id: str) -> LateRecord:
         return records.account_record(self.ledger.accounts[account_id], self.partition)

@@ -49,11 +49,11 @@ class OpenChildren:
         """
         for lane_request in self.requests.values():
             above = self._named_parent(lane_request)
-            if above and above.run and above.request.account_id == lane_request.request.account_id:
+            if above and above.run and above.request.account_id == lane_request.account_id:
                 self._put(lane_request, above)
         spenders = []
         for lane_request in self.requests.values():
-            account = accounts.get(lane_request.request.account_id)
+            account = accounts.get(lane_request.account_id)
             if lane_request.run is None or not (lane_request.run.steps or account):
                 continue
             if account is None:  # no model has been asked yet
@@ -78,7 +78,7 @@ class OpenChildren:
         self._set_minimum(lane_request, reserved=reserved)
 
     def _set_minimum(self, lane_request: LaneRequest, *, reserved: bool) -> None:
-        account_id = lane_request.request.account_id
+        account_id = lane_request.account_id
         reserving = self._reserving.setdefault(account_id, {})
         if reserved:
             reserving[lane_request.key] = lane_request
@@ -89,7 +89,7 @@ class OpenChildren:
 
     def reserves(self, lane_request: LaneRequest) -> bool:
         """Whether others have to leave it something."""
-        return lane_request.key in self._reserving.get(lane_request.request.account_id, ())
+        return lane_request.key in self._reserving.get(lane_request.account_id, ())
 
     def uncounted(self, lane_request: LaneRequest, account: Account) -> None:
         """Its last spend came to nothing: a run that has taken steps has to ask that one again."""
@@ -98,7 +98,7 @@ class OpenChildren:
 
     def end(self, lane_request: LaneRequest) -> LaneRequest | None:
         """A request is gone; gives the run that was waiting for it and has no other child."""
-        if lane_request.request.account_id in self._reserving:
+        if lane_request.account_id in self._reserving:
             self._set_minimum(lane_request, reserved=False)
         above = self.parent_of(lane_request)
         if above is None:

@@ -24,6 +24,7 @@ from answerbus.request_key import RequestKey
 from answerbus.step import ToolEnded
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.trace import Trace
+from services.worker.core.budget.account import Account
 from services.worker.core.budget.allowance import minimum_after
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.outcome.call import Call
@@ -103,14 +104,14 @@ class OpenRuns:
         return [self._head(lane_request, run), *self._apply(lane_request, change)]
 
     def selected(
-        self, call: Call, decision: Decision, account: AccountState, now: datetime
+        self, call: Call, decision: Decision, account: Account, now: datetime
     ) -> list[OutRecord]:
         """The answer of a run was chosen among others: its last step says which, and why."""
         chosen = call.checked.chosen if isinstance(call.checked, Accepted) else None
         if chosen is None or not isinstance(decision, Result):
             return []
         run, inputs = _run_of(call.lane_request), self._inputs(call.lane_request, now)
-        run, event = selected(run, call.spend.attempt, call.usage, chosen, account, inputs)
+        run, event = selected(run, call.spend.attempt, call.usage, chosen, account.state, inputs)
         call.lane_request.change_run(run)
         return [records.run_event_record(event, self.partition)]
 
@@ -145,7 +146,7 @@ class OpenRuns:
         cost = sum(one.micro_usd or 0 for one in written if isinstance(one, ToolEnded))
         if not cost:
             return []
-        account = self.ledger.charge_tool(lane_request.request.account_id, cost, now)
+        account = self.ledger.charge_tool(lane_request.account_id, cost, now)
         return [records.account_record(account, self.partition)]
 
     def on_timeout(

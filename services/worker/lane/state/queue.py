@@ -101,10 +101,8 @@ class Queue:
             lane_request.handle_event(RequestEvent.TURN)
             if lane_request in self._with_budget_back:
                 self._with_budget_back.discard(lane_request)
-            elif (
-                self._awaiting_budget
-                and lane_request.request.account_id in self._awaiting_budget
-                and not self.children.reserves(lane_request)
+            elif lane_request.account_id in self._awaiting_budget and not self.children.reserves(
+                lane_request
             ):
                 self._await_budget(lane_request)  # behind those that found out
                 continue
@@ -236,7 +234,7 @@ class Queue:
                 self._ending.append(above)
         self._let_go(lane_request)
         if had_minimum:
-            self.budget_back(lane_request.request.account_id)
+            self.budget_back(lane_request.account_id)
         return above
 
     def _let_go(self, lane_request: LaneRequest) -> None:
@@ -331,7 +329,7 @@ class Queue:
 
     def _await_budget(self, lane_request: LaneRequest) -> None:
         self._stop(lane_request)
-        waiting = self._awaiting_budget.setdefault(lane_request.request.account_id, deque())
+        waiting = self._awaiting_budget.setdefault(lane_request.account_id, deque())
         is_needed = self.children.reserves(lane_request)
         (waiting.appendleft if is_needed else waiting.append)(lane_request)
 

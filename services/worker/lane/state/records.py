@@ -18,7 +18,7 @@ from answerbus.limits import (
     RAW_HEADERS_MAX,
 )
 from answerbus.outcome import RetryRequest
-from answerbus.private.ledger import ClosedOutcome, ClosedRecord
+from answerbus.private.ledger import CLOSED_KEY, ClosedOutcome, ClosedRecord
 from answerbus.reconcile import ToolReconcile
 from answerbus.run_event import RunEvent
 from answerbus.tool_call import ToolCallRecord, ToolCancel
@@ -94,20 +94,28 @@ def unfit_record(dead_letter: DeadLetter, arrival: Arrival, partition: int) -> O
 def account_record(account: Account, partition: int) -> LateRecord:
     """An account as it is now; of all that one transaction says of it, the last is enough."""
     name = account_key(account.id)
-    headers = headers_of(
-        "account",
-        ce_id=name,
-        ce_time=format_timestamp(account.updated_at),
-        ce_subject=account.workflow_id,
-    )
     return LateRecord(
         topics.LEDGER,
         partition,
         name.encode(),
-        headers,
+        _ledger_headers("account", name, account.updated_at, account.workflow_id),
         ACCOUNT_BYTES + SPEND_BYTES * (len(account.in_flight) + len(account.open)),
         account.snapshot().json,
     )
+
+
+def closed_entry(closed: ClosedRecord, partition: int) -> OutRecord:
+    """What `event_record` makes of it, which takes longer to find out: each request has one."""
+    name = f"{CLOSED_KEY}{closed.name}"
+    headers = _ledger_headers(closed.kind, name, closed.at, closed.workflow_id)
+    value = closed.model_dump_json().encode()
+    return OutRecord(topics.LEDGER, partition, name.encode(), value, headers)
+
+
+def _ledger_headers(
+    kind: str, name: str, at: datetime, workflow_id: str | None
+) -> list[tuple[str, bytes]]:
+    return headers_of(kind, ce_id=name, ce_time=format_timestamp(at), ce_subject=workflow_id)
 
 
 def account_key(account_id: str) -> str:

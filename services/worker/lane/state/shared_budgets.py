@@ -118,8 +118,8 @@ class SharedBudgets:
     def settle(self, labels: Labels, spend: Spend, charged: Charged, now: datetime) -> None:
         """Replace the worst case of a call, in the windows that it was charged to."""
         keys, worst = self.rules.keys_of(labels, spend.at), worst_of(spend)
-        is_above = any(amount > most for amount, most in zip(charged, worst, strict=True))
         for key in keys:
+            is_above = any(amount > most for amount, most in zip(charged, worst, strict=True))
             lease = self.books.lease(key)
             lease.settle(worst, charged)
             has_news = lease.has_news(self._portion(key), self.rules.limit(key))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from answerbus import dead_letter, failure
-from answerbus.budget import AccountState, Budget, Spent
+from answerbus.budget import Budget
 from answerbus.contract import Declined
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
@@ -21,6 +21,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.budget.remaining_budget import RemainingBudget
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import (
     WAIT_IN_MEMORY_S_MAX,
@@ -257,6 +258,18 @@ def test_a_deadline_that_has_passed_is_when_the_retry_is_due() -> None:
     assert retry.not_before == after(-5) < NOW
 
 
+def test_a_request_may_have_fewer_attempts_left_than_its_account() -> None:
+    def of(attempts_left: int) -> Decision:
+        budget = RemainingBudget(Budget(attempts=9), (1, 0, 0), attempts_left)
+        return committed(ended(case(), TimedOut(1.0)), DecisionInputs(budget, BACKOFF, 0.5))
+
+    letter = of(0)
+
+    assert isinstance(of(1), RetryRequest)
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause == dead_letter.BudgetExhausted(which="attempts")
+
+
 @pytest.mark.parametrize(
     ("budget", "which"),
     [
@@ -270,8 +283,7 @@ def test_an_attempt_that_tokens_or_money_cannot_pay_for_is_not_waited_for(
 ) -> None:
     """What at_last and on_refusal say is for the last attempt, by any limit."""
     limit = Budget(attempts=9, **budget)
-    state = AccountState(id="w-0", limit=limit, spent=Spent(attempts=1, tokens=15, micro_usd=15))
-    now = DecisionInputs(state, BACKOFF, 0.5)
+    now = DecisionInputs(RemainingBudget(limit, (1, 15, 15)), BACKOFF, 0.5)
     way = plan(OBJECT, tariff=flat(1, 1))
 
     def of(reply: Reply, checked: Checked | None = None, **policy: str) -> Decision:

@@ -14,13 +14,16 @@ from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import LaneRecord
 from services.records.forwarding import FORWARDED_HEADER
+from services.text.digest import bytes_digest
 from services.worker.core.attempt.reply import Throttled, TimedOut
+from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.request.lane_request import InRetries, LaneRequest
 from services.worker.core.schema.resolved import Accepted
 from services.worker.lane.state import lane_state as lane_states
+from services.worker.lane.state import records
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.records import LaneWrite
@@ -60,7 +63,7 @@ def called(of: LaneState, lane_request: LaneRequest, *outcome: Any) -> Call:
 
 
 def settled(of: LaneState, call: Call) -> tuple[Decision, LaneWrite]:
-    inputs = DecisionInputs(of.account_after(call), builders.BACKOFF, 0.5)
+    inputs = DecisionInputs(of.budget_after(call), builders.BACKOFF, 0.5)
     decision, writing = of.commit(call, decide(call, inputs), after(1))
     of.apply_decision(call.lane_request, decision)
     return decision, writing
@@ -90,6 +93,13 @@ def test_a_result_goes_out_with_its_attempt_account_closed_entry_and_offset() ->
     assert (writing.offset, len(lane.queue)) == (1, 0)
     account = json.loads(written(writing)[2].value or b"")
     assert (account["spent"]["attempts"], account["in_flight"], account["open"]) == (1, [], [])
+
+
+@pytest.mark.parametrize("workflow_id", ["w-1", None])
+def test_a_closed_entry_is_written_as_any_event(workflow_id: str | None) -> None:
+    closed = closed_record("r-1", workflow_id, bytes_digest(b"body"), "result", 7, NOW)
+
+    assert records.closed_entry(closed, 3) == records.event_record(closed, 3)
 
 
 def test_the_offset_waits_for_the_smallest_that_is_unfinished() -> None:
