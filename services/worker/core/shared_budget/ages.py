@@ -16,6 +16,9 @@ class Ages(Generic[Key]):
 
     _by_hour: dict[int, dict[Key, None]] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return sum(len(keys) for keys in self._by_hour.values())
+
     def note(self, key: Key, at: datetime) -> None:
         self.forget(key)
         self._by_hour.setdefault(_hour(at), {})[key] = None

@@ -18,7 +18,7 @@ from services.worker.core.budget.account import Charged, spent_of
 from services.worker.core.shared_budget.ages import Ages
 from services.worker.core.shared_budget.home import Home, LaneShare, Report
 from services.worker.core.shared_budget.lease import Lease
-from services.worker.core.shared_budget.rules import BudgetKey, Limit, shared
+from services.worker.core.shared_budget.rules import ZERO, BudgetKey, Limit, shared
 
 RENEWED_AFTER = timedelta(days=1)  # the ledger keeps no record for longer than 7 days
 RENEWED_AT_ONCE = 500  # records, about 20 µs each
@@ -65,6 +65,12 @@ class BudgetBooks:
         """One of these keys for which there is no room; those that have a lease need none."""
         begun = [key for key in keys if key not in self.leases]
         return begun[-1] if begun and len(self.leases) + len(begun) > leases_max else None
+
+    def has_share(self, key: BudgetKey, lane: int, shares_max: int) -> bool:
+        """Whether a home keeps a share of this lane, or has room for one more."""
+        home = self.homes.get(key)
+        is_known = home is not None and lane in home.shares
+        return is_known or len(self._ages) - len(self.leases) < shares_max
 
     def lease(self, key: BudgetKey) -> Lease:
         return self.leases.setdefault(key, Lease())
@@ -156,6 +162,19 @@ class BudgetBooks:
             home.end(of_lane)
             if not home.shares:
                 del self.homes[key]
+
+
+def refusal_of(record: BudgetLeaseRecord, now: datetime) -> BudgetShareRecord:
+    """The answer to a lane of whose lease its home keeps nothing: there is nothing to have."""
+    return BudgetShareRecord(
+        budget=record.budget,
+        window=record.window,
+        lane=record.lane,
+        answered=record.asked,
+        room=spent_of(ZERO),
+        begun_at=record.begun_at,
+        at=now,
+    )
 
 
 def report_of(record: BudgetLeaseRecord) -> Report:

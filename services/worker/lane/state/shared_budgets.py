@@ -19,6 +19,7 @@ from services.worker.core.shared_budget.books import (
     RecordKey,
     amounts,
     key_of,
+    refusal_of,
     report_of,
 )
 from services.worker.core.shared_budget.claims import BudgetClaims, Claim
@@ -33,7 +34,8 @@ from services.worker.core.shared_budget.rules import (
 from services.worker.lane.state import records
 from services.worker.ports.kafka import OutRecord
 
-LEASES_MAX = 1_000_000  # of one lane, about 1 KB each: whoever asks may make up values of labels
+# Of one lane, about 1 KB each, since whoever asks may make up values of labels: as many leases, and
+LEASES_MAX = 1_000_000  # as many shares of others' leases, which are kept at the home of a budget.
 
 Labels = Mapping[str, str]
 
@@ -134,13 +136,21 @@ class SharedBudgets:
         match said:
             case BudgetLeaseRecord():
                 if self._home_of(key) == self.partition and said.lane < self.partitions:
-                    self.books.home(key).report(said.lane, report_of(said))
-                    self._note_share(key, said.lane, now)
-                    self._announce(key, now, said.lane)
-                    self._answer(key, now)
+                    self._take_report(key, said, now)
             case BudgetShareRecord():
                 if said.lane == self.partition:
                     self._take_share(key, said, now)
+
+    def _take_report(self, key: BudgetKey, said: BudgetLeaseRecord, now: datetime) -> None:
+        if not self.books.has_share(key, said.lane, self.leases_max):
+            self._now = now
+            refusal = records.event_record(refusal_of(said, now), self.partition)
+            self._beside.append(replace(refusal, topic=LEASES, partition=said.lane))
+            return
+        self.books.home(key).report(said.lane, report_of(said))
+        self._note_share(key, said.lane, now)
+        self._announce(key, now, said.lane)
+        self._answer(key, now)
 
     def _take_share(self, key: BudgetKey, said: BudgetShareRecord, now: datetime) -> None:
         """One of a lease that this lane has forgotten is not its own: the home must hear that."""

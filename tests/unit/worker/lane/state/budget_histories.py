@@ -87,7 +87,7 @@ class Topics:
             if value is None:
                 books.end(key.decode())
             else:
-                books.restore(_record(value))
+                books.restore(record_of(value))
         return books
 
     def forget(self, lane: int, before: datetime) -> None:
@@ -95,14 +95,16 @@ class Topics:
         self.ledger[lane] = {
             key: value
             for key, value in self.ledger[lane].items()
-            if value is not None and _record(value).at >= before
+            if value is not None and record_of(value).at >= before
         }
         said = self.leases[lane]
-        while self.positions[lane] < len(said) and _record(said[self.positions[lane]]).at < before:
+        while (
+            self.positions[lane] < len(said) and record_of(said[self.positions[lane]]).at < before
+        ):
             self.positions[lane] += 1
 
 
-def _record(value: bytes) -> BudgetLeaseRecord | BudgetShareRecord:
+def record_of(value: bytes) -> BudgetLeaseRecord | BudgetShareRecord:
     record = EVENT.validate_json(value)
     assert isinstance(record, BudgetLeaseRecord | BudgetShareRecord)
     return record
@@ -263,7 +265,7 @@ class History:
             return
         lane = self.chance.choice(behind)
         value = self.topics.leases[lane][self.topics.positions[lane]]
-        self.lanes[lane].hear(_record(value), self.now)
+        self.lanes[lane].hear(record_of(value), self.now)
         self._commit(lane, position=self.topics.positions[lane] + 1)
 
     def _crash(self) -> None:

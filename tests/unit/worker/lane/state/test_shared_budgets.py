@@ -11,6 +11,7 @@ from answerbus.cause import BudgetExhausted
 from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import RequestKey
+from answerbus.topics import LEASES
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.shared_budget.books import BudgetBooks
 from services.worker.core.shared_budget.home import Home, LaneShare
@@ -22,8 +23,9 @@ from services.worker.core.shared_budget.rules import (
     PeriodLimits,
 )
 from services.worker.lane.state.shared_budgets import SharedBudgets
+from services.worker.ports.kafka import OutRecord
 from tests.unit.worker.builders import NOW
-from tests.unit.worker.lane.state.budget_histories import LANES, History
+from tests.unit.worker.lane.state.budget_histories import LANES, History, record_of
 
 TENANT = {"tenant": "acme"}
 
@@ -180,6 +182,37 @@ def test_a_lane_holds_so_many_budgets_and_refuses_requests_with_others() -> None
         refused,
         Reserved(),
     ]
+
+
+def test_a_home_keeps_so_many_shares_and_refuses_requests_with_other_budgets() -> None:
+    """Its lanes have room for more leases than it has for their shares."""
+    budgets = [name for name in map(str, range(40)) if partition_of(f"tenant:{name}", 2) == 0][:3]
+    rules = rules_of_tenants((10, None, None))
+    home = SharedBudgets(0, 2, lambda _: None, rules, leases_max=2)
+    lane = SharedBudgets(1, 2, lambda _: None, rules)
+
+    def claimed(tenant: str) -> object:
+        request, labels = RequestKey("w", tenant), {"tenant": tenant}
+        asked = lane.claim(request, labels, (1, 1, 1), NOW)
+        hear(home, lane.take_unsent())
+        hear(lane, home.take_unsent())
+        return asked, lane.claim(request, labels, (1, 1, 1), NOW)
+
+    refused = BudgetExhausted(which="attempts", budget=f"tenant:{budgets[2]}")
+    assert [claimed(tenant) for tenant in [*budgets, budgets[0]]] == [
+        (Reserved(), None),
+        (Reserved(), None),
+        (Reserved(), refused),
+        (None, None),
+    ]
+    assert len(home.books.homes) == 2
+
+
+def hear(lane: SharedBudgets, written: tuple[OutRecord, ...]) -> None:
+    """What another one has written for it."""
+    for record in written:
+        if record.topic is LEASES and record.partition == lane.partition:
+            lane.hear(record_of(record.value or b""), NOW)
 
 
 def test_a_lane_that_was_given_back_more_than_it_holds_goes_on_with_these() -> None:
