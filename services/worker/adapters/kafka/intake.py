@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 
@@ -82,7 +83,8 @@ class Inbox:
                 lifecycle = self._membership.lifecycles.get(partition)
                 if not (lifecycle and await self._is_current(left)):
                     break
-                left = self._deliver(lifecycle, left)
+                # In FastStream's context is the batch: each task that a lane begins would keep it.
+                left = Context().run(self._deliver, lifecycle, left)
                 await asyncio.sleep(0)  # whatever the records hold, others have their turn
 
     def _deliver(self, lifecycle: Lifecycle, batch: Sequence[Record]) -> Sequence[Record]:

@@ -1,6 +1,7 @@
 """From Kafka to lanes: what was overtaken by a seek leaves no gap, and what is unreadable fits."""
 
 import json
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -147,6 +148,27 @@ def test_what_faststream_was_given_reaches_its_lane(headers: tuple[Any, ...]) ->
             await subscriber.consume([replace(record(A, n), headers=headers) for n in (2, 3)])
 
         assert lane.delivered == [2, 3]
+
+    run(main())
+
+
+def test_what_a_lane_begins_with_a_batch_does_not_keep_it() -> None:
+    """A task keeps its context as long as it runs, and FastStream puts the batch into its own."""
+
+    class NotingLane(FakeLane):
+        def deliver(self, arrivals: list[Any]) -> None:
+            super().deliver(arrivals)
+            self.context = copy_context()
+
+    async def main() -> None:
+        lane = NotingLane(2)
+        taken = inbox(FakeConsumer({A: 3}), a=lane).take
+        broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
+        subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
+        async with TestKafkaBroker(broker):
+            await subscriber.consume([record(A, 2)])
+
+        assert (lane.delivered, dict(lane.context)) == ([2], {})
 
     run(main())
 

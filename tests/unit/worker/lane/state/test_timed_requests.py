@@ -1,5 +1,7 @@
 """Requests that wait for their moment."""
 
+import sys
+
 from services.worker.lane.state.timed_requests import RELEASED_MAX, TimedRequests
 from tests.unit.worker.builders import after, lane_request
 
@@ -32,6 +34,17 @@ def test_moments_of_released_requests_are_removed() -> None:
         held.release(one)
 
     assert len(held._heap) <= RELEASED_MAX + 2
+
+
+def test_a_released_request_is_not_kept() -> None:
+    """It may be of half a MiB, and its moment hours away."""
+    held, one = TimedRequests(), lane_request("a")
+    before = sys.getrefcount(one)
+    held.add(one, after(1_000))
+    held.add(one, after(2_000))
+    held.release(one)
+
+    assert sys.getrefcount(one) == before
 
 
 def test_earlier_moments_of_a_delayed_request_are_removed() -> None:
