@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from answerbus.readings import readings, unescaped
+from answerbus.readings import readings, text_bytes, unescaped
 from answerbus.spans import TextSpan
 
 MASKED = "***"
@@ -50,7 +50,7 @@ class Mask:
         words = {word for view in views for word in _pieces(view, _WORD_CHARS)}
         self._words = {number for word in words for number in _numbers(word)}
         signs = {*"".join(views).encode("latin-1", errors="replace")}
-        self._signs = bytes(byte for byte, folded in enumerate(_FOLDED) if folded in signs)
+        self._is_text = text_bytes(bytes(b for b, folded in enumerate(_FOLDED) if folded in signs))
 
     def __call__(self, text: str) -> str:
         """The text without them; nothing of a text that takes too much work to read."""
@@ -58,7 +58,7 @@ class Mask:
             return text
         spans: list[TextSpan] = []
         work_left = WORK_MIN + WORK_PER_CHAR_MAX * len(text)
-        for reading in readings(text, self._signs):
+        for reading in readings(text, self._is_text):
             places = self._places(reading.text)
             work_left -= reading.work + _WORK_PER_WORD * len(places)
             if work_left < 0:

@@ -170,14 +170,14 @@ class Reading:
     work: int
 
 
-def readings(text: str, signs: bytes) -> Iterator[Reading]:
+def readings(text: str, is_text: bytes) -> Iterator[Reading]:
     """All readings of it, the text itself first; who has enough of them stops asking.
 
-    Of bytes in a code, stretches of text alone are read; all `signs` count as text.
+    Of bytes in a code, stretches of text alone are read: see `text_bytes`.
     """
     # An escape is taken whole, so that what is left of a JSON text is still one.
     whole = Rewritten(text, ESCAPE, unescaped_once).whole
-    yield from _readings(text, whole, CODED_TIMES_MAX, text_bytes(signs))
+    yield from _readings(text, whole, CODED_TIMES_MAX, is_text)
 
 
 def unescaped(text: str) -> Iterator[str]:
@@ -272,10 +272,10 @@ _BASES = (_hexadecimal, _in_base(10), _in_base(8))
 def read_numbers(text: str) -> Iterator[tuple[str, Places]]:
     """The text that all numbers of the text form, in each base."""
     found = list(_NUMBER.finditer(text))
-    if len(found) * 4 < NUMBERS_MIN:  # one number of eight digits is four bytes
+    digits = [one[1] for one in found]
+    if sum(map(len, digits)) < 2 * NUMBERS_MIN:  # a character takes two digits or more
         return
     spans = [one.span() for one in found]
-    digits = [one[1] for one in found]
     distinct = {*digits}
     for text_of in _BASES:
         said = {one: text_of(one) for one in distinct}
