@@ -58,7 +58,8 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return _text(content, resolved)
     if has_more_values(raw, ANSWER_VALUES_MAX):
         return _TOO_MANY_VALUES
-    spend(min(signs_of_values(raw), ANSWER_VALUES_MAX) * READ_VALUE_NS)
+    signs = signs_of_values(raw)
+    spend(min(signs, ANSWER_VALUES_MAX) * READ_VALUE_NS)
     parsed = json_text.parse(raw)
     if isinstance(parsed, json_text.NotJson):
         if resolved.malformed_is_text and (text := check_as_text(content, resolved)):
@@ -66,7 +67,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         # Which piece of an unreadable text is for auditors alone is not known.
         excerpt = "" if resolved.hides_some else parsed.excerpt
         return failure.Malformed(position=parsed.position, excerpt=excerpt)
-    signs = signs_of_values(raw) + raw.count(b"\\u")  # within text that is JSON, one may be escaped
+    signs += raw.count(b"\\u")  # within text that is JSON, one may be escaped
     shallow = _shallow(parsed.value, resolved) if signs > ANSWER_DEPTH_MAX else (parsed.value, ())
     if shallow is None:
         return _TOO_DEEP

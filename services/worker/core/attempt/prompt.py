@@ -103,8 +103,10 @@ def build(
     schema = _SCHEMA_FOLLOWS + wire.shown_text if show_schema and wire.text else ""
     data_rules = _DATA_FOLLOWS if own.has_data else ""
     system = [_RULES, schema, wire.instructions, data_rules, request.context.instructions]
-    taken = own.size + sum(len(text.encode()) for text in (*system, wire.text))
-    room_bytes = math.inf if input_tokens is None else input_tokens * BYTES_PER_TOKEN - taken
+    room_bytes = math.inf
+    if prior and input_tokens is not None:
+        taken = own.size + sum(len(text.encode()) for text in (*system, wire.text))
+        room_bytes = input_tokens * BYTES_PER_TOKEN - taken
     earlier = [*turns_of(prior, own.fence, room_bytes)]
     prompt = Prompt(
         request_id=request.request_id,
