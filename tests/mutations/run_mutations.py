@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -51,7 +50,7 @@ def _position_alone() -> AbstractContextManager[object]:
         written = apply_signals(lane_state, read, now)
         before = kept.pop(id(lane_state), ())
         kept[id(lane_state)] = written.records[:-1]
-        return replace(written, records=(*before, written.records[-1]))
+        return written._replace(records=(*before, written.records[-1]))
 
     return mock.patch("services.worker.lane.lane.apply_signals", mutated)
 

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from answerbus.envelope import Headers
 from answerbus.topics import Topic
 
 
-@dataclass(frozen=True, slots=True)
-class OutRecord:
+class OutRecord(NamedTuple):
     """A record for one partition of one topic; a null value ends a compacted key.
 
     Without a partition its key decides, over as many as the topic has: others may have made it.
@@ -31,8 +30,7 @@ class OutRecord:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class LateRecord:
+class LateRecord(NamedTuple):
     """A record of a compacted topic, written out only if no later one of its key follows."""
 
     topic: Topic

@@ -189,12 +189,11 @@ class Ledger:
         It does if `spent + in_flight + this + reserved minimum <= limit`.
         """
         account = self.account(request, now)
-        if which := exhausted(account, tokens, micro_usd, allowance):
-            return BudgetExhausted(which=which)
         with_pending = _plus(account.reserved, (1, tokens, micro_usd))
         kept = _plus(with_pending, allowance.reserved_minimum)
         if exceeded(account.limit, kept) or allowance.is_reserved:
-            return Reserved()
+            which = exhausted(account, tokens, micro_usd, allowance)
+            return BudgetExhausted(which=which) if which else Reserved()
         if len(account.open) >= OPEN_MAX and request.request_id not in account.open:
             return Reserved()
         attempt = account.open.get(request.request_id, 0) + 1

@@ -169,7 +169,7 @@ class LaneState:
         if isinstance(spend, BudgetExhausted):
             return spend
         self.budgets.spend(key, spend)
-        return spend, self.writing(self._account(lane_request))
+        return spend, self.writing(records.account_record(account, self.partition))
 
     def exhausted_by(
         self, lane_request: LaneRequest, plan: Plan, now: datetime

@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from answerbus import topics
 from answerbus.attempt import Attempt
@@ -38,8 +38,7 @@ ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
 SPEND_BYTES = 100  # and each call in flight or request under way
 
 
-@dataclass(frozen=True, slots=True)
-class LaneWrite:
+class LaneWrite(NamedTuple):
     """Records for one transaction, and the offset that is committed with them."""
 
     records: tuple[Outgoing, ...]

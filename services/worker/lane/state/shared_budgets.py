@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from answerbus.cause import BudgetExhausted
@@ -145,7 +145,7 @@ class SharedBudgets:
         if not self.books.has_share(key, said.lane, self.leases_max):
             self._now = now
             refusal = records.event_record(refusal_of(said, now), self.partition)
-            self._beside.append(replace(refusal, topic=LEASES, partition=said.lane))
+            self._beside.append(refusal._replace(topic=LEASES, partition=said.lane))
             return
         self.books.home(key).report(said.lane, report_of(said))
         self._note_share(key, said.lane, now)
@@ -232,7 +232,7 @@ class SharedBudgets:
             record = records.event_record(said, self.partition)
             taken.append(record)
             if is_told:
-                taken.append(replace(record, topic=LEASES, partition=reader))
+                taken.append(record._replace(topic=LEASES, partition=reader))
         self._unsent.clear()
         self._beside.clear()
         return tuple(taken)
