@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from answerbus.json_values import has_more_values
 from answerbus.limits import EVENT_VALUES_MAX, EXCERPT_BYTES_MAX
 from answerbus.wire import clip
 
 _LARGEST = sys.float_info.max
+_SPACED, _BEGINNING = b'": ', 64  # bytes, in which a text that is written with spaces shows that
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")  # some digit before the exponent
 
 
@@ -43,7 +44,8 @@ def parse(text: bytes, values_max: int = EVENT_VALUES_MAX) -> Parsed | NotJson:
     A text with more values than an event may have is not read at all.
 
     pydantic-core goes first because it bounds depth and digits; the standard library follows
-    because only it can see duplicate names.
+    because only it can see duplicate names. A text that is written again to the same bytes has
+    none: that is what most programs write without spaces, ours among them.
     """
     if has_more_values(text, values_max):
         return _not_json(f"at most {values_max:,} JSON values", 0, text)
@@ -55,6 +57,8 @@ def parse(text: bytes, values_max: int = EVENT_VALUES_MAX) -> Parsed | NotJson:
         value: JsonValue = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         return _not_json(_reason(str(error)), _position(str(error), text), text)
+    if _SPACED not in text[:_BEGINNING] and to_json(value) == text:
+        return Parsed(value)
     try:
         _STANDARD.decode(decoded)
     except _DuplicateName:
