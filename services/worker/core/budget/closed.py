@@ -16,7 +16,7 @@ from services.worker.core.budget.id_chunk import (
     milliseconds,
     names_of,
 )
-from services.worker.core.budget.packed_ids import body_mark, id_digest
+from services.worker.core.budget.packed_ids import body_mark, id_digest, key_of_digest
 
 CLOSED_MEMORY = timedelta(hours=24)
 CHUNK_IDS = 4_096  # in a record of 128 KiB; so many are singly in the ledger before that
@@ -76,7 +76,9 @@ class ClosedIds:
         digest = id_digest(name)
         if single := self._singles.get(digest):
             return ClosedId(frozenset({single.body}))
-        bodies = frozenset(body for chunk in self._packed() for body in chunk.bodies(digest))
+        key = key_of_digest(digest)
+        chunks = [chunk for chunk in self._packed() if chunk.ids.place_of(key) is not None]
+        bodies = frozenset(body for chunk in chunks for body in chunk.bodies(digest))
         return ClosedId(bodies) if bodies else None
 
     def add(

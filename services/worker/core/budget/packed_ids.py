@@ -5,7 +5,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from answerbus.partition import murmur2
@@ -14,6 +14,8 @@ from answerbus.private.ledger import KEY_BYTES, OWNER_BYTES, REST_BYTES, ClosedI
 ID_BYTES = 12  # of the SHA-256 of an id: by chance none of a billion is taken for another
 BODY_BYTES = 8  # of the digest of its body, which distinguishes a copy from a conflict
 OF_NO_WORKFLOW = b"\xff" * OWNER_BYTES
+_FIRSTS = 256  # values of a first byte
+_AFTER_FIRST = 8 * (KEY_BYTES - 1)  # bits of a key after its first byte
 _PREFIX = "sha256:"
 _IS_LITTLE = sys.byteorder == "little"
 
@@ -35,6 +37,11 @@ def id_digest(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()[:ID_BYTES]
 
 
+def key_of_digest(digest: bytes) -> int:
+    """The part of the mark of a name by which entries are sorted."""
+    return int.from_bytes(digest[:KEY_BYTES])
+
+
 def body_mark(body_digest: str) -> bytes:
     """The mark of a body."""
     at = len(_PREFIX)
@@ -49,16 +56,25 @@ def owner_mark(workflow_id: str | None) -> bytes:
 
 
 def entry(digest: bytes, body: bytes, owner: bytes) -> Entry:
-    return Entry(int.from_bytes(digest[:KEY_BYTES]), digest[KEY_BYTES:] + body, owner)
+    return Entry(key_of_digest(digest), digest[KEY_BYTES:] + body, owner)
 
 
 @dataclass(slots=True)
 class PackedIds:
-    """Three columns, sorted by `keys`; without `owners` once these have been written down."""
+    """Three columns, sorted by `keys`; without `owners` once these have been written down.
+
+    A lane looks each id up in all its chunks, in most of them in vain. `_starts` are the places
+    where the keys of each first byte begin, and where the last ones end.
+    """
 
     keys: "array[int]"
     rests: bytes
     owners: bytes = b""
+    _starts: "array[int]" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        starts = [bisect_left(self.keys, first << _AFTER_FIRST) for first in range(_FIRSTS)]
+        self._starts = array("I", [*starts, len(self.keys)])
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -87,11 +103,17 @@ class PackedIds:
             owner = self.owners[at * OWNER_BYTES : (at + 1) * OWNER_BYTES]
             yield Entry(key, self._rest(at), owner)
 
+    def place_of(self, key: int) -> int | None:
+        """Where a key is, or the first of equal ones."""
+        first = key >> _AFTER_FIRST
+        at = bisect_left(self.keys, key, self._starts[first], self._starts[first + 1])
+        return at if at < len(self.keys) and self.keys[at] == key else None
+
     def bodies(self, digest: bytes) -> Iterator[bytes]:
         """The marks of the bodies with which an id was closed; none for an id that is not here."""
-        key, rest = int.from_bytes(digest[:KEY_BYTES]), digest[KEY_BYTES:]
-        at = bisect_left(self.keys, key)
-        while at < len(self.keys) and self.keys[at] == key:
+        key, rest = key_of_digest(digest), digest[KEY_BYTES:]
+        at = self.place_of(key)
+        while at is not None and at < len(self.keys) and self.keys[at] == key:
             found = self._rest(at)
             if found.startswith(rest):
                 yield found[-BODY_BYTES:]

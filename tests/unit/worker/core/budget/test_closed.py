@@ -10,7 +10,14 @@ from pydantic import ValidationError
 
 from answerbus.envelope import encode
 from answerbus.event import Event
-from answerbus.private.ledger import LEDGER_RECORD, ClosedIdsRecord, ClosedRecord, Skipped
+from answerbus.private.ledger import (
+    KEY_BYTES,
+    LEDGER_RECORD,
+    OWNER_BYTES,
+    ClosedIdsRecord,
+    ClosedRecord,
+    Skipped,
+)
 from answerbus.topics import LEDGER
 from services.text.digest import bytes_digest
 from services.worker.core.budget.closed import (
@@ -21,6 +28,7 @@ from services.worker.core.budget.closed import (
     IdMemory,
 )
 from services.worker.core.budget.ledger import closed_record
+from services.worker.core.budget.packed_ids import BODY_BYTES, PackedIds, entry
 from services.worker.lane.opening import RecoveredState, UnreadableState
 from services.worker.ports.kafka import StoredRecord
 from tests.unit.worker.builders import NOW, after
@@ -160,6 +168,24 @@ def test_what_was_ended_by_a_move_is_not_known() -> None:
 
 
 @pytest.mark.wide
+def test_packed_ids_are_found_by_keys_at_the_borders_of_their_first_byte() -> None:
+    keys = [0, 1, (1 << 56) - 1, 1 << 56, (1 << 56) + 1, 255 << 56, (1 << 64) - 1]
+    marks = {key: key.to_bytes(KEY_BYTES) + b"rest" for key in keys}
+    ids = PackedIds.of(
+        entry(mark, bytes([body]) * BODY_BYTES, bytes(OWNER_BYTES))
+        for mark in marks.values()
+        for body in (1, 2)
+    )
+
+    assert [ids.place_of(key) for key in keys] == [2 * number for number in range(len(keys))]
+    for mark in marks.values():
+        assert list(ids.bodies(mark)) == [b"\1" * BODY_BYTES, b"\2" * BODY_BYTES]
+        assert list(ids.bodies(mark[:KEY_BYTES] + b"else")) == []
+    for key in (2, (1 << 56) - 2, (1 << 56) + 2, 7 << 56, (255 << 56) - 1, (1 << 64) - 2):
+        assert ids.place_of(key) is None
+        assert list(ids.bodies(key.to_bytes(KEY_BYTES) + b"rest")) == []
+
+
 def test_an_id_costs_no_more_than_it_may() -> None:
     ids = ClosedIds()
     for n in range(10 * MERGED_CHUNKS * CHUNK_IDS):
@@ -171,8 +197,9 @@ def test_an_id_costs_no_more_than_it_may() -> None:
 
     columns = [chunk.ids for chunk in ids._chunks.values()]
     taken = sum(
-        sys.getsizeof(column.keys) + sys.getsizeof(column.rests) + sys.getsizeof(column.owners)
+        sys.getsizeof(part)
         for column in columns
+        for part in (column.keys, column._starts, column.rests, column.owners)
     )
     assert len(ids) == 10 * MERGED_CHUNKS * CHUNK_IDS
     assert taken / len(ids) <= BYTES_MAX
