@@ -31,6 +31,7 @@ def page(lines: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The page, and charts by their file names."""
     entries = read(lines)
     figures = [figure for figure, _ in entries]
+    is_mixed = len({_set_up(run) for _, run in entries}) > 1
     charts: dict[str, str] = {}
 
     def fill(place: "re.Match[str]") -> str:
@@ -44,9 +45,26 @@ def page(lines: Sequence[str]) -> tuple[str, dict[str, str]]:
             return _soak()
         if name == "runs":
             return _runs([run for _, run in entries])
-        return markdown(chosen) if chosen else "*Not measured yet.*"
+        if not chosen:
+            return "*Not measured yet.*"
+        made = [entry for entry in entries if entry[0].measurement == name]
+        return markdown(chosen) + (_set_ups(made) if is_mixed else "")
 
     return _PLACE.sub(fill, METHOD.read_text(encoding="utf-8")), charts
+
+
+def _set_ups(entries: Sequence[tuple[Figure, Mapping[str, Any]]]) -> str:
+    """Under a table: on which machine and Python its cases were measured."""
+    cases: dict[str, dict[str, None]] = {}
+    for figure, run in entries:
+        cases.setdefault(_set_up(run), {})[figure.case] = None
+    if len(cases) == 1:
+        return f"\n\n*On {next(iter(cases))}.*"
+    return "\n\n" + "\n".join(f"- *{made}:* {'; '.join(found)}." for made, found in cases.items())
+
+
+def _set_up(run: Mapping[str, Any]) -> str:
+    return f"{run['machine']}, python {run['versions']['python']}"
 
 
 def _charts(name: str, curve: str, figures: Sequence[Figure], charts: dict[str, str]) -> str:
@@ -96,13 +114,14 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
     last = runs[-1]
     sizes = ", ".join(sorted({str(run["size"]) for run in runs}))
     seeds = ", ".join(sorted({str(run["seed"]) for run in runs}))
-    made = ", ".join(f"{name} {number}" for name, number in last["versions"].items())
+    on = ", and ".join(dict.fromkeys(map(_set_up, runs)))
+    made = ", ".join(
+        f"{name} {number}" for name, number in last["versions"].items() if name != "python"
+    )
     dates = sorted(str(run["at"])[:10] for run in runs)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     commits = ", ".join(dict.fromkeys(str(run["commit"]) for run in runs))
-    return (
-        f"Measured {when} on {last['machine']}, size {sizes}, seed {seeds}, at {commits}; {made}."
-    )
+    return f"Measured {when} on {on}; size {sizes}, seed {seeds}, at {commits}; {made}."
 
 
 def main(added: Sequence[str]) -> None:

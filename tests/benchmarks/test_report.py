@@ -8,6 +8,7 @@ from tests.benchmarks.report import DOCS, LINES, page
 from tests.benchmarks.tables import markdown
 
 RUN = {"at": "2026-01-01T00:00:00+00:00", "size": "small", "seed": 1}
+VERSIONS = {"python": "3.14.6"}
 SOME = Figure("kills", "two kill -9", "product", "lost", 0, "", Bar("=", 0))
 
 
@@ -25,6 +26,20 @@ def test_of_two_lines_for_one_figure_the_later_one_is_kept() -> None:
 
     assert found == [(SOME, RUN)]
     assert json.loads(as_line(SOME, RUN))["bar"] == {"relation": "=", "value": 0}
+
+
+def test_a_table_with_rows_of_two_machines_says_which_cases_are_of_which() -> None:
+    def line(measurement: str, case: str, machine: str) -> str:
+        figure = Figure(measurement, case, "product", "reading", 1, "s")
+        return as_line(figure, {**RUN, "machine": machine, "commit": "a", "versions": VERSIONS})
+
+    small, large = line("ledger", "small", "2 cores"), line("ledger", "large", "16 cores")
+    other = line("growth", "2 KB", "2 cores")
+
+    shown = page([small, large, other])[0].splitlines()
+    assert "- *16 cores, python 3.14.6:* large." in shown
+    assert "*On 2 cores, python 3.14.6.*" in shown
+    assert "*On 2 cores" not in page([small, other])[0]
 
 
 def test_a_table_has_the_rows_of_a_case_together() -> None:
