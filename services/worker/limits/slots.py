@@ -81,7 +81,9 @@ class WaiterQueue(Generic[T]):
 
     def _of_lane(self, lane: int, held_max: tuple[int, int]) -> Waiter[T] | None:
         for key, waiter in self._waiting.ahead(KEYS_LOOKED_AT_MAX):
-            if waiter.lane == lane and self._held(key) <= held_max and self._may(key):
+            if waiter.lane != lane or waiter.given.done():
+                continue
+            if self._held(key) <= held_max and self._may(key):
                 return waiter
         return None
 

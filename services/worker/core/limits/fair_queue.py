@@ -21,7 +21,7 @@ class FairQueue(Generic[T]):
 
     def __init__(self, is_gone: Callable[[T], bool]) -> None:
         self._is_gone = is_gone
-        self._waiting: OrderedDict[str, OrderedDict[str, deque[T]]] = OrderedDict()
+        self._waiting: OrderedDict[str, OrderedDict[FairKey, deque[T]]] = OrderedDict()
         self._workflows = 0
 
     def __len__(self) -> int:
@@ -32,8 +32,8 @@ class FairQueue(Generic[T]):
         """Add an item behind, or before, the others of its workflow."""
         if (workflows := self._waiting.get(key.tenant)) is None:
             workflows = self._waiting[key.tenant] = OrderedDict()
-        if (waiting := workflows.get(key.workflow)) is None:
-            waiting = workflows[key.workflow] = deque()
+        if (waiting := workflows.get(key)) is None:
+            waiting = workflows[key] = deque()
             self._workflows += 1
         (waiting.appendleft if first else waiting.append)(item)
 
@@ -62,29 +62,27 @@ class FairQueue(Generic[T]):
     ) -> Iterator[tuple[FairKey, T]]:
         for tenant, workflows in self._waiting.items():
             if may_tenant(tenant):
-                for workflow, waiting in workflows.items():
-                    yield FairKey(tenant, workflow), waiting[0]
+                for key, waiting in workflows.items():
+                    yield key, waiting[0]
 
     def ahead(self, most: int) -> Iterator[tuple[FairKey, T]]:
-        """The first items of the first keys, in their turn; what is gone is left out."""
-        for key, item in islice(self._firsts(), most):
-            if not self._is_gone(item):
-                yield key, item
+        """The first items of the first keys, in their turn, also those that are gone."""
+        return islice(self._firsts(), most)
 
     def serve(self, key: FairKey) -> None:
         """Take the first item of a key out; its others wait behind all other keys."""
         self._drop_first(key)
         if workflows := self._waiting.get(key.tenant):
             self._waiting.move_to_end(key.tenant)
-            if key.workflow in workflows:
-                workflows.move_to_end(key.workflow)
+            if key in workflows:
+                workflows.move_to_end(key)
 
     def _drop_first(self, key: FairKey) -> None:
         workflows = self._waiting[key.tenant]
-        waiting = workflows[key.workflow]
+        waiting = workflows[key]
         waiting.popleft()
         if not waiting:
-            del workflows[key.workflow]
+            del workflows[key]
             self._workflows -= 1
         if not workflows:
             del self._waiting[key.tenant]
