@@ -2,6 +2,10 @@
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+HASHES_MAX: Final = 4_096  # a workflow's is needed when its request comes, and when it ends
 
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
@@ -23,9 +27,15 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
+@lru_cache(HASHES_MAX)
+def workflow_hash(workflow_id: str) -> int:
+    """From which the partition of a workflow follows, for any number of partitions."""
+    return murmur2(workflow_id.encode()) & 0x7FFFFFFF
+
+
 def partition_of(workflow_id: str, partitions: int) -> int:
     """The partition, of `partitions`, in which everything about a workflow lives."""
-    return (murmur2(workflow_id.encode()) & 0x7FFFFFFF) % partitions
+    return workflow_hash(workflow_id) % partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from answerbus.partition import murmur2
+from answerbus.partition import workflow_hash
 from answerbus.private.ledger import KEY_BYTES, OWNER_BYTES, REST_BYTES, ClosedIdsRecord
 
 ID_BYTES = 12  # of the SHA-256 of an id: by chance none of a billion is taken for another
@@ -52,7 +52,7 @@ def owner_mark(workflow_id: str | None) -> bytes:
     """The hash by which the partition of a workflow is found, for any number of partitions."""
     if workflow_id is None:
         return OF_NO_WORKFLOW
-    return (murmur2(workflow_id.encode()) & 0x7FFFFFFF).to_bytes(OWNER_BYTES)
+    return workflow_hash(workflow_id).to_bytes(OWNER_BYTES)
 
 
 def entry(digest: bytes, body: bytes, owner: bytes) -> Entry:
