@@ -282,7 +282,7 @@ def _object(
     if has_more_values(value, values_max):
         expected = f"at most {values_max:,} JSON values"
         return _unread(value, Problem.of("", "too_many_values", expected))
-    match json_text.parse(value, values_max):
+    match json_text.parse_counted(value):
         case json_text.Parsed(value=dict() as body):
             return body
         case json_text.Parsed():

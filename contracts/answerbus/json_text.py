@@ -42,13 +42,19 @@ def parse(text: bytes, values_max: int = EVENT_VALUES_MAX) -> Parsed | NotJson:
     """Reads RFC 8259 JSON in UTF-8; refuses duplicate names, NaN, infinities, 201 levels or more.
 
     A text with more values than an event may have is not read at all.
+    """
+    if has_more_values(text, values_max):
+        return _not_json(f"at most {values_max:,} JSON values", 0, text)
+    return parse_counted(text)
+
+
+def parse_counted(text: bytes) -> Parsed | NotJson:
+    """See `parse`; for a text whose values were counted.
 
     pydantic-core goes first because it bounds depth and digits; the standard library follows
     because only it can see duplicate names. A text that is written again to the same bytes has
     none: that is what most programs write without spaces, ours among them.
     """
-    if has_more_values(text, values_max):
-        return _not_json(f"at most {values_max:,} JSON values", 0, text)
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:

@@ -7,21 +7,14 @@ _CONTAINERS = (dict, list)  # a tuple: a union of types takes several times as l
 
 def nests_deeper(value: JsonValue, levels: int) -> bool:
     """Whether objects and arrays are in one another more than `levels` deep."""
-    level: list[JsonValue] = [value] if isinstance(value, _CONTAINERS) else []
+    level = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(levels):
         if not level:
             return False
         level = [
-            inner for outer in level for inner in _inside(outer) if isinstance(inner, _CONTAINERS)
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, _CONTAINERS)
         ]
     return bool(level)
-
-
-def _inside(container: JsonValue) -> list[JsonValue]:
-    match container:
-        case dict():
-            return list(container.values())
-        case list():
-            return container
-        case _:
-            return []

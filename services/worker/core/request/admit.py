@@ -99,7 +99,7 @@ def admit(
         return _unfit(RequestTooLarge(), received)
     if isinstance(received, Undecodable):
         return _unfit(UndecodableCause(problems=received.problems), received)
-    if _too_deep(arrival, received):
+    if nests_deeper(received.body, REQUEST_DEPTH_MAX):
         return _unfit(UndecodableCause(problems=(_TOO_DEEP,)), received)
     request = received.request
     owner = partition_of(request.workflow_id, partitions)
@@ -118,12 +118,6 @@ def admit(
 
 
 _TOO_DEEP = Problem.of("", "too_deep", f"at most {REQUEST_DEPTH_MAX} levels of nesting")
-
-
-def _too_deep(arrival: Arrival, received: ReceivedRequest) -> bool:
-    value = arrival.value or b""
-    brackets = value.count(b"[") + value.count(b"{")  # cheap, and few requests have so many
-    return brackets > REQUEST_DEPTH_MAX and nests_deeper(received.body, REQUEST_DEPTH_MAX)
 
 
 def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> UnfitRequest:
