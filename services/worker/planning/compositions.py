@@ -15,7 +15,7 @@ from services.worker.planning.planner import Planner
 
 def asked_profile(request: Request, run: Run | None) -> str:
     """Whose fallbacks are asked: the profile of a request, or that of the next step of its run."""
-    rule = run.definition.composition if run else None
+    rule = run.composition if run else None
     return (rule.answering_profile if rule else None) or request.profile
 
 
@@ -26,7 +26,7 @@ async def compose(
 
     `profile` is asked what the composition has a model asked for.
     """
-    match run.definition.composition:
+    match run.composition:
         case None:
             return None
         case BestOf() as rule:

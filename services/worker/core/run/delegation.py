@@ -57,7 +57,7 @@ def may_delegate(request: Request, run: Run) -> bool:
 def within(run: Run, above: Run, depth: int) -> Run:
     """A run that begins as a child: the tree is no deeper than the run above it allows."""
     own, outer = run.definition.delegate, above.definition.delegate
-    if run.definition.composition and outer and not run.own_steps and depth >= outer.depth_max:
+    if run.composition and outer and not run.own_steps and depth >= outer.depth_max:
         return replace(run, definition=run.definition.without_composition())
     if run.own_steps or own is None or outer is None or own.depth_max <= outer.depth_max:
         return run

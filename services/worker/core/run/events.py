@@ -83,7 +83,7 @@ def step_event(
     """What the step said and which tools it calls; of thoughts nothing."""
     request = inputs.request
     composed: Composed | None = None
-    if run.definition.composition:  # else a model may name a tool as it likes
+    if run.composition:  # else a model may name a tool as it likes
         is_proposing = any(call.tool == PROPOSE for call in record.calls)
         composed = "select" if chosen else "propose" if is_proposing else None
     event = Step(

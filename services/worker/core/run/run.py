@@ -16,6 +16,7 @@ from answerbus.edited_args import EditedArgs
 from answerbus.private.runs import (
     AgentDefinition,
     AskedCall,
+    Composition,
     Link,
     Reconciliation,
     RunCallRecord,
@@ -37,7 +38,7 @@ OWN_TOOLS = CHILD_TOOLS | {ASK_PERSON}  # which no tool server has
 PROGRESS_SHARE = 0.1  # of a time-out: progress is written at most as often
 
 # Cached properties that hold for the run after any change, too.
-_LASTING = frozenset({"agent", "tools", "described_tools", "told"})
+_LASTING = frozenset({"agent", "composition", "tools", "described_tools", "told"})
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
 
@@ -179,6 +180,11 @@ class Run:
     def agent(self) -> AgentId:
         """The agent as events name it."""
         return agent_id(self.definition)
+
+    @cached_property
+    def composition(self) -> Composition | None:
+        """That of the definition, which looks for it among all its members."""
+        return self.definition.composition
 
     @cached_property
     def tools(self) -> Mapping[str, ToolDefinition]:
