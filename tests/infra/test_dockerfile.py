@@ -56,7 +56,7 @@ def test_the_linter_has_nothing_to_say() -> None:
 def test_every_base_is_the_one_that_a_digest_names(stages: dict[str, list[dict[str, str]]]) -> None:
     (base,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", FILE.read_text(), re.MULTILINE)
 
-    assert re.fullmatch(r"python:3\.11-slim-bookworm@sha256:[0-9a-f]{64}", base)
+    assert re.fullmatch(r"python:3\.14-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert set(based_on(stages)) == {"${PYTHON_IMAGE}", "scratch", "built"}
 
 

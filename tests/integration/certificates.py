@@ -13,6 +13,10 @@ from cryptography.x509.oid import NameOID
 BORN = datetime(2020, 1, 1, tzinfo=UTC)
 ENDS = datetime(2120, 1, 1, tzinfo=UTC)
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    *(False,) * 5, key_cert_sign=True, crl_sign=False, encipher_only=False, decipher_only=False
+)
+
 
 @dataclass(frozen=True)
 class Signed:
@@ -24,14 +28,23 @@ class Signed:
 
 
 class Authority:
-    """Signs certificates; its own lies in `file`."""
+    """Signs certificates; its own lies in `file`.
 
-    def __init__(self, folder: Path, name: str, ends: datetime = ENDS) -> None:
+    `is_careless`: without the extensions that RFC 5280 asks for and Python 3.11 does not.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, ends: datetime = ENDS, *, is_careless: bool = False
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._name = folder, _named(name)
+        self._folder, self._name, self._is_careless = folder, _named(name), is_careless
         self._key = ec.generate_private_key(ec.SECP256R1())
         own = _builder(self._name, self._name, self._key.public_key(), ends)
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self._key_id = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        if not is_careless:
+            own = own.add_extension(_SIGNS_CERTIFICATES, critical=True)
+            own = own.add_extension(self._key_id, critical=False)
         self._certificate = own.sign(self._key, hashes.SHA256())
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
@@ -43,7 +56,11 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_named(name), self._name, key.public_key(), ends)
         where = x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))])
-        signed = builder.add_extension(where, critical=False).sign(self._key, hashes.SHA256())
+        builder = builder.add_extension(where, critical=False)
+        if not self._is_careless:
+            issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._key_id)
+            builder = builder.add_extension(issuer, critical=False)
+        signed = builder.sign(self._key, hashes.SHA256())
         certificate = signed.public_bytes(serialization.Encoding.PEM)
         encryption: serialization.KeySerializationEncryption = (
             serialization.BestAvailableEncryption(password.encode())

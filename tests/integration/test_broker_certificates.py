@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from answerbus.client import BusRefused, Client
 from tests.integration.bus import Bus
 from tests.integration.certificates import ENDS, Authority, Signed
 from tests.integration.test_connection_check import refused, said
@@ -50,4 +51,22 @@ async def test_a_certificate_of_the_broker_that_has_expired_is_reported(
         "(certificate has expired)",
         "renew the one that has expired (that of an authority also in `kafka.ssl_cafile`), or "
         "correct the clock of this machine",
+    )
+
+
+async def test_a_certificate_that_strict_pythons_refuse_is_reported_as_that(tmp_path: Path) -> None:
+    """Since 3.13, Python asks for extensions that tools for certificates may leave out."""
+    authority = Authority(tmp_path / "certificates", "ours", is_careless=True)
+    context = ssl.create_default_context(cafile=authority.file)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    async with showing(authority.signs("broker")) as at:
+        with pytest.raises(BusRefused) as raised:
+            async with Client(at, security_protocol="SSL", ssl_context=context):
+                pass
+
+    assert str(raised.value) == refused(
+        at,
+        "the broker's certificate, or that of the authority that signed it, lacks what RFC 5280 "
+        "asks for (Missing Authority Key Identifier)",
+        "issue it again with that: Python 3.13 and newer refuse it",
     )

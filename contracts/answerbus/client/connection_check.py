@@ -33,6 +33,7 @@ TOKENS = "OAUTHBEARER"
 _NO_SASL_HERE = IllegalSaslStateError.errno
 _WRONG_HOST = {62, 64}  # OpenSSL's codes: the certificate names another host, another address
 _OUT_OF_DATE = {9, 10}
+_NOT_RFC_5280 = range(80, 95)  # what is asked for by X509_V_FLAG_X509_STRICT alone
 _FAILURES = (OSError, EOFError, KafkaError, ValueError)  # of a step; TimeoutError is an OSError
 
 
@@ -116,6 +117,12 @@ class _Step:
                 f"today ({error.verify_message})",
                 "renew the one that has expired (that of an authority also in "
                 f"{self._names.authority}), or correct the clock of this machine",
+            )
+        if error.verify_code in _NOT_RFC_5280:
+            return Diagnosis(
+                "the broker's certificate, or that of the authority that signed it, lacks what "
+                f"RFC 5280 asks for ({error.verify_message})",
+                "issue it again with that: Python 3.13 and newer refuse it",
             )
         return Diagnosis(
             "the broker's certificate is signed by an authority that is not trusted here "

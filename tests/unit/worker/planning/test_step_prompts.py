@@ -12,6 +12,7 @@ import pytest
 
 from answerbus.budget import Usage
 from answerbus.cause import RunExhausted
+from answerbus.client import turns
 from answerbus.failure import Malformed
 from answerbus.private.runs import Delegation
 from answerbus.registry import Registry
@@ -201,8 +202,11 @@ def test_half_of_what_a_model_reads_is_for_the_prompt_whatever_an_answer_may_hav
     assert replace(FACTS, context_tokens=4_096, max_output_tokens=4_096).input_tokens == 2_048
 
 
-async def test_other_tasks_have_their_turn_while_large_results_are_written() -> None:
+async def test_other_tasks_have_their_turn_while_large_results_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A step of 32 results of 17,000 values took 0.15 s, and again in each later step."""
+    monkeypatch.setattr(turns, "TURN_S_MAX", 0.001)  # all of it may take 0.01 s
     run, gaps = Run(definition(parallel_max=32)), list[float]()
     answer = step(run.definition, *(call(order_id=str(number)) for number in range(32)))
     change = transitions.take_step(run, answer, 1, Usage(), Usage(), ACCOUNT, inputs())
