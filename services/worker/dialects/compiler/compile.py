@@ -62,7 +62,9 @@ class Compiled:
 
     def read(self, value: JsonValue, *, otherwise: bool = False) -> DecodedAnswer:
         """The same, and what was dropped of it; or the other meaning, if there may be two."""
-        decoded = decode(self.shapes, self.rewritten, value, otherwise=otherwise)
+        decoded = DecodedAnswer(value)
+        if self.rewritten:
+            decoded = decode(self.shapes, self.rewritten, value, otherwise=otherwise)
         read = decoded.answer
         if not self.is_boxed or not isinstance(read, dict) or ROOT_NAME not in read:
             return decoded
