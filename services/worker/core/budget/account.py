@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 
@@ -27,8 +27,7 @@ def _nothing() -> Mapping[Any, Any]:
     return NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class Spend:
+class Spend(NamedTuple):
     """One attempt, charged at its worst case until it is settled.
 
     `at` has milliseconds, as records have: a spend equals the one that is read back.
