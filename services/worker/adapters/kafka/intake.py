@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextvars import Context
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 
@@ -71,6 +71,7 @@ class Inbox:
         self._consumer = consumer
         self._membership = membership
         self._schemas = KnownSchemas()
+        self._context = copy_context()  # the worker's own
 
     async def take(self, records: Sequence[Record]) -> None:
         """Deliver one batch of any partitions, in turns; never raises for a record."""
@@ -84,7 +85,7 @@ class Inbox:
                 if not (lifecycle and await self._is_current(left)):
                     break
                 # In FastStream's context is the batch: each task that a lane begins would keep it.
-                left = Context().run(self._deliver, lifecycle, left)
+                left = self._context.run(self._deliver, lifecycle, left)
                 await asyncio.sleep(0)  # whatever the records hold, others have their turn
 
     def _deliver(self, lifecycle: Lifecycle, batch: Sequence[Record]) -> Sequence[Record]:

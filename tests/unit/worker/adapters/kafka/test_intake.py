@@ -161,14 +161,14 @@ def test_what_a_lane_begins_with_a_batch_does_not_keep_it() -> None:
             self.context = copy_context()
 
     async def main() -> None:
-        lane = NotingLane(2)
+        lane, workers_own = NotingLane(2), dict(copy_context())
         taken = inbox(FakeConsumer({A: 3}), a=lane).take
         broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
         subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
         async with TestKafkaBroker(broker):
             await subscriber.consume([record(A, 2)])
 
-        assert (lane.delivered, dict(lane.context)) == ([2], {})
+        assert (lane.delivered, dict(lane.context)) == ([2], workers_own)
 
     run(main())
 
