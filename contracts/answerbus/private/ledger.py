@@ -3,7 +3,6 @@
 import base64
 import sys
 from array import array
-from functools import cached_property
 from itertools import islice
 from operator import le
 from typing import Annotated, Literal, Self
@@ -114,7 +113,7 @@ class ClosedRecord(Wire):
     offset: Offset
     at: Timestamp
 
-    @cached_property
+    @property
     def name(self) -> str:
         """The request with its workflow, or the position, that the key names."""
         if self.workflow_id is None:

@@ -67,6 +67,14 @@ def test_ids_that_are_remembered_for_a_short_time_are_not_kept_an_hour_longer(
     assert IdMemory.lasting(remember).chunk_every == chunk_every
 
 
+def test_a_changed_copy_of_an_entry_has_the_key_of_what_it_closes() -> None:
+    """A move to another number of partitions writes changed copies."""
+    one = closed("r-1")
+
+    assert encode(one).key == b"closed:r-1@w-1"
+    assert encode(one.model_copy(update={"closes": "r-2"})).key == b"closed:r-2@w-1"
+
+
 class Lane:
     """What a lane does with its closed ids, and the ledger that comes of it."""
 
