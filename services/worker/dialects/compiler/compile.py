@@ -1,4 +1,4 @@
-"""Compiles an resolved schema to a wire schema: the steps that all strict dialects share."""
+"""Compiles a resolved schema to a wire schema: the steps that all strict dialects share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Reads an resolved schema into shapes: references are followed, conjunctions merged."""
+"""Reads a resolved schema into shapes: references are followed, conjunctions merged."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -14,10 +14,10 @@ def bound_reach(shapes: Shapes) -> Shapes:
 
     So all later work on unions is a small multiple of the bound, also on long chains of them.
     """
-    reached = 0
+    alternatives = 0
     for union in unions_in(shapes, shapes.root, *shapes.definitions.values()):
-        reached += len(shapes.leaves(union)) + 1
-        if reached > REACH_MAX:
+        alternatives += len(shapes.leaves(union)) + 1
+        if alternatives > REACH_MAX:
             raise TooComplexError(REMEDY)
     return shapes
 
