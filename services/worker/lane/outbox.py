@@ -177,8 +177,9 @@ class Outbox:
 
 def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
     """The records in order, of each compacted key the last alone."""
-    merged, later = list[OutRecord](), set[tuple[str, bytes]]()
-    for record in (record for write in reversed(batch) for record in reversed(write.records)):
+    merged: list[OutRecord] = []
+    later: set[tuple[str, bytes]] = set()
+    for record in reversed([record for write in batch for record in write.records]):
         if "compact" in record.topic.cleanup:
             if (name := (record.topic.name, record.key)) in later:
                 continue

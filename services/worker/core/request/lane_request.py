@@ -97,7 +97,7 @@ class LaneRequest:
     key: RequestKey = field(init=False)
     account_id: str = field(init=False)
     deadline: datetime = field(init=False)
-    fair_key: FairKey = field(init=False)
+    fair_key: FairKey = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.key = RequestKey.of(self.request)

@@ -66,8 +66,8 @@ class BudgetBooks:
         begun = [key for key in keys if key not in self.leases]
         return begun[-1] if begun and len(self.leases) + len(begun) > leases_max else None
 
-    def has_share(self, key: BudgetKey, lane: int, shares_max: int) -> bool:
-        """Whether a home keeps a share of this lane, or has room for one more."""
+    def has_room(self, key: BudgetKey, lane: int, shares_max: int) -> bool:
+        """Whether a home can keep a share of this lane; one that it has needs no more room."""
         home = self.homes.get(key)
         is_known = home is not None and lane in home.shares
         return is_known or len(self._ages) - len(self.leases) < shares_max

@@ -104,7 +104,7 @@ def account_record(account: Account, partition: int) -> LateRecord:
 
 
 def closed_entry(closed: ClosedRecord, partition: int) -> OutRecord:
-    """What `event_record` makes of it, which takes longer to find out: each request has one."""
+    """As `event_record` makes it, without a search for key and topic: each request has one."""
     name = f"{CLOSED_KEY}{closed.name}"
     headers = _ledger_headers(closed.kind, name, closed.at, closed.workflow_id)
     value = closed.model_dump_json().encode()

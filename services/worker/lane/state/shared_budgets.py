@@ -34,8 +34,9 @@ from services.worker.core.shared_budget.rules import (
 from services.worker.lane.state import records
 from services.worker.ports.kafka import OutRecord
 
-# Of one lane, about 1 KB each, since whoever asks may make up values of labels: as many leases, and
-LEASES_MAX = 1_000_000  # as many shares of others' leases, which are kept at the home of a budget.
+# Of one lane, about 1 KB each, since whoever asks may make up values of labels. As many shares of
+# leases are kept by a lane for the budgets whose home it is.
+LEASES_MAX = 1_000_000
 
 Labels = Mapping[str, str]
 
@@ -142,7 +143,7 @@ class SharedBudgets:
                     self._take_share(key, said, now)
 
     def _take_report(self, key: BudgetKey, said: BudgetLeaseRecord, now: datetime) -> None:
-        if not self.books.has_share(key, said.lane, self.leases_max):
+        if not self.books.has_room(key, said.lane, self.leases_max):
             self._now = now
             refusal = records.event_record(refusal_of(said, now), self.partition)
             self._beside.append(refusal._replace(topic=LEASES, partition=said.lane))

@@ -175,7 +175,6 @@ def test_what_was_ended_by_a_move_is_not_known() -> None:
     assert [n for n in range(40) if not knows(ids, f"old-{n}")] == [3, 39]
 
 
-@pytest.mark.wide
 def test_packed_ids_are_found_by_keys_at_the_borders_of_their_first_byte() -> None:
     keys = [0, 1, (1 << 56) - 1, 1 << 56, (1 << 56) + 1, 255 << 56, (1 << 64) - 1]
     marks = {key: key.to_bytes(KEY_BYTES) + b"rest" for key in keys}
@@ -194,6 +193,7 @@ def test_packed_ids_are_found_by_keys_at_the_borders_of_their_first_byte() -> No
         assert list(ids.bodies(key.to_bytes(KEY_BYTES) + b"rest")) == []
 
 
+@pytest.mark.wide
 def test_an_id_costs_no_more_than_it_may() -> None:
     ids = ClosedIds()
     for n in range(10 * MERGED_CHUNKS * CHUNK_IDS):

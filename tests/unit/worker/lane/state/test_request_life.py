@@ -154,6 +154,10 @@ def test_anything_else_is_a_bug(state: RequestState, event: RequestEvent) -> Non
         Life(state).after(event)
 
 
+def test_a_request_that_is_in_no_queue_yet_can_be_shown() -> None:
+    assert "request_id='r-1'" in repr(lane_request("r-1"))
+
+
 def writers() -> dict[str, set[str]]:
     """By file, what is assigned to a request in a lane, and where it is handed an event."""
     found: dict[str, set[str]] = {}
