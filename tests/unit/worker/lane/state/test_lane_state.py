@@ -15,7 +15,7 @@ from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import LaneRecord
 from services.records.forwarding import FORWARDED_HEADER
 from services.text.digest import bytes_digest
-from services.worker.core.attempt.reply import Throttled, TimedOut
+from services.worker.core.attempt.reply import Reply, Throttled, TimedOut
 from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import DecisionInputs, decide
@@ -100,6 +100,18 @@ def test_a_closed_entry_is_written_as_any_event(workflow_id: str | None) -> None
     closed = closed_record("r-1", workflow_id, bytes_digest(b"body"), "result", 7, NOW)
 
     assert records.closed_entry(closed, 3) == records.event_record(closed, 3)
+
+
+@pytest.mark.parametrize(("reply", "counted"), [(TimedOut(9.0), 1), (Throttled(2.0), 0)])
+def test_a_decision_sees_the_budget_that_its_commit_leaves(reply: Reply, counted: int) -> None:
+    lane = lane_state()
+    call = called(lane, running(lane, budget={"attempts": 3}), reply)
+    budget = lane.budget_after(call)
+    settled(lane, call)
+    account = lane.ledger.accounts[call.spend.account_id]
+
+    assert (budget.limit, budget.charged) == (account.limit, account.charged)
+    assert (budget.charged[0], budget.attempts_left) == (counted, 3 - counted)
 
 
 def test_the_offset_waits_for_the_smallest_that_is_unfinished() -> None:
