@@ -89,6 +89,16 @@ def test_what_a_lane_gave_back_goes_to_one_of_the_same_lane() -> None:
     run(main())
 
 
+def test_who_gave_up_is_not_preferred() -> None:
+    async def main() -> None:
+        line: WaiterQueue[str] = WaiterQueue()
+        first, gone = line.join(key_of("a"), 0, 1), line.join(key_of("b"), 0, 2)
+        gone.given.cancel()
+        assert line.first(2) is first
+
+    run(main())
+
+
 def test_the_first_is_passed_over_for_a_while_only() -> None:
     async def main() -> None:
         line: WaiterQueue[str] = WaiterQueue()

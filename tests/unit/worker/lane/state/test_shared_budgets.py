@@ -185,25 +185,28 @@ def test_a_lane_holds_so_many_budgets_and_refuses_requests_with_others() -> None
 
 
 def test_a_home_keeps_so_many_shares_and_refuses_requests_with_other_budgets() -> None:
-    """Its lanes have room for more leases than it has for their shares."""
-    budgets = [name for name in map(str, range(40)) if partition_of(f"tenant:{name}", 2) == 0][:3]
+    """Its lanes have room for more leases than it has for their shares; its own count apart."""
+    names = [str(number) for number in range(40)]
+    budgets = [name for name in names if partition_of(f"tenant:{name}", 2) == 0][:3]
+    elsewhere = next(name for name in names if partition_of(f"tenant:{name}", 2) == 1)
     rules = rules_of_tenants((10, None, None))
     home = SharedBudgets(0, 2, lambda _: None, rules, leases_max=2)
     lane = SharedBudgets(1, 2, lambda _: None, rules)
+    assert home.claim(RequestKey("w", "own"), {"tenant": elsewhere}, (1, 1, 1), NOW) == Reserved()
 
-    def claimed(tenant: str) -> object:
-        request, labels = RequestKey("w", tenant), {"tenant": tenant}
+    def claimed(number: int, tenant: str) -> object:
+        request, labels = RequestKey("w", f"r-{number}"), {"tenant": tenant}
         asked = lane.claim(request, labels, (1, 1, 1), NOW)
         hear(home, lane.take_unsent())
         hear(lane, home.take_unsent())
         return asked, lane.claim(request, labels, (1, 1, 1), NOW)
 
     refused = BudgetExhausted(which="attempts", budget=f"tenant:{budgets[2]}")
-    assert [claimed(tenant) for tenant in [*budgets, budgets[0]]] == [
+    assert [claimed(*one) for one in enumerate([*budgets, budgets[0]])] == [
         (Reserved(), None),
         (Reserved(), None),
         (Reserved(), refused),
-        (None, None),
+        (Reserved(), None),
     ]
     assert len(home.books.homes) == 2
 
