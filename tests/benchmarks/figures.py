@@ -68,15 +68,16 @@ def as_line(figure: Figure, run: Mapping[str, Any]) -> str:
 
 
 def read(lines: Iterable[str]) -> list[tuple[Figure, dict[str, Any]]]:
-    """Figures and their runs; of two with the same name and case the later one."""
-    found: dict[tuple[str, ...], tuple[Figure, dict[str, Any]]] = {}
+    """Figures and their runs; of two with the same name, case and machine the later one."""
+    found: dict[tuple[Any, ...], tuple[Figure, dict[str, Any]]] = {}
     for line in lines:
         entry = json.loads(line)
         run = entry.pop("run")
         bar = entry.pop("bar")
         points = tuple((x, y) for x, y in entry.pop("points"))
         figure = Figure(**entry, bar=Bar(**bar) if bar else None, points=points)
-        found[figure.measurement, figure.case, figure.who, figure.name] = (figure, run)
+        made_on = run.get("machine"), run.get("versions", {}).get("python")
+        found[figure.measurement, figure.case, figure.who, figure.name, made_on] = (figure, run)
     return list(found.values())
 
 

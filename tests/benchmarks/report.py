@@ -8,7 +8,9 @@ Lines given are added to docs/benchmarks/figures.jsonl; of each figure the lates
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,11 @@ _PLACE = re.compile(r"\{\{(?:(chart|shares):)?([a-z]+)(?::([^}]+))?\}\}")
 def page(lines: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The page, and charts by their file names."""
     entries = read(lines)
-    figures = [figure for figure, _ in entries]
-    is_mixed = len({_set_up(run) for _, run in entries}) > 1
+    usual = Counter(_set_up(run) for _, run in entries).most_common(1)
+    figures = [
+        figure if _set_up(run) == usual[0][0] else _elsewhere(figure, run)
+        for figure, run in entries
+    ]
     charts: dict[str, str] = {}
 
     def fill(place: "re.Match[str]") -> str:
@@ -45,22 +50,15 @@ def page(lines: Sequence[str]) -> tuple[str, dict[str, str]]:
             return _soak()
         if name == "runs":
             return _runs([run for _, run in entries])
-        if not chosen:
-            return "*Not measured yet.*"
-        made = [entry for entry in entries if entry[0].measurement == name]
-        return markdown(chosen) + (_set_ups(made) if is_mixed else "")
+        return markdown(chosen) if chosen else "*Not measured yet.*"
 
     return _PLACE.sub(fill, METHOD.read_text(encoding="utf-8")), charts
 
 
-def _set_ups(entries: Sequence[tuple[Figure, Mapping[str, Any]]]) -> str:
-    """Under a table: on which machine and Python its cases were measured."""
-    cases: dict[str, dict[str, None]] = {}
-    for figure, run in entries:
-        cases.setdefault(_set_up(run), {})[figure.case] = None
-    if len(cases) == 1:
-        return f"\n\n*On {next(iter(cases))}.*"
-    return "\n\n" + "\n".join(f"- *{made}:* {'; '.join(found)}." for made, found in cases.items())
+def _elsewhere(figure: Figure, run: Mapping[str, Any]) -> Figure:
+    """One of another machine or Python than most: its case names that, as a case of its own."""
+    cores = str(run["machine"]).partition(", ")[2]
+    return replace(figure, case=f"{figure.case} ({cores}, python {run['versions']['python']})")
 
 
 def _set_up(run: Mapping[str, Any]) -> str:
@@ -114,14 +112,15 @@ def _runs(runs: Sequence[Mapping[str, Any]]) -> str:
     last = runs[-1]
     sizes = ", ".join(sorted({str(run["size"]) for run in runs}))
     seeds = ", ".join(sorted({str(run["seed"]) for run in runs}))
-    on = ", and ".join(dict.fromkeys(map(_set_up, runs)))
+    on, *others = [made for made, _ in Counter(map(_set_up, runs)).most_common()]
+    elsewhere = " (cases that name another machine: on that)" if others else ""
     made = ", ".join(
         f"{name} {number}" for name, number in last["versions"].items() if name != "python"
     )
     dates = sorted(str(run["at"])[:10] for run in runs)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     commits = ", ".join(dict.fromkeys(str(run["commit"]) for run in runs))
-    return f"Measured {when} on {on}; size {sizes}, seed {seeds}, at {commits}; {made}."
+    return f"Measured {when} on {on}{elsewhere}; size {sizes}, seed {seeds}, at {commits}; {made}."
 
 
 def main(added: Sequence[str]) -> None:

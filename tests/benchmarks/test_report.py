@@ -28,18 +28,17 @@ def test_of_two_lines_for_one_figure_the_later_one_is_kept() -> None:
     assert json.loads(as_line(SOME, RUN))["bar"] == {"relation": "=", "value": 0}
 
 
-def test_a_table_with_rows_of_two_machines_says_which_cases_are_of_which() -> None:
-    def line(measurement: str, case: str, machine: str) -> str:
-        figure = Figure(measurement, case, "product", "reading", 1, "s")
+def test_what_another_machine_measured_is_a_case_of_its_own() -> None:
+    def line(value: float, machine: str) -> str:
+        figure = Figure("ledger", "small", "product", "reading", value, "s")
         return as_line(figure, {**RUN, "machine": machine, "commit": "a", "versions": VERSIONS})
 
-    small, large = line("ledger", "small", "2 cores"), line("ledger", "large", "16 cores")
-    other = line("growth", "2 KB", "2 cores")
+    usual = [line(1, "x86_64, 2 cores"), line(2, "x86_64, 2 cores")]
+    other = [line(3, "x86_64, 16 cores")]
 
-    shown = page([small, large, other])[0].splitlines()
-    assert "- *16 cores, python 3.14.6:* large." in shown
-    assert "*On 2 cores, python 3.14.6.*" in shown
-    assert "*On 2 cores" not in page([small, other])[0]
+    shown = page([*other, *usual, line(4, "x86_64, 2 cores").replace("small", "large")])[0]
+    assert "| small | product | 2 s |" in shown
+    assert "| small (16 cores, python 3.14.6) | product | 3 s |" in shown
 
 
 def test_a_table_has_the_rows_of_a_case_together() -> None:
