@@ -1,5 +1,8 @@
 """Some histories with runs; `make simulate AGENTS=1` plays thousands."""
 
+import time
+from itertools import count
+
 import pytest
 
 from answerbus.registry import Registry
@@ -34,8 +37,18 @@ def test_the_same_seed_makes_the_same_history_alone_and_after_others(
 ) -> None:
     for seed in (3, 5):
         monkeypatch.setattr(setting, "_SCHEMAS", SchemaCache(Registry()))
-        alone = str(judge(seed, runs=True).timeline)
-        assert str(judge(seed, runs=True).timeline) == alone
+        alone, again = (str(judge(seed, runs=True).timeline) for _ in range(2))
+        assert again == alone
+
+
+def test_how_fast_the_machine_is_changes_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = str(judge(5, runs=True).timeline)
+    moments = count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(moments)))
+
+    slow = str(judge(5, runs=True).timeline)
+
+    assert slow == usual
 
 
 def test_histories_come_to_all_that_runs_do() -> None:

@@ -28,7 +28,7 @@ class Line:
 class Timeline:
     """Lines in the order in which things happened."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list, repr=False)  # name all that was written
     is_over: bool = False  # what is cleaned up afterwards is not part of it
 
     def tell(self, text: str | Callable[[], str], lane: int | None = None, who: str = "") -> None:

@@ -1,6 +1,7 @@
 """A worker process: the real lanes, handle, intake and Kafka adapter, over simulated clients."""
 
 import asyncio
+import math
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +13,11 @@ from unittest import mock
 
 from aiokafka import TopicPartition
 
+from answerbus.client import turns
 from answerbus.registry import Registry
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS
 from services.worker.adapters.clock import BrokerClock
-from services.worker.adapters.kafka import shard
+from services.worker.adapters.kafka import intake, shard
 from services.worker.adapters.kafka.forwarding import ForwardingShard
 from services.worker.adapters.kafka.intake import Inbox, PartitionIntake
 from services.worker.adapters.kafka.membership import Membership
@@ -82,11 +84,16 @@ class World:
 
 @contextmanager
 def simulated_clients() -> Iterator[None]:
-    """Let the Kafka adapter of lanes use these clients instead of aiokafka's."""
+    """Let the Kafka adapter of lanes use these clients instead of aiokafka's.
+
+    No turn ends by the time of this machine: of one seed there would be many histories.
+    """
     with (
         mock.patch.object(shard, "TransactionalProducer", SimTransactionalProducer),
         mock.patch.object(shard, "RecordConsumer", SimReader),
         mock.patch.object(shard, "REST_S_MAX", NULLS.total_seconds() / 2),
+        mock.patch.object(intake, "TURN_S_MAX", math.inf),
+        mock.patch.object(turns, "TURN_S_MAX", math.inf),
     ):
         yield
 
