@@ -60,7 +60,7 @@ def check(content: str, resolved: ResolvedSchema, wire: WireSchema) -> Checked:
         return _TOO_MANY_VALUES
     signs = signs_of_values(raw)
     spend(min(signs, ANSWER_VALUES_MAX) * READ_VALUE_NS)
-    parsed = json_text.parse(raw)
+    parsed = json_text.parse_counted(raw)
     if isinstance(parsed, json_text.NotJson):
         if resolved.malformed_is_text and (text := check_as_text(content, resolved)):
             return text

@@ -13,7 +13,7 @@ BudgetUnit = Literal["attempts", "tokens", "micro_usd"]
 
 @dataclass(frozen=True, slots=True)
 class RemainingBudget:
-    """What limits the next attempt of a request: its account once its last call is settled.
+    """The limits of a request's next attempt: its account once the last call is settled.
 
     `attempts_left` are those that the request may make then, if that is known: it may be less than
     its account has.

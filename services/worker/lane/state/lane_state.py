@@ -184,7 +184,7 @@ class LaneState:
         return exhausted(account, *need[1:], allowance)
 
     def budget_after(self, call: Call) -> RemainingBudget:
-        """What its request has left once the call is settled, which `commit` does."""
+        """The remaining budget of its request once `commit` has settled the call."""
         account = self.ledger.accounts[call.spend.account_id]
         charged = charge_of(call.spend, call.usage, counted=call.is_counted)
         left = self.queue.children.attempts_left(call.lane_request, account)

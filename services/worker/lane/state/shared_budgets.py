@@ -34,8 +34,8 @@ from services.worker.core.shared_budget.rules import (
 from services.worker.lane.state import records
 from services.worker.ports.kafka import OutRecord
 
-# Of one lane, about 1 KB each, since whoever asks may make up values of labels. As many shares of
-# leases are kept by a lane for the budgets whose home it is.
+# A lane keeps so many leases, and so many shares of other lanes' leases, about 1 KB each: whoever
+# asks may make up values of labels.
 LEASES_MAX = 1_000_000
 
 Labels = Mapping[str, str]

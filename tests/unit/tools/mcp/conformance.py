@@ -55,7 +55,7 @@ async def main(url: str) -> int:
 
 
 def calls(tools: Mapping[str, Tool], context: Mapping[str, Any]) -> Iterator[tuple[str, Args]]:
-    """Those that the suite wants, else one of each tool."""
+    """The calls that the suite expects, or else one of each tool."""
     if wanted := context.get("toolCalls"):
         for call in wanted:
             # A model leaves out what the schema of the tool does not let it give as null.

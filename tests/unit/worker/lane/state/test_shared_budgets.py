@@ -212,7 +212,7 @@ def test_a_home_keeps_so_many_shares_and_refuses_requests_with_other_budgets() -
 
 
 def hear(lane: SharedBudgets, written: tuple[OutRecord, ...]) -> None:
-    """What another one has written for it."""
+    """Take what another lane has written for it."""
     for record in written:
         if record.topic is LEASES and record.partition == lane.partition:
             lane.hear(record_of(record.value or b""), NOW)
