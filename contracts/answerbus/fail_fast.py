@@ -1,14 +1,16 @@
 """Reads JSON by a type, at a cost that does not grow with the number of its faults.
 
 Pydantic lists each fault of each item of a list, and a text of 1 MiB has room for a million of
-them. In a text that is not small, a list is read up to its first wrong item.
+them; for each missing member it copies the object that lacks it. A text that is not small is read
+up to the first wrong item of a list, and up to its first missing member.
 """
 
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import InitErrorDetails, SchemaValidator, core_schema, from_json
 from typing_extensions import TypeForm
 
 from answerbus.json_values import signs_of_values
@@ -20,6 +22,12 @@ T = TypeVar("T")
 _SEQUENCES = {"list", "tuple", "set", "frozenset"}
 _BY_NAME = {"fields", "choices"}  # members that hold schemas under names of the type's own
 _NO_SCHEMAS = {"cls", "config", "default", "function", "metadata", "serialization"}
+# By these a text may be valid without a member: by another choice, or by a function of the type's.
+_FORGIVING = {"union", "function-wrap", "generator"}
+
+
+class _MissingMemberError(Exception):
+    """No ValueError, which pydantic would list before it reads on."""
 
 
 class JsonReader(Generic[T]):
@@ -42,35 +50,114 @@ class JsonReader(Generic[T]):
         except ValidationError:
             if signs_of_values(text) > ALL_FAULTS_VALUES_MAX:
                 raise
-            return self.adapter.validate_json(text, **options)
-        return found
+        except _MissingMemberError:
+            if signs_of_values(text) > ALL_FAULTS_VALUES_MAX:
+                self._raise_missing(text, options)
+        else:
+            return found
+        return self.adapter.validate_json(text, **options)
+
+    def _raise_missing(self, text: bytes, options: Mapping[str, Any]) -> None:
+        """Faults in Python data refer to the objects that lack members, where these are read."""
+        try:
+            self._fast_with_missing.validate_python(from_json(text), **options)
+        except ValidationError as error:
+            # The others may be no faults in JSON.
+            found = [
+                InitErrorDetails(type=fault["type"], loc=fault["loc"], input=fault["input"])
+                for fault in error.errors(include_url=False, include_context=False)
+                if fault["type"] == "missing"
+            ]
+            if found:
+                raise ValidationError.from_exception_data(error.title, found, "json") from None
 
     @cached_property
     def _fast(self) -> SchemaValidator:
-        # Each class has a validator of its own, which a schema would use instead of this copy.
-        return SchemaValidator(_failing_fast(self.adapter.core_schema), _use_prebuilt=False)
+        return _validator(_FailingFast(self.adapter.core_schema, ends_at_missing=True))
+
+    @cached_property
+    def _fast_with_missing(self) -> SchemaValidator:
+        return _validator(_FailingFast(self.adapter.core_schema, ends_at_missing=False))
 
 
-def _failing_fast(schema: Any) -> Any:
-    """A copy in which sequences end with their first fault, and mappings are counted first."""
-    match schema:
-        case list():
-            return [_failing_fast(inner) for inner in schema]
-        case {"type": str(kind)}:
-            copy: Any = {name: _member(name, inner) for name, inner in schema.items()}
-            if kind in _SEQUENCES:
-                copy["fail_fast"] = True
-            if kind == "dict" and "max_length" in schema:
-                counted = core_schema.dict_schema(max_length=schema["max_length"])
-                return core_schema.chain_schema([counted, copy])
-            return copy
-        case _:
-            return schema
+def _validator(copied: "_FailingFast") -> SchemaValidator:
+    # Each class has a validator of its own, which a schema would use instead of this copy.
+    return SchemaValidator(copied.copy(copied.schema), _use_prebuilt=False)
 
 
-def _member(name: str, inner: Any) -> Any:
-    if name in _NO_SCHEMAS:
-        return inner
-    if name in _BY_NAME and isinstance(inner, dict):
-        return {own: _failing_fast(schema) for own, schema in inner.items()}
-    return _failing_fast(inner)
+class _FailingFast:
+    """Copies a schema: sequences end with their first fault, and mappings are counted first.
+
+    `ends_at_missing`: reading ends with _MissingMemberError, where a member must not be missing.
+    """
+
+    def __init__(self, schema: Any, *, ends_at_missing: bool) -> None:
+        self.schema = schema
+        self._definitions = {one["ref"]: one for one in schema.get("definitions", ())}
+        self._ends_at_missing = ends_at_missing and not any(
+            node["type"] in _FORGIVING and self._has_fields(node) for node in self._nodes(schema)
+        )
+
+    def copy(self, schema: Any) -> Any:
+        match schema:
+            case list():
+                return [self.copy(inner) for inner in schema]
+            case {"type": str(kind)}:
+                copy: Any = {name: self._member(name, inner) for name, inner in schema.items()}
+                if kind in _SEQUENCES:
+                    copy["fail_fast"] = True
+                if kind == "model-field" and self._ends_at_missing and not self._may_lack(schema):
+                    copy["schema"] = core_schema.with_default_schema(
+                        copy["schema"], default_factory=_end_reading
+                    )
+                if kind == "dict" and "max_length" in schema:
+                    counted = core_schema.dict_schema(max_length=schema["max_length"])
+                    return core_schema.chain_schema([counted, copy])
+                return copy
+            case _:
+                return schema
+
+    def _member(self, name: str, inner: Any) -> Any:
+        if name in _NO_SCHEMAS:
+            return inner
+        if name in _BY_NAME and isinstance(inner, dict):
+            return {own: self.copy(schema) for own, schema in inner.items()}
+        return self.copy(inner)
+
+    def _may_lack(self, schema: Any) -> bool:
+        """Whether it has a default, also below functions."""
+        match schema:
+            case {"type": "default"}:
+                return True
+            case {"type": "definition-ref", "schema_ref": ref}:
+                return self._may_lack(self._definitions[ref])
+            case {"schema": inner}:
+                return self._may_lack(inner)
+            case _:
+                return False
+
+    def _has_fields(self, schema: Any) -> bool:
+        return any(node["type"] == "model-field" for node in self._nodes(schema))
+
+    def _nodes(self, schema: Any) -> Iterator[dict[str, Any]]:
+        """All schemas in it, also those that it refers to."""
+        left, seen = [schema], set[str]()
+        while left:
+            match left.pop():
+                case {"type": "definition-ref", "schema_ref": ref}:
+                    if ref not in seen:
+                        seen.add(ref)
+                        left.append(self._definitions[ref])
+                case {"type": str()} as node:
+                    yield node
+                    left += (inner for name, inner in node.items() if name not in _NO_SCHEMAS)
+                case dict() as named:
+                    left += named.values()
+                case list() | tuple() as several:
+                    left += several
+                case _:
+                    pass
+
+
+def _end_reading() -> NoReturn:
+    raise _MissingMemberError

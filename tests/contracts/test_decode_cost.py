@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,7 @@ READ: Mapping[str, tuple[Read, Budget]] = {
     "toolset": (decode, ANYBODY),
     "tool_accepted": (decode, ANYBODY),
     "tool_call": (decode, ANYBODY),
-    # Each of a call's many members that is missing costs as much as the whole call.
-    "tool_continue": (decode, replace(ANYBODY, loop_s=2 * ANYBODY.loop_s)),
+    "tool_continue": (decode, ANYBODY),
     "tool_cancel": (decode, ANYBODY),
     "tool_reconcile": (decode, ANYBODY),
     "result": (decode, ANYBODY),
