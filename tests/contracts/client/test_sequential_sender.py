@@ -1,0 +1,222 @@
+"""The requests of a transaction, as a broker in memory sees them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    KafkaConnectionError,
+    MessageSizeTooLargeError,
+    NotLeaderForPartitionError,
+    ProducerFenced,
+    TopicAuthorizationFailedError,
+)
+from aiokafka.protocol.metadata import MetadataResponse_v1
+from aiokafka.protocol.produce import ProduceRequest, ProduceResponse_v8
+from aiokafka.protocol.transaction import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse_v0,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse_v0,
+    EndTxnRequest,
+    EndTxnResponse_v0,
+    InitProducerIdRequest,
+    InitProducerIdResponse_v0,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse_v0,
+)
+from aiokafka.structs import RecordMetadata, TopicPartition
+
+from answerbus.client.transactional_producer import TransactionalProducer
+
+COORDINATOR, NODES = 0, (0, 1)
+TOPICS = ("even", "odd")  # the leader of the partitions of each is one of the nodes
+LIMIT_S = 20.0
+ADD, WRITE, END = AddPartitionsToTxnRequest, ProduceRequest, EndTxnRequest
+
+
+class Brokers:
+    """Answers as two brokers do; `faults` are the next answers to a kind of request."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[type[Any], int]] = []
+        self.faults: dict[type[Any], list[Any]] = {}
+        self.waiting = self.most_waiting = 0
+        self.silent = asyncio.Event()
+
+    async def send(self, node: int, request: Any, **_: Any) -> Any:
+        kind = type(request)
+        self.asked.append((kind, node))
+        self.waiting += 1
+        self.most_waiting = max(self.waiting, self.most_waiting)
+        await asyncio.sleep(0)
+        self.waiting -= 1
+        fault = self.faults[kind].pop(0) if self.faults.get(kind) else 0
+        if fault is asyncio.Event:
+            self.silent.set()
+            await asyncio.Event().wait()
+        if isinstance(fault, Exception):
+            raise fault
+        return self._answer(request, fault)
+
+    def _answer(self, request: Any, code: int) -> Any:
+        match request:
+            case InitProducerIdRequest():
+                return InitProducerIdResponse_v0(0, 0, 1, 0)
+            case AddPartitionsToTxnRequest():
+                added = [
+                    (topic, [(one, code) for one in those]) for topic, those in request._topics
+                ]
+                return AddPartitionsToTxnResponse_v0(0, added)
+            case AddOffsetsToTxnRequest():
+                return AddOffsetsToTxnResponse_v0(0, code)
+            case TxnOffsetCommitRequest():
+                return TxnOffsetCommitResponse_v0(0, [("requests", [(0, code)])])
+            case EndTxnRequest():
+                return EndTxnResponse_v0(0, code)
+            case _:
+                topics = [
+                    (topic, [(one, code, 7, 1, 0, [], None) for one, _ in those])
+                    for topic, those in request._topics
+                ]
+                return ProduceResponse_v8(topics, 0)
+
+    @property
+    def kinds(self) -> list[type[Any]]:
+        return [kind for kind, _ in self.asked]
+
+
+@asynccontextmanager
+async def producing(brokers: Brokers) -> AsyncIterator[TransactionalProducer]:
+    producer = TransactionalProducer(
+        bootstrap_servers="", transactional_id="lane", retry_backoff_ms=1
+    )
+
+    async def coordinator(*_: Any, **__: Any) -> int:
+        return COORDINATOR
+
+    async def is_ready(*_: Any, **__: Any) -> bool:
+        return True
+
+    def updated() -> "asyncio.Future[bool]":
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        done.set_result(True)
+        return done
+
+    topics = [(0, name, False, [(0, 0, node, [0], [0])]) for node, name in enumerate(TOPICS)]
+    nodes = [(node, "", 1, None) for node in NODES]
+    producer.client.cluster.update_metadata(MetadataResponse_v1(nodes, 0, topics))
+    producer._ask = brokers.send
+    producer.client.coordinator_lookup = coordinator
+    producer.client.ready = is_ready
+    producer.client.force_metadata_update = updated
+    await producer._sender.start()
+    brokers.asked.clear()
+    async with asyncio.timeout(LIMIT_S):
+        try:
+            yield producer
+        finally:
+            await producer.stop()
+
+
+async def written(producer: TransactionalProducer, *topics: str) -> list[RecordMetadata]:
+    """A transaction with a batch for each topic."""
+    await producer.begin_transaction()
+    sent = []
+    for topic in topics:
+        batch = producer.create_batch()
+        batch.append(timestamp=1, key=b"key", value=b"value")
+        sent.append(await producer.send_batch(batch, topic, partition=0))
+    found: list[RecordMetadata] = await asyncio.gather(*sent)
+    await producer.commit_transaction()
+    return found
+
+
+async def test_a_transaction_is_three_requests() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        (one,) = await written(producer, "even")
+        await written(producer, "even")
+
+    assert one.offset == 7
+    assert brokers.kinds == [ADD, WRITE, END] * 2
+
+
+async def test_several_leaders_are_written_to_at_once() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        await written(producer, *TOPICS)
+
+    assert brokers.asked == [(ADD, 0), (WRITE, 0), (WRITE, 1), (END, 0)]
+    assert brokers.most_waiting == 2
+
+
+async def test_offsets_are_added_before_they_are_committed() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction({TopicPartition("requests", 0): 3}, "group")
+        await producer.commit_transaction()
+
+    assert brokers.kinds == [AddOffsetsToTxnRequest, TxnOffsetCommitRequest, END]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        (ADD, KafkaConnectionError("closed")),
+        (ADD, 51),  # the transaction before is being ended
+        (WRITE, KafkaConnectionError("closed")),
+        (WRITE, NotLeaderForPartitionError.errno),
+        (END, KafkaConnectionError("closed")),
+        (END, 14),  # the coordinator is loading
+    ],
+    ids=str,
+)
+async def test_what_may_pass_is_asked_again_before_anything_else(
+    kind: type[Any], fault: Any
+) -> None:
+    brokers = Brokers()
+    brokers.faults[kind] = [fault, fault]
+    async with producing(brokers) as producer:
+        await written(producer, "even")
+
+    wanted = [one for one in (ADD, WRITE, END) for _ in range(3 if one is kind else 1)]
+    assert brokers.kinds == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "error"),
+    [
+        (ADD, InvalidProducerEpoch.errno, ProducerFenced),
+        (ADD, TopicAuthorizationFailedError.errno, TopicAuthorizationFailedError),
+        (WRITE, MessageSizeTooLargeError.errno, MessageSizeTooLargeError),
+        (END, InvalidProducerEpoch.errno, ProducerFenced),
+    ],
+)
+async def test_what_does_not_pass_is_an_error_of_the_transaction(
+    kind: type[Any], code: int, error: type[Exception]
+) -> None:
+    brokers = Brokers()
+    brokers.faults[kind] = [code]
+    async with producing(brokers) as producer:
+        with pytest.raises(error):
+            await written(producer, "even")
+
+    assert brokers.kinds[-1] is kind
+
+
+async def test_a_producer_stops_though_the_end_of_its_transaction_is_not_answered() -> None:
+    brokers = Brokers()
+    brokers.faults[END] = [asyncio.Event]
+    async with producing(brokers) as producer:
+        writing = asyncio.create_task(written(producer, "even"))
+        await brokers.silent.wait()
+
+        await producer.stop()
+        writing.cancel()
+
+    assert brokers.kinds[-1] is END
