@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from aiokafka import TopicPartition
 
@@ -11,11 +11,16 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 
+POLL_MS: Final = 500  # that a poll of an idle topic waits at least
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class WatchedConsumer(RecordConsumer):
-    """Tells the monitor how each of its polls went."""
+    """Reports to the monitor how each of its polls went.
+
+    After a poll without records FastStream sleeps for as long as it let it wait. So it has a short
+    time-out, and polls wait for longer all the same: a record ends them.
+    """
 
     def __init__(self, *topics: str, read_monitor: ReadMonitor, **options: Any) -> None:
         self._read_monitor = read_monitor
@@ -24,7 +29,8 @@ class WatchedConsumer(RecordConsumer):
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        poll = partial(super().getmany, *places, timeout_ms=timeout_ms, max_records=max_records)
+        wait_ms = max(timeout_ms, POLL_MS)
+        poll = partial(super().getmany, *places, timeout_ms=wait_ms, max_records=max_records)
         found: dict[TopicPartition, list[Record]] = await self._read_monitor.watched(poll)
         return found
 

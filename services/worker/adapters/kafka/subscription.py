@@ -21,7 +21,7 @@ from services.settings.settings import KafkaSettings
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.read_monitor import Subscriber
 
-POLL_MS = 20  # FastStream waits this long twice on an idle topic
+REST_MS = 20  # that FastStream sleeps after a poll without records; see WatchedConsumer
 RECORDS_PER_POLL_MAX = 100  # taken in at one go, while answers, commits and heartbeats wait
 FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # each partition has one more answer of this size in waiting
@@ -96,7 +96,7 @@ def subscribe(
         session_timeout_ms=settings.session_timeout_ms,
         heartbeat_interval_ms=heartbeat_ms(settings.session_timeout_ms),
         rebalance_timeout_ms=settings.rebalance_timeout_ms,
-        batch_timeout_ms=POLL_MS,
+        batch_timeout_ms=REST_MS,
         max_records=RECORDS_PER_POLL_MAX,
         fetch_max_bytes=FETCH_BYTES_MAX,
         max_partition_fetch_bytes=PARTITION_FETCH_BYTES_MAX,
