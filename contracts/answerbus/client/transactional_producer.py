@@ -187,6 +187,9 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
             retry_backoff_ms=retry_backoff_ms,
             request_timeout_ms=self._request_timeout_ms,
         )
+        manager = self._txn_manager
+        # A task for each transaction else, though a producer that has started has its id.
+        manager.wait_for_pid = lambda: manager._pid_waiter  # noqa: SLF001
         self._drain = self._message_accumulator.drain_by_nodes
         self._message_accumulator.drain_by_nodes = self._drained
         self._ask = self.client.send
