@@ -78,7 +78,7 @@ class Brokers:
             case EndTxnRequest():
                 return EndTxnResponse_v0(0, code)
             case _:
-                topics = [
+                topics: list[Any] = [
                     (topic, [(one, code, 7, 1, 0, [], None) for one, _ in those])
                     for topic, those in request._topics
                 ]
