@@ -93,7 +93,8 @@ class _FailingFast:
 
     def __init__(self, schema: Any, *, ends_at_missing: bool) -> None:
         self.schema = schema
-        self._definitions = {one["ref"]: one for one in schema.get("definitions", ())}
+        self._definitions: dict[str, Any] = {}
+        self._definitions |= {one["ref"]: one for one in self._nodes(schema) if "ref" in one}
         self._ends_at_missing = ends_at_missing and not any(
             node["type"] in _FORGIVING and self._has_fields(node) for node in self._nodes(schema)
         )
@@ -106,13 +107,11 @@ class _FailingFast:
                 copy: Any = {name: self._member(name, inner) for name, inner in schema.items()}
                 if kind in _SEQUENCES:
                     copy["fail_fast"] = True
-                if kind == "model-field" and self._ends_at_missing and not self._may_lack(schema):
-                    copy["schema"] = core_schema.with_default_schema(
-                        copy["schema"], default_factory=_end_reading
-                    )
+                if kind == "model-field" and self._ends_at_missing:
+                    copy["schema"] = self._needed(schema["schema"], copy["schema"])
                 if kind == "dict" and "max_length" in schema:
                     counted = core_schema.dict_schema(max_length=schema["max_length"])
-                    return core_schema.chain_schema([counted, copy])
+                    return core_schema.chain_schema([counted, copy], ref=copy.pop("ref", None))
                 return copy
             case _:
                 return schema
@@ -124,15 +123,20 @@ class _FailingFast:
             return {own: self.copy(schema) for own, schema in inner.items()}
         return self.copy(inner)
 
+    def _needed(self, schema: Any, copy: Any) -> Any:
+        if self._may_lack(schema):
+            return copy
+        return core_schema.with_default_schema(copy, default_factory=_end_reading)
+
     def _may_lack(self, schema: Any) -> bool:
-        """Whether it has a default, also below functions."""
+        """Whether a field of this schema has a default; pydantic looks for it no deeper."""
         match schema:
             case {"type": "default"}:
                 return True
             case {"type": "definition-ref", "schema_ref": ref}:
-                return self._may_lack(self._definitions[ref])
-            case {"schema": inner}:
-                return self._may_lack(inner)
+                return self._may_lack(self._definitions.get(ref))
+            case {"type": "chain", "steps": [only]}:
+                return self._may_lack(only)
             case _:
                 return False
 
@@ -147,7 +151,7 @@ class _FailingFast:
                 case {"type": "definition-ref", "schema_ref": ref}:
                     if ref not in seen:
                         seen.add(ref)
-                        left.append(self._definitions[ref])
+                        left.append(self._definitions.get(ref))
                 case {"type": str()} as node:
                     yield node
                     left += (inner for name, inner in node.items() if name not in _NO_SCHEMAS)

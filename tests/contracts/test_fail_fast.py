@@ -2,20 +2,24 @@
 
 import json
 import random
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import pytest
 from pydantic import (
     AfterValidator,
     BaseModel,
+    ConfigDict,
     Field,
     JsonValue,
+    RootModel,
     TypeAdapter,
     ValidationError,
     WrapValidator,
 )
 from pydantic_core import ErrorDetails
+from typing_extensions import TypeAliasType
 
 from answerbus.envelope import Undecodable, decode
 from answerbus.fail_fast import ALL_FAULTS_VALUES_MAX, JsonReader
@@ -26,7 +30,7 @@ MANY = dict.fromkeys((f"m{number}" for number in range(ALL_FAULTS_VALUES_MAX)), 
 
 class Inner(BaseModel):
     needed: int
-    count: Annotated[int, Field(default=3), AfterValidator(lambda count: count + 1)]
+    count: Annotated[int, AfterValidator(lambda count: count + 1)] = 3
     more: JsonValue = None
 
 
@@ -38,6 +42,35 @@ class Other(BaseModel):
 class Outer(BaseModel):
     inner: Inner
     others: list[Other]
+    more: JsonValue = None
+
+
+class Many(BaseModel):
+    first: int
+    second: int
+    third: int
+
+
+class Dated(BaseModel):
+    """What strict JSON has, and strict Python data has not: a date that is a text."""
+
+    model_config = ConfigDict(strict=True)
+
+    on: date
+    more: JsonValue = None
+
+
+Deep = TypeAliasType("Deep", Annotated[dict[str, "Deep"], Field(max_length=3)])  # type: ignore[misc]  # it is cyclic
+
+
+class Nested(RootModel[Optional["Nested"]]):
+    """A type that holds itself, and no field of another name."""
+
+
+class Holder(BaseModel):
+    nested: Nested
+    named: dict[str, "Holder"] = {}
+    deep: Deep = {}
     more: JsonValue = None
 
 
@@ -66,6 +99,26 @@ def test_missing_members_of_a_large_text_are_all_reported_in_their_places() -> N
     ]
 
 
+def test_missing_members_alone_are_reported_where_python_data_has_other_faults() -> None:
+    class Both(BaseModel):
+        dated: Dated
+        needed: int
+
+    found = faults(JsonReader.of(Both).validate_json, {"dated": {"on": "2026-11-26"}, "x": MANY})
+
+    assert [(fault["type"], fault["loc"]) for fault in found] == [("missing", ("needed",))]
+
+
+def test_no_object_is_copied_into_each_fault() -> None:
+    """The text is read once as Python data, and all faults have the object that was read."""
+    found = faults(JsonReader.of(Outer).validate_json, {"inner": {"needed": 1}, **MANY})
+    (first, *others) = [fault["input"] for fault in faults(JsonReader.of(Many).validate_json, MANY)]
+
+    assert [fault["loc"] for fault in found] == [("others",)]
+    assert others
+    assert all(other is first for other in others)
+
+
 def test_a_small_text_has_all_its_faults() -> None:
     value = {"inner": {"count": "x"}, "others": [{"other": [None, None]}], "more": "a" * 3_000}
 
@@ -80,9 +133,19 @@ def test_a_small_text_has_all_its_faults() -> None:
         (Inner | Other, {"other": [1], "more": MANY}),
         (list[Inner | Other], [{"other": [1], "more": MANY}, {"needed": 1}]),
         (Annotated[Inner, WrapValidator(_or_nothing)], {"more": MANY}),
+        (Inner | Dated, {"on": "2026-11-26", "more": MANY}),
         (Outer, {"inner": {"needed": 1}, "others": [], "more": MANY}),
+        (
+            Holder,
+            {
+                "nested": None,
+                "named": {"a": {"nested": None}},
+                "deep": {"a": {"b": {}}},
+                "more": MANY,
+            },
+        ),
     ],
-    ids=["a choice", "choices in a list", "a function", "defaults"],
+    ids=["a choice", "in a list", "a function", "of other types", "defaults", "nested"],
 )
 def test_a_member_may_be_missing_where_the_type_forgives_it(form: Any, value: object) -> None:
     text = json.dumps(value).encode()
