@@ -48,7 +48,7 @@ class KeptConnection(asyncio.Protocol):
     def __init__(self, body_bytes_max: int) -> None:
         self.transport: asyncio.Transport | None = None
         self.idle_since = 0.0
-        self._readable = select.poll()
+        self._readable: select.poll | None = None
         self._is_open = True
         self._body_bytes_max = body_bytes_max
         self._answer: asyncio.Future[HttpResponse] | None = None
@@ -80,6 +80,9 @@ class KeptConnection(asyncio.Protocol):
         is_fresh = self._is_open and now - self.idle_since <= KEEP_ALIVE_S
         if self.transport is None or not is_fresh:
             return False
+        if self._readable is None:
+            self._readable = select.poll()
+            self._readable.register(self.transport.get_extra_info("socket"), select.POLLIN)
         return not self._readable.poll(0)
 
     @property
@@ -107,7 +110,6 @@ class KeptConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self._readable.register(transport.get_extra_info("socket"), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         if self._answer is None:  # nothing was asked
