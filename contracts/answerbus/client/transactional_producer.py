@@ -4,8 +4,10 @@ It lacks InitProducerId as of version 3 (KIP-360), the next epoch of a producer,
 """
 
 import asyncio
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ from aiokafka.errors import (
     KafkaError,
     NodeNotReadyError,
     NotCoordinatorError,
+    ProducerClosed,
     ProducerFenced,
     RequestTimedOutError,
     for_code,
@@ -81,6 +84,8 @@ class NextEpochRequest(Request[_Struct]):  # type: ignore[misc]
         return request_struct_class(*self._fields, {})
 
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 _FAILED = {TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR}
 _OF_TRANSACTIONS = (
@@ -110,32 +115,47 @@ class SequentialSender(Sender):  # type: ignore[misc]  # has no types
     """
 
     async def _sender_routine(self) -> None:
-        with suppress(asyncio.CancelledError):  # aiokafka cancels it, and waits for its end
+        try:
             while True:
                 if not await self._send_next():
                     # Either may wake it: a new batch, or a request for the coordinator.
                     awake = self._txn_manager.make_task_waiter()
                     self._message_accumulator._waiter_future = awake  # noqa: SLF001
                     await awake
+        except asyncio.CancelledError:  # the producer stops, and waits for the end of this task
+            waiter = self._txn_manager.wait_for_transaction_end()
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(ProducerClosed())
+                waiter.exception()  # nobody may wait for it
+        except KafkaError:
+            raise
+        except Exception as error:
+            _log.exception("the sender of a transactional producer has failed")
+            raise KafkaError(repr(error)) from error
 
     async def _send_next(self) -> bool:
         """Whether there was anything to send."""
         manager = self._txn_manager
-        if partitions := manager.partitions_to_add():
+        partitions = manager.partitions_to_add()
+        if await self._write_batches(partitions):
+            pass
+        elif partitions:
             await self._do_add_partitions_to_txn(partitions)
         elif (group_id := manager.consumer_group_to_add()) is not None:
             await self._do_add_offsets_to_txn(group_id)
         elif (offsets := manager.offsets_to_commit()) is not None:
             await self._do_txn_offset_commit(*offsets)
-        elif not await self._write_batches():
-            if (result := manager.needs_transaction_commit()) is None:
-                return False
+        elif (result := manager.needs_transaction_commit()) is not None:
             await self._do_txn_commit(result)
+        else:
+            return False
         return True
 
-    async def _write_batches(self) -> bool:
-        """Whether there were any; to several brokers at once."""
-        found, is_leader_unknown = self._message_accumulator.drain_by_nodes(ignore_nodes=())
+    async def _write_batches(self, apart: AbstractSet[Any]) -> bool:
+        """Whether there were any, but for the partitions `apart`; to several brokers at once."""
+        found, is_leader_unknown = self._message_accumulator.drain_by_nodes(
+            ignore_nodes=(), muted_partitions=apart
+        )
         writes = [SendProduceReqHandler(self, its).do(node) for node, its in found.items()]
         if len(writes) == 1:
             await writes[0]
@@ -177,6 +197,8 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
     """
 
     def __init__(self, *, retry_backoff_ms: int = 100, **options: Any) -> None:
+        if options.get("linger_ms"):
+            raise ValueError("linger_ms: a transaction is written at once")
         super().__init__(retry_backoff_ms=retry_backoff_ms, **options)
         self._retry_s = retry_backoff_ms / 1000
         self._sender = SequentialSender(
@@ -259,5 +281,6 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
             waiter = manager.wait_for_transaction_end()
             error = waiter.exception() if waiter is not None and waiter.done() else None
             self._message_accumulator.fail_all(error or ConnectionError("the transaction failed"))
+            self._message_accumulator._batches.clear()  # noqa: SLF001 - else an abort sends them
             return {}, False
         return self._drain(*given, **options)

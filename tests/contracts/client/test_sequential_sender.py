@@ -9,8 +9,10 @@ import pytest
 from aiokafka.errors import (
     InvalidProducerEpoch,
     KafkaConnectionError,
+    KafkaError,
     MessageSizeTooLargeError,
     NotLeaderForPartitionError,
+    ProducerClosed,
     ProducerFenced,
     TopicAuthorizationFailedError,
 )
@@ -35,6 +37,7 @@ from answerbus.client.transactional_producer import TransactionalProducer
 COORDINATOR, NODES = 0, (0, 1)
 TOPICS = ("even", "odd")  # the leader of the partitions of each is one of the nodes
 LIMIT_S = 20.0
+ABORT, COMMIT = 0, 1
 ADD, WRITE, END = AddPartitionsToTxnRequest, ProduceRequest, EndTxnRequest
 
 
@@ -43,6 +46,7 @@ class Brokers:
 
     def __init__(self) -> None:
         self.asked: list[tuple[type[Any], int]] = []
+        self.ends: list[int] = []
         self.faults: dict[type[Any], list[Any]] = {}
         self.waiting = self.most_waiting = 0
         self.silent = asyncio.Event()
@@ -76,6 +80,7 @@ class Brokers:
             case TxnOffsetCommitRequest():
                 return TxnOffsetCommitResponse_v0(0, [("requests", [(0, code)])])
             case EndTxnRequest():
+                self.ends.append(request._transaction_result)
                 return EndTxnResponse_v0(0, code)
             case _:
                 topics: list[Any] = [
@@ -102,6 +107,7 @@ async def producing(brokers: Brokers) -> AsyncIterator[TransactionalProducer]:
         return True
 
     def updated() -> "asyncio.Future[bool]":
+        producer.client.cluster.update_metadata(MetadataResponse_v1(nodes, 0, topics))
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         done.set_result(True)
         return done
@@ -122,14 +128,19 @@ async def producing(brokers: Brokers) -> AsyncIterator[TransactionalProducer]:
             await producer.stop()
 
 
+async def batch_sent(
+    producer: TransactionalProducer, topic: str
+) -> "asyncio.Future[RecordMetadata]":
+    batch = producer.create_batch()
+    batch.append(timestamp=1, key=b"key", value=b"value")
+    sent: asyncio.Future[RecordMetadata] = await producer.send_batch(batch, topic, partition=0)
+    return sent
+
+
 async def written(producer: TransactionalProducer, *topics: str) -> list[RecordMetadata]:
     """A transaction with a batch for each topic."""
     await producer.begin_transaction()
-    sent = []
-    for topic in topics:
-        batch = producer.create_batch()
-        batch.append(timestamp=1, key=b"key", value=b"value")
-        sent.append(await producer.send_batch(batch, topic, partition=0))
+    sent = [await batch_sent(producer, topic) for topic in topics]
     found: list[RecordMetadata] = await asyncio.gather(*sent)
     await producer.commit_transaction()
     return found
@@ -143,6 +154,7 @@ async def test_a_transaction_is_three_requests() -> None:
 
     assert one.offset == 7
     assert brokers.kinds == [ADD, WRITE, END] * 2
+    assert brokers.ends == [COMMIT, COMMIT]
 
 
 async def test_several_leaders_are_written_to_at_once() -> None:
@@ -209,6 +221,90 @@ async def test_what_does_not_pass_is_an_error_of_the_transaction(
     assert brokers.kinds[-1] is kind
 
 
+async def test_a_commit_writes_what_was_sent_before_it_ends() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        await producer.begin_transaction()
+        sent = [await batch_sent(producer, topic) for topic in TOPICS]
+        await producer.commit_transaction()
+
+        assert all(one.done() for one in sent)
+    assert brokers.kinds == [ADD, WRITE, WRITE, END]
+
+
+async def test_a_batch_wakes_a_sender_that_has_nothing_to_do() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        await producer.begin_transaction()
+        for _ in range(3):
+            await (await batch_sent(producer, "even"))
+        await producer.commit_transaction()
+
+    assert brokers.kinds == [ADD, WRITE, WRITE, WRITE, END]
+
+
+async def test_what_may_be_written_is_written_while_a_partition_is_not_added() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        await producer.begin_transaction()
+        await (await batch_sent(producer, "even"))
+        brokers.faults[ADD] = [3] * 1_000  # an unknown topic, again and again
+        refused = await batch_sent(producer, "odd")
+        await asyncio.sleep(0)
+        await (await batch_sent(producer, "even"))
+
+        assert not refused.done()
+        brokers.faults.clear()
+        await producer.commit_transaction()
+    assert brokers.ends == [COMMIT]
+
+
+async def test_a_leader_that_is_not_known_is_asked_for() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        producer.client.cluster._partitions["even"][0] = producer.client.cluster._partitions[
+            "even"
+        ][0]._replace(leader=-1)
+        await written(producer, "even")
+
+    assert brokers.kinds == [ADD, WRITE, END]
+
+
+async def test_an_abort_takes_back_what_was_written() -> None:
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        await producer.begin_transaction()
+        await (await batch_sent(producer, "even"))
+        await producer.abort_transaction()
+        await written(producer, "even")
+
+    assert brokers.ends == [ABORT, COMMIT]
+
+
+async def test_a_transaction_that_has_failed_says_why_and_is_aborted() -> None:
+    brokers = Brokers()
+    brokers.faults[ADD] = [TopicAuthorizationFailedError.errno]
+    async with producing(brokers) as producer:
+        with pytest.raises(TopicAuthorizationFailedError):
+            async with producer.transaction():
+                await (await batch_sent(producer, "even"))
+
+    assert brokers.kinds == [ADD]  # no partition was added: there is nothing to abort
+
+
+async def test_an_error_that_is_not_of_kafka_is_one_for_those_who_wait() -> None:
+    brokers = Brokers()
+    brokers.faults[ADD] = [ValueError("a fault of the client")]
+    async with producing(brokers) as producer:
+        with pytest.raises(KafkaError, match="a fault of the client"):
+            await written(producer, "even")
+
+
+async def test_no_batch_lingers() -> None:
+    with pytest.raises(ValueError, match="linger_ms"):
+        TransactionalProducer(bootstrap_servers="", transactional_id="lane", linger_ms=5)
+
+
 async def test_a_producer_stops_though_the_end_of_its_transaction_is_not_answered() -> None:
     brokers = Brokers()
     brokers.faults[END] = [asyncio.Event]
@@ -217,6 +313,7 @@ async def test_a_producer_stops_though_the_end_of_its_transaction_is_not_answere
         await brokers.silent.wait()
 
         await producer.stop()
-        writing.cancel()
+        with pytest.raises(ProducerClosed):
+            await writing
 
     assert brokers.kinds[-1] is END
