@@ -18,8 +18,8 @@ NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 class WatchedConsumer(RecordConsumer):
     """Reports to the monitor how each of its polls went.
 
-    After a poll without records FastStream sleeps for as long as it let it wait. So it has a short
-    time-out, and polls wait for longer all the same: a record ends them.
+    After a poll without records FastStream sleeps for the time-out of the poll once more, and
+    misses what comes meanwhile. So its time-out is short, and a poll waits longer than that.
     """
 
     def __init__(self, *topics: str, read_monitor: ReadMonitor, **options: Any) -> None:
