@@ -13,11 +13,11 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.structs import OffsetAndMetadata
 
 from answerbus.client.records.consumer import RecordConsumer
+from services.worker.adapters.kafka.group_consumer import POLL_MS
 from services.worker.adapters.kafka.subscription import (
     FETCH_BYTES_MAX,
     PARTITION_FETCH_BYTES_MAX,
     RECORDS_PER_POLL_MAX,
-    REST_MS,
     heartbeat_ms,
 )
 from tests.benchmarks.next_rebalance.consumer import NextConsumer
@@ -81,7 +81,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ships
     async def _poll(self) -> None:
         while True:
             found = await self._consumer.getmany(
-                timeout_ms=REST_MS, max_records=RECORDS_PER_POLL_MAX
+                timeout_ms=POLL_MS, max_records=RECORDS_PER_POLL_MAX
             )
             for place, records in found.items():
                 # As `Inbox` does: what was fetched before a seek would leave a gap.
