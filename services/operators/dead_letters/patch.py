@@ -47,21 +47,20 @@ def patched(document: JsonValue, operations: Sequence[PatchOperation]) -> JsonVa
 
 def same(one: JsonValue, other: JsonValue) -> bool:
     """Equal as JSON: 1 equals 1.0, and neither equals true."""
-    waiting = [(one, other)]
+    waiting: list[tuple[Any, Any]] = [(one, other)]
     while waiting:
-        match waiting.pop():
-            case dict(one), dict(other):
-                if one.keys() != other.keys():
-                    return False
-                waiting.extend((one[name], other[name]) for name in one)
-            case list(one), list(other):
-                if len(one) != len(other):
-                    return False
-                waiting.extend(zip(one, other, strict=True))
-            case one, other:
-                either_is_bool = isinstance(one, bool) or isinstance(other, bool)
-                if one is not other if either_is_bool else one != other:
-                    return False
+        left, right = waiting.pop()
+        kind = type(left)
+        if kind is dict:
+            if type(right) is not dict or left.keys() != right.keys():
+                return False
+            waiting.extend((left[name], right[name]) for name in left)
+        elif kind is list:
+            if type(right) is not list or len(left) != len(right):
+                return False
+            waiting.extend(zip(left, right, strict=True))
+        elif left is not right and (kind is bool or type(right) is bool or left != right):
+            return False
     return True
 
 
