@@ -73,27 +73,28 @@ class JsonReader(Generic[T]):
 
     @cached_property
     def _fast(self) -> SchemaValidator:
-        return _validator(_FailingFast(self.adapter.core_schema, ends_at_missing=True))
+        return _failing_fast(self.adapter.core_schema, ends_at_missing=True)
 
     @cached_property
     def _fast_with_missing(self) -> SchemaValidator:
-        return _validator(_FailingFast(self.adapter.core_schema, ends_at_missing=False))
+        return _failing_fast(self.adapter.core_schema, ends_at_missing=False)
 
 
-def _validator(copied: "_FailingFast") -> SchemaValidator:
-    # Each class has a validator of its own, which a schema would use instead of this copy.
-    return SchemaValidator(copied.copy(copied.schema), _use_prebuilt=False)
-
-
-class _FailingFast:
-    """Copies a schema: sequences end with their first fault, and mappings are counted first.
+def _failing_fast(schema: Any, *, ends_at_missing: bool) -> SchemaValidator:
+    """Sequences end with their first fault, and mappings are counted first.
 
     `ends_at_missing`: reading ends with _MissingMemberError, where a member must not be missing.
     """
+    copying = _Copying(schema, ends_at_missing=ends_at_missing)
+    # Each class has a validator of its own, which a schema would use instead of this copy.
+    return SchemaValidator(copying.copy(schema), _use_prebuilt=False)
+
+
+class _Copying:
+    """Copies a schema, and what it refers to, for `_failing_fast`."""
 
     def __init__(self, schema: Any, *, ends_at_missing: bool) -> None:
-        self.schema = schema
-        self._definitions: dict[str, Any] = {}
+        self._definitions: dict[str, Any] = {}  # none is known while they are looked for
         self._definitions |= {one["ref"]: one for one in self._nodes(schema) if "ref" in one}
         self._ends_at_missing = ends_at_missing and not any(
             node["type"] in _FORGIVING and self._has_fields(node) for node in self._nodes(schema)

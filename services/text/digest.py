@@ -66,7 +66,7 @@ def _is_plain(value: JsonValue) -> bool:
 
 
 def _carried(value: JsonValue) -> Any:
-    """What an encoder that sorts nothing writes as RFC 8785 wants it.
+    """A copy whose RFC 8785 text an encoder writes that does not sort.
 
     No recursion: at some depths Python 3.11 asks the kernel for memory in each call of a function,
     and a value with 17,000 numbers below 98 levels took 100 ms instead of 5.

@@ -52,7 +52,7 @@ class Many(BaseModel):
 
 
 class Dated(BaseModel):
-    """What strict JSON has, and strict Python data has not: a date that is a text."""
+    """In strict mode a text may be a date in JSON, and not in Python data."""
 
     model_config = ConfigDict(strict=True)
 

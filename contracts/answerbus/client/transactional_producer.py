@@ -126,7 +126,7 @@ class SequentialSender(Sender):  # type: ignore[misc]  # has no types
             waiter = self._txn_manager.wait_for_transaction_end()
             if waiter is not None and not waiter.done():
                 waiter.set_exception(ProducerClosed())
-                waiter.exception()  # nobody may wait for it
+                waiter.exception()  # it may have no waiter, and asyncio would report that
         except KafkaError:
             raise
         except Exception as error:

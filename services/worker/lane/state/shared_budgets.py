@@ -34,8 +34,8 @@ from services.worker.core.shared_budget.rules import (
 from services.worker.lane.state import records
 from services.worker.ports.kafka import OutRecord
 
-# A lane keeps so many leases, and so many shares of other lanes' leases, about 1 KB each: whoever
-# asks may make up values of labels.
+# The most leases that a lane keeps, and the most shares of other lanes' leases, about 1 KB each:
+# requests may have any values of labels.
 LEASES_MAX = 1_000_000
 
 Labels = Mapping[str, str]
