@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Literal
 
 from answerbus.schema_export import event_models, event_schema
@@ -53,8 +54,9 @@ read_committed`. Producers name the partition: murmur2(workflow_id) % partitions
 in docs/guarantees.md, the whole contract is in docs/wire.md."""
 
 
+@cache
 def text() -> str:
-    """The document as a file, always the same for the same code."""
+    """The document as a file, always the same for the same code; making it takes 0.3 s."""
     return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
 
 

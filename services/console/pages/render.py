@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from aiohttp import web
@@ -26,6 +26,7 @@ from services.text.escaping import json_lines, plain
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
+@cache
 def environment() -> Environment:
     """The templates; a name that a page forgot to give is an error, not an empty place."""
     made = Environment(
