@@ -95,6 +95,7 @@ def test_all_rights_and_all_shifts_have_their_turn() -> None:
     assert {n % len(SHIFTS) for kind, n in drawn if kind is Kind.CLOCK} == set(range(len(SHIFTS)))
 
 
+@pytest.mark.wide
 def test_garbage_is_of_all_codecs_and_of_many_kinds() -> None:
     planned = garbage(1, 400, PARTITIONS, 60.0)
 
@@ -140,6 +141,7 @@ def test_about_three_calls_in_ten_go_wrong() -> None:
     assert dead_letters.keys() == {script.ANSWER, *script.FAULTS}
 
 
+@pytest.mark.wide
 def test_all_requests_copies_conflicts_and_garbage_are_published() -> None:
     made = published()
 

@@ -172,6 +172,7 @@ def test_reading_loosely_changes_no_answer_and_its_data_stay_as_they_are(actions
     assert is_valid(AGENT_ACTION.schema(), answer)
 
 
+@pytest.mark.wide
 @given(JSON | st.lists(ACTIONS))
 def test_whatever_is_read_loosely_is_an_answer_or_none_and_the_schema_agrees(value: Any) -> None:
     read = loose(value)

@@ -344,6 +344,7 @@ def quote(name: str) -> str:
     return f'"{octal}"' if "\\" in octal else name
 
 
+@pytest.mark.wide
 @settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, st.lists(CONTENT), st.lists(CONTENT, min_size=1)), min_size=1))
 def test_every_well_formed_diff_is_read(files: list[tuple[str, list[str], list[str]]]) -> None:
@@ -366,6 +367,7 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.wide
 @settings(deadline=None, max_examples=300)
 @given(st.one_of(st.text(), st.lists(st.one_of(LINES, st.text()), max_size=12).map("\n".join)))
 def test_any_text_names_sandboxed_paths_or_breaks_a_rule(text: str) -> None:

@@ -362,6 +362,7 @@ def test_no_bytes_raise(value: bytes | None) -> None:
     assert isinstance(decode(value), Undecodable)
 
 
+@pytest.mark.wide
 @given(st.dictionaries(st.sampled_from(list(MINIMAL)), json_values), headers_of_any_kind)
 def test_no_request_and_no_headers_raise(changes: dict[str, Any], headers: Headers) -> None:
     received = decode_request(json.dumps({**MINIMAL, **changes}).encode(), headers)

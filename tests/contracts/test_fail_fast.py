@@ -153,6 +153,7 @@ def test_a_member_may_be_missing_where_the_type_forgives_it(form: Any, value: ob
     assert JsonReader.of(form).validate_json(text) == TypeAdapter(form).validate_json(text)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("seed", range(6))
 def test_an_event_without_some_members_is_read_as_its_type_reads_it(seed: int) -> None:
     """All examples, large, and each with a few members taken out."""

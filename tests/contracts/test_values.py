@@ -163,6 +163,7 @@ PIECES = st.one_of(
 PATHS = st.lists(PIECES, min_size=1, max_size=8).map("".join)
 
 
+@pytest.mark.wide
 @settings(deadline=None, max_examples=500)
 @given(PATHS)
 def test_an_accepted_path_stays_where_it_is_joined(path: str) -> None:

@@ -79,6 +79,7 @@ def play(folder: Path, settings: str, *requests: RecordedRequest) -> tuple[int, 
     return done.exit_code, done.output
 
 
+@pytest.mark.wide
 def test_fifty_runs_go_the_same_way_in_ten_seconds(tmp_path: Path) -> None:
     requests = [recorded(number) for number in range(RUNS)]
     began = time.process_time()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
+import pytest
+
 from services.telemetry.log_context import set_log_context
 from services.telemetry.logs import (
     TEXTS_MAX,
@@ -30,6 +32,7 @@ def counts(reply: list[logging.LogRecord]) -> list[tuple[str, int]]:
     return [(one.getMessage(), getattr(one, "repeated", 0)) for one in reply]
 
 
+@pytest.mark.wide
 def test_a_flood_is_one_line_a_minute_for_each_place_and_none_is_lost_from_the_count() -> None:
     repeats, reported = RepeatLimit(), []
     for step in range(30_000):  # five minutes of two brokers away, 100 lines a second

@@ -61,6 +61,7 @@ def test_the_digest_is_that_of_the_canonical_text(value: JsonValue, canonical: s
     assert canonical_digest(value) == sha256(canonical)
 
 
+@pytest.mark.wide
 @given(VALUES.filter(lambda value: not has_large_integers(value)))
 def test_the_text_is_that_of_rfc_8785(value: JsonValue) -> None:
     assert canonical(value) == rfc8785.dumps(value)
@@ -71,6 +72,7 @@ def test_each_character_is_written_as_rfc_8785_does() -> None:
         assert canonical([chr(code)]) == rfc8785.dumps([chr(code)])
 
 
+@pytest.mark.wide
 @given(VALUES)
 def test_spelling_does_not_matter(value: JsonValue) -> None:
     spelt = json_text.parse(json.dumps(value, indent=1, sort_keys=True).encode())

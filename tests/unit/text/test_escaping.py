@@ -64,6 +64,7 @@ def test_nothing_that_unicode_calls_ignorable_or_control_is_left() -> None:
     assert [sign for sign in UNSEEN if plain(sign) == sign] == []
 
 
+@pytest.mark.wide
 @given(values)
 def test_json_for_a_terminal_is_the_same_value(value: object) -> None:
     for text in (json_line(value), json_lines(value), plain_json(json.dumps(value))):

@@ -119,6 +119,7 @@ def test_what_was_used_and_what_was_charged_are_two_figures() -> None:
     assert (spent.micro_usd, spent.charged_micro_usd) == (5, 145)
 
 
+@pytest.mark.wide
 def test_a_label_of_each_request_does_not_hide_the_tenants() -> None:
     def call(micro_usd: int, n: int, **labels: str) -> Stored:
         usage = {"input_tokens": 1, "output_tokens": 1, "micro_usd": micro_usd}

@@ -25,6 +25,7 @@ def weighed(seed: int) -> tuple[Heaviest[str], Counter[str], Counter[str]]:
     return heaviest, counted, true
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("seed", range(20))
 def test_a_name_with_more_than_its_part_of_all_weight_is_held(seed: int) -> None:
     heaviest, counted, true = weighed(seed)
@@ -35,6 +36,7 @@ def test_a_name_with_more_than_its_part_of_all_weight_is_held(seed: int) -> None
     assert heavy <= counted.keys()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_called_whole_was_counted_in_full(seed: int) -> None:
     heaviest, counted, true = weighed(seed)

@@ -93,6 +93,7 @@ def test_only_the_time_that_was_asked_for_counts() -> None:
     assert (row.charged_by_step[0], row.charged_by_step[-1]) == (2, 4)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("kept", [3, 40, 5_000])
 def test_sums_agree_to_the_micro_dollar_with_few_groups_kept_and_with_many(kept: int) -> None:
     """With faults: lost calls, aborted ones, and tools that cost something."""

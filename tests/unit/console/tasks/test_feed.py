@@ -87,6 +87,7 @@ async def test_dead_letters_are_reached_only_in_the_picture_that_has_them(
         await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.wide
 async def test_dead_letters_are_counted_before_the_topics_are_told_as_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

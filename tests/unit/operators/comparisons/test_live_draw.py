@@ -73,6 +73,7 @@ def _questions(drawn: Drawn, records: list[Stored]) -> Any:
     return found
 
 
+@pytest.mark.wide
 def test_ids_alone_decide_so_that_a_request_that_is_delivered_again_is_drawn_as_before() -> None:
     every = range(MANY)
     draws = []

@@ -88,6 +88,7 @@ OPERATIONS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.wide
 @given(st.lists(OPERATIONS, min_size=1, max_size=4))
 def test_no_edit_makes_it_raise_and_what_it_sends_can_be_read(
     operations: list[dict[str, Any]],

@@ -215,6 +215,7 @@ def test_models_come_from_the_attempts_before_and_after_the_dead_letter() -> Non
         assert only(dead_letters).model == attempt["model"]["model"]
 
 
+@pytest.mark.wide
 def test_models_of_requests_without_a_dead_letter_are_dropped() -> None:
     dead_letters = DeadLetterIndex()
     attempt = example("attempt", "result")

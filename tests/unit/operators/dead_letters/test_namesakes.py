@@ -89,6 +89,7 @@ def check(dead_letters: DeadLetterIndex, workflow_id: str, fate: str) -> None:
     assert dead_letters.replay_outcome(dead_letter) == expected
 
 
+@pytest.mark.wide
 @given(fates, fates, partitions, st.data())
 def test_each_is_listed_tried_replayed_dismissed_and_ended_by_itself(
     one: str, two: str, partition: int, data: st.DataObject

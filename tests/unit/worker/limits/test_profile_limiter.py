@@ -292,6 +292,7 @@ def test_a_provider_that_throttles_is_asked_less_at_once_and_then_more_again() -
     run(main())
 
 
+@pytest.mark.wide
 def test_a_workflow_with_thousands_of_requests_lets_others_through() -> None:
     async def main() -> None:
         limiter, order = ProfileLimiter(1), []

@@ -89,6 +89,7 @@ def asked(plan: Plan, replies: Sequence[Reply], attempts: int = 1_000) -> Iterat
         of.progress = progress_of(retry, b"key")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=60, deadline=None)
 @given(replies=HISTORIES, context_tokens=st.sampled_from([None, 400, 4_000]))

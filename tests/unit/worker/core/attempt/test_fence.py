@@ -3,6 +3,8 @@
 import random
 import tracemalloc
 
+import pytest
+
 from services.worker.core.attempt.turns import MARK_CHARS, Fence
 from tests.cpu_time import cpu_time
 
@@ -24,6 +26,7 @@ def test_a_mark_that_stands_in_another_text_is_not_used_wherever_it_stands_there
             assert mark_of(fence.put("fact", "x")) not in {plain, *other.split()}
 
 
+@pytest.mark.wide
 def test_digits_that_fill_a_request_cost_little_time_and_memory() -> None:
     chance = random.Random(1)
     digits = "".join(chance.choice("0123456789abcdef") for _ in range(500_000))

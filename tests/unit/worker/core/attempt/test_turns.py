@@ -42,6 +42,7 @@ def echoing(messages: list[Message], before: Shown) -> list[Message]:
     return [*rest, last.model_copy(update={"content": content})]
 
 
+@pytest.mark.wide
 @settings(max_examples=200, deadline=None)
 @given(
     steps=st.lists(st.lists(MESSAGES, max_size=3), max_size=5),

@@ -4,6 +4,7 @@ import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -53,6 +54,7 @@ def account(name: str, at: datetime = NOW) -> Account:
     return Account(name, name, Budget(attempts=9), at, (1, 812, 5_230), packed_hash=bytes(32))
 
 
+@pytest.mark.wide
 @given(st.lists(_ACCOUNTS, unique_by=lambda it: it.id, max_size=60))
 @settings(deadline=None)
 def test_what_is_packed_is_taken_as_it_was(given_accounts: list[Account]) -> None:
@@ -67,6 +69,7 @@ def test_what_is_packed_is_taken_as_it_was(given_accounts: list[Account]) -> Non
     assert len(packed) == 0
 
 
+@pytest.mark.wide
 def test_a_million_workflows_take_little_memory() -> None:
     """Measured with fewer; the table grows by one bucket at a time, so that each costs the same."""
     packed = PackedAccounts()
@@ -80,6 +83,7 @@ def test_a_million_workflows_take_little_memory() -> None:
     assert packed.bucket_count + 1 >= MANY / ROWS_PER_BUCKET
 
 
+@pytest.mark.wide
 def test_packing_takes_microseconds() -> None:
     accounts, packed = [account(f"{n:036}") for n in range(MANY)], PackedAccounts()
     with cpu_time() as spent:
@@ -186,4 +190,4 @@ class AccountTable(RuleBasedStateMachine):
 
 
 AccountTable.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestAccountTable = AccountTable.TestCase
+TestAccountTable = pytest.mark.wide(AccountTable.TestCase)

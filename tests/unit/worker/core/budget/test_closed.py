@@ -112,6 +112,7 @@ def knows(ids: ClosedIds, name: str, *, is_place: bool = False) -> bool:
     return found is not None and found.has_body(digest(name)) and not found.has_body(digest("?"))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_closed_is_known_however_it_was_written_and_read(seed: int) -> None:
     chance, names = random.Random(seed), [f"r-{n}" for n in range(200)]

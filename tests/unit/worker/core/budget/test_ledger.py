@@ -317,4 +317,4 @@ class AccountRules(RuleBasedStateMachine):
 
 
 AccountRules.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
-TestAccounts = AccountRules.TestCase
+TestAccounts = pytest.mark.wide(AccountRules.TestCase)

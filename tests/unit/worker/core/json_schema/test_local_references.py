@@ -237,6 +237,7 @@ def test_recursion_that_takes_a_step_is_ordinary(schema: Any) -> None:
 APPLICATORS = ["allOf", "anyOf", "oneOf", "not", "if", "items", "properties", "contains", "$ref"]
 
 
+@pytest.mark.wide
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(APPLICATORS), st.integers(0, 3)), min_size=4, max_size=4),

@@ -130,6 +130,7 @@ def test_600_a_minute_with_one_worker_then_four_then_one() -> None:
     assert max(steady) <= PER_MINUTE
 
 
+@pytest.mark.wide
 @settings(deadline=None, max_examples=25)  # each is thousands of steps, on any machine
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=5))
 def test_however_workers_come_and_go_a_minute_has_the_limit_and_one_share_at_most(

@@ -18,6 +18,7 @@ def taken(bucket: TokenBucket, seconds: float, cost: int = 1, began: float = 0.0
     return moments
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("per_minute", [1, 2, 7, 19, 20, 39, 40, 41, 60, 600, 10_000])
 def test_no_minute_has_more(per_minute: int) -> None:
     moments = taken(TokenBucket(per_minute), 5 * MINUTE_S)

@@ -275,6 +275,7 @@ def test_an_answer_waits_for_a_toolset_that_is_away() -> None:
     assert ends(waiting) == []
 
 
+@pytest.mark.wide
 def test_no_course_of_events_begins_twice_or_delivers_an_answer_twice() -> None:
     assert sum(map(answers_in_history, range(HISTORIES))) > HISTORIES // 2
 

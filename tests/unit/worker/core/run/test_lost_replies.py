@@ -96,6 +96,7 @@ class Course:
         return recovered_run(head, steps, [*calls.values()])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("card", "has_keys", "doubled", "unknown"),
     [

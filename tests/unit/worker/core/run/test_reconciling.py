@@ -319,6 +319,7 @@ def _allows(signal: Any, seen: list[Any], delivered: int) -> bool:
             return False
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("approval", ["never", "always"])
 def test_no_course_of_events_delivers_again_without_a_finding_or_an_approval(approval: Any) -> None:
     """All that was ever published is answered at any time, in any order, also again."""

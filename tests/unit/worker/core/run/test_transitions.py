@@ -381,6 +381,7 @@ class Model:
             self.written += change.written
 
 
+@pytest.mark.wide
 @settings(max_examples=150)
 @given(EVENTS)
 def test_whatever_happens_the_promises_of_a_run_hold(happenings: list[tuple[int, int]]) -> None:

@@ -199,6 +199,7 @@ def chain(levels: int) -> JsonValue:
     return value
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("schema", "value", "code"),
     [

@@ -77,6 +77,7 @@ def test_the_same_texts_match(pieces: list[tuple[str, str]], data: st.DataObject
     assert spelled_out(spelled) == spelled
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", FORMAT_PATTERNS)
 @settings(derandomize=True, deadline=None)
 @given(st.data())

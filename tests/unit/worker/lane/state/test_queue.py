@@ -404,7 +404,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestQueueMachine = QueueMachine.TestCase
+TestQueueMachine = pytest.mark.wide(QueueMachine.TestCase)
 
 
 def held_twice(queue: Queue) -> LaneRequest:

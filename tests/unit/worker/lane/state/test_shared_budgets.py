@@ -39,6 +39,7 @@ def played(first: int, histories: int) -> Counter[str]:
     return outcomes
 
 
+@pytest.mark.wide
 def test_no_budget_is_exceeded_and_every_request_ends() -> None:
     outcomes = played(0, 3)
 
@@ -241,6 +242,7 @@ class Overcharging(History):
         self.parts = (2.0,)
 
 
+@pytest.mark.wide
 def test_every_request_ends_also_where_calls_cost_more_than_their_worst_case() -> None:
     outcomes: Counter[str] = Counter()
     for seed in range(3):
@@ -304,6 +306,7 @@ def play_with_shut_lanes(histories: int) -> None:
         ShutLanes(seed, rules=BudgetRules({"tenant": {"*": by_month}})).play().check_books()
 
 
+@pytest.mark.wide
 def test_no_budget_is_exceeded_where_lanes_are_often_shut_for_long() -> None:
     play_with_shut_lanes(3)
 
@@ -459,6 +462,7 @@ def test_a_limit_of_nothing_is_not_announced_before_something_was_used_of_it() -
     assert [event.limit.attempts for event in history.topics.events] == [0]
 
 
+@pytest.mark.wide
 def test_each_event_is_there_exactly_once_over_lost_writes_and_moved_lanes() -> None:
     def announced(seeds: int) -> int:
         found = 0

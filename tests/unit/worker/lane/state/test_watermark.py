@@ -1,5 +1,6 @@
 """The offset to commit never passes what is unfinished, with all gaps that a log has."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_the_last_record_may_be_finished_before_it_comes_again() -> None:
     assert watermark.committable == 7
 
 
+@pytest.mark.wide
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_it_is_the_smallest_unfinished_delivered_offset(data: st.DataObject) -> None:
