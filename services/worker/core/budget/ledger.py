@@ -22,7 +22,14 @@ from answerbus.private.ledger import (
 )
 from answerbus.request import Request
 from answerbus.request_key import SEPARATOR, RequestKey
-from services.worker.core.budget.account import Account, AppendPosition, Charged, Spend, restored
+from services.worker.core.budget.account import (
+    Account,
+    AppendPosition,
+    Charged,
+    Spend,
+    restored,
+    shared,
+)
 from services.worker.core.budget.accounts import Accounts
 from services.worker.core.budget.allowance import UNBOUND, Allowance
 from services.worker.core.budget.closed import ClosedId, ClosedIds
@@ -54,7 +61,8 @@ def take_in(account: Account, request: Request, place: Origin, *, opens: bool) -
 def _named(account: Account, request: Request, *, opens: bool) -> str | None:
     settled_by = account.shared_by
     if opens or isinstance(settled_by, tuple):
-        account.limit = request.budget if opens else _at_least(request.budget, account.reserved)
+        if not opens:
+            account.limit = _at_least(request.budget, account.reserved)
         account.shared_by = request.request_id
         return None
     if settled_by == request.request_id or account.limit == request.budget:
@@ -170,9 +178,8 @@ class Ledger:
         """The request's account; the first request of a workflow opens it."""
         account = self.accounts.get(request.account_id)
         if account is None or self.accounts.is_old(account, now):
-            account = Account(
-                request.account_id, request.workflow_id, request.budget, updated_at=now
-            )
+            limit = shared(request.budget)
+            account = Account(request.account_id, request.workflow_id, limit, updated_at=now)
             self.accounts.put(account, now)
         return account
 

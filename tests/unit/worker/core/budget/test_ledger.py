@@ -30,7 +30,7 @@ from services.worker.core.budget.ledger import (
     closed_record,
 )
 from services.worker.lane.state.lane_state import VALUE_BYTES_MAX
-from tests.unit.worker.builders import NOW, after, request
+from tests.unit.worker.builders import NOW, ORIGIN, after, request
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -69,6 +69,15 @@ def close(ledger: Ledger, closes: str, at: datetime, offset: int = 0) -> None:
 def with_a_closed_request(ledger: Ledger) -> None:
     ledger.settle(spent(ledger), Usage(), NOW, counted=True)
     close(ledger, "r-1", NOW)
+
+
+def test_equal_budgets_of_workflows_are_kept_once() -> None:
+    ledger = Ledger()
+    for n in range(2):
+        one = request(f"r-{n}", f"w-{n}", budget={"attempts": 3, "tokens": 9})
+        ledger.take_in(one, ORIGIN, NOW)
+
+    assert ledger.accounts["w-0"].limit is ledger.accounts["w-1"].limit
 
 
 def test_the_first_request_freezes_the_limit() -> None:
