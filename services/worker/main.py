@@ -15,6 +15,7 @@ from functools import partial
 from aiokafka.errors import KafkaError
 from faststream import FastStream
 
+from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.topics import REQUESTS, TOOL_RESULTS
 from services.command_line import bus_of
 from services.kafka.options import connection_options, servers, topic_name
@@ -174,13 +175,16 @@ async def _serve(
 
     bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(ends, partial(broker_check.refused, kafka, options))
-    watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
-    coordinator, brokers, state = Coordinator(kafka), BrokerMonitor(kafka), monitor.settings_state
+    coordinator, brokers = Coordinator(kafka), BrokerMonitor(kafka)
     signals = SignalConsumer()
     transactions = watching_transactions((consumer.current, signals.current), kafka)
+    watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
+    state, ahead_s = monitor.settings_state, lambda: clock.ahead_s
     watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
-    watched = replace(watched, transactions=transactions, tools=tools)
-    health = _health(watched, live, counts, clock)
+    watched = replace(watched, transactions=transactions, tools=tools, clock_ahead_s=ahead_s)
+    watched = replace(watched, advice=lambda: card_advice(live.current.worker))
+    worker = settings.worker
+    health = Health(worker.health, watched, counts, worker.health_hosts, live.mask)
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     on_stall = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
     renewal = Renewal(read_monitor, on_stall, bounds.session_s, rebalance_s, bounds.stuck_after_s)
@@ -200,24 +204,12 @@ async def _serve(
     watching = [asyncio.create_task(watch) for watch in watches]
     watching += await _reading_for_runs(settings, context, tools, membership, signals)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
+    application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
     try:
-        application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
-        await _run(application, kafka, coordinator)
+        await _run(application, kafka, coordinator, watching)
     finally:
-        for task in watching:
-            task.cancel()
-        await asyncio.wait(watching)
         await health.stop()
     _log.info("worker %s has drained", context.worker)
-
-
-def _health(
-    watched: HealthInputs, live: LiveSettings, counts: Counts, clock: BrokerClock
-) -> Health:
-    worker = live.current.worker
-    watched = replace(watched, clock_ahead_s=lambda: clock.ahead_s)
-    watched = replace(watched, advice=lambda: card_advice(live.current.worker))
-    return Health(worker.health, watched, counts, worker.health_hosts, live.mask)
 
 
 async def _reading_for_runs(
@@ -248,7 +240,14 @@ def _share_out(context: LaneContext, assigned: Collection[int]) -> None:
     context.planner.share_out(GroupShare.of(assigned, context.partitions))
 
 
-async def _run(application: FastStream, kafka: KafkaSettings, coordinator: Coordinator) -> None:
+async def _run(
+    application: FastStream,
+    kafka: KafkaSettings,
+    coordinator: Coordinator,
+    watching: "Collection[asyncio.Task[None]]",
+) -> None:
+    for task in watching:
+        task.add_done_callback(partial(stop_on_failure, application))
     try:
         await application.run()
     except NotJoined:
@@ -256,6 +255,20 @@ async def _run(application: FastStream, kafka: KafkaSettings, coordinator: Coord
         raise broker_check.not_joined(kafka, coordinator.trouble) from None
     except KafkaError as error:
         raise broker_check.not_started(kafka, error) from error
+    finally:
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
+    for task in watching:
+        if not task.cancelled():
+            task.result()
+
+
+def stop_on_failure(application: FastStream, task: "asyncio.Task[None]") -> None:
+    """A worker without one of its background tasks drains, ends and is started again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("a background task failed: %s", describe_error_for_log(error))
+        application.exit()
 
 
 def _context(

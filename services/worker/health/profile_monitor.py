@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from answerbus.client.diagnosis import describe_error_for_log
 from services.worker.planning.planner import Backend
 
 EVERY_S = 5.0
@@ -38,15 +39,15 @@ class ProfileMonitor:
         async with asyncio.TaskGroup() as group:
             while True:
                 self._report()
-                for name in self._due():
+                backends = self._backends()
+                for name in self._due(backends):
                     self._asked.add(name)
-                    group.create_task(self._check(name))
+                    group.create_task(self._check(name, backends[name]))
                 await asyncio.sleep(self._look_every_s)
 
-    def _due(self) -> list[str]:
+    def _due(self, backends: Mapping[str, Backend]) -> list[str]:
         """Those away each `every_s`; the others when one more has been found away."""
         now = asyncio.get_running_loop().time()
-        backends = self._backends()
         away = frozenset(name for name, one in backends.items() if one.limiter.wants_check)
         found, self._away = away - self._away, away
         for name in found:
@@ -54,12 +55,13 @@ class ProfileMonitor:
         due = away if not found else backends.keys()
         return [n for n in due if n not in self._asked and self._next.get(n, now) <= now]
 
-    async def _check(self, name: str) -> None:
-        backend = self._backends()[name]
+    async def _check(self, name: str, backend: Backend) -> None:
         try:
             readiness = await backend.provider.preflight()
             if self._backends().get(name) is backend:
                 backend.limiter.checked(readiness)
+        except Exception as error:  # providers of plugins may raise anything
+            _log.exception("profile %s: check failed: %s", name, describe_error_for_log(error))
         finally:
             self._asked.discard(name)
             self._next[name] = asyncio.get_running_loop().time() + self._every_s

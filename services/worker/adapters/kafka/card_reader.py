@@ -9,7 +9,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from answerbus.client.bounded import bounded
+from answerbus.client.bounded import bounded, close
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
@@ -21,6 +21,7 @@ from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import ACCEPTED_TOOLS, SHARED_CARDS, Topic, tool_calls, toolset_cards
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
+from services.worker.tasks.rounds import rounds
 
 ASK_TIMEOUT_S = 30.0
 FIRST_LOOK_S = 10.0  # for what is there when the worker starts
@@ -94,16 +95,15 @@ class CardReader:
 
     async def run(self) -> None:
         """Read for ever; after a failure again, from the start."""
-        while True:
-            consumer = self._new_consumer()
-            try:
-                await bounded(consumer.start(), ASK_TIMEOUT_S)
-                await self._follow(consumer)
-            except (KafkaError, TimeoutError, OSError) as error:
-                _log.warning("cannot read cards of toolsets: %s", describe_error_for_log(error))
-                await asyncio.sleep(AGAIN_AFTER_S)
-            finally:
-                await bounded(consumer.stop(), ASK_TIMEOUT_S)
+        await rounds("reading cards of toolsets", self._round, AGAIN_AFTER_S)
+
+    async def _round(self) -> None:
+        consumer = self._new_consumer()
+        try:
+            await bounded(consumer.start(), ASK_TIMEOUT_S)
+            await self._follow(consumer)
+        finally:
+            await close(consumer.stop())
 
     async def _follow(self, consumer: Any) -> None:
         self._places, self._looked_at = {}, -LOOK_EVERY_S

@@ -13,11 +13,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
 
 from answerbus.broker_time import moment
-from answerbus.client.bounded import bounded
-from answerbus.client.diagnosis import describe_error_for_log
+from answerbus.client.bounded import bounded, close
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
@@ -30,6 +28,7 @@ from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.open_lane import OpenLane
 from services.worker.lane.state.machine import State
 from services.worker.lane.state.signals import Signal, SignalRecord
+from services.worker.tasks.rounds import rounds
 
 POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
@@ -151,20 +150,16 @@ class RunReader:
 
     async def run(self) -> None:
         """Read for ever; after a failure, start again from the position of each lane."""
-        while True:
-            consumer = self._new_consumer()
-            try:
-                await bounded(consumer.start(), ASK_TIMEOUT_S)
-                await self._read(consumer)
-            except (KafkaError, TimeoutError, OSError) as error:
-                _log.warning(
-                    "cannot read tool results, approvals and cancellations: %s",
-                    describe_error_for_log(error),
-                )
-                await asyncio.sleep(AGAIN_AFTER_S)
-            finally:
-                self._served, self._asked_at = {}, {}
-                await bounded(consumer.stop(), ASK_TIMEOUT_S)
+        await rounds("reading results, approvals, cancellations", self._round, AGAIN_AFTER_S)
+
+    async def _round(self) -> None:
+        consumer = self._new_consumer()
+        try:
+            await bounded(consumer.start(), ASK_TIMEOUT_S)
+            await self._read(consumer)
+        finally:
+            self._served, self._asked_at = {}, {}
+            await close(consumer.stop())
 
     async def _read(self, consumer: RunConsumer) -> None:
         while True:
@@ -202,7 +197,8 @@ class RunReader:
             if all(self._ends[place] <= next_ for place, next_ in zip(places, at, strict=True)):
                 del self._asked_at[number]
                 self._served[number].signals_applied_until = asked_at
-                lanes[number].pump()
+                if lane := lanes.get(number):  # else it was closed meanwhile
+                    lane.pump()
 
     def _lanes(self) -> dict[int, Lane]:
         return {number: life.lane for number, life in self._lifecycles().items()}

@@ -109,3 +109,24 @@ def test_a_check_that_takes_long_is_not_begun_again_meanwhile() -> None:
 async def stop(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.wait([task])
+
+
+def test_a_provider_whose_check_raises_is_checked_again_and_so_are_the_others() -> None:
+    class Raising(Checked):
+        async def preflight(self) -> Readiness:
+            await super().preflight()
+            raise KeyError("a plugin's mistake")
+
+    async def main() -> None:
+        wrong, gone = Raising(), Checked(finds=GONE)
+        found = backends(wrong=wrong, gone=gone)
+        for one in found.values():
+            one.limiter.checked(GONE)
+        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
+        await asyncio.sleep(60)
+        assert wrong.checks > 2
+        assert gone.checks > 2
+        monitor.cancel()
+        await asyncio.wait([monitor])
+
+    run(main())

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from faststream import FastStream
+from faststream.kafka import KafkaBroker
 
 from services.settings.settings import KafkaSettings
 from services.worker.adapters.clock import BrokerClock
@@ -16,6 +18,8 @@ from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.verdict import judge
 from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.main import stop_on_failure
+from services.worker.tasks.rounds import QUIET_S, rounds
 from tests.unit.worker.adapters.kafka.polling import Consumers
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import run
@@ -45,6 +49,37 @@ def test_no_error_ends_the_watch_over_the_clock(
     assert len(asked) >= 40
     failures = [r for r in caplog.records if r.levelno >= logging.ERROR]
     assert len(failures) == 2, "one for each cause"
+
+
+def test_a_failure_after_a_long_round_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def reads() -> None:
+        await asyncio.sleep(2 * QUIET_S)
+        raise OSError("away")
+
+    async def main() -> None:
+        reading = asyncio.create_task(rounds("reading", reads, 1.0))
+        await asyncio.sleep(5 * QUIET_S)
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
+    assert len(caplog.records) == 2
+
+
+async def test_a_background_task_that_fails_ends_the_worker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fails() -> None:
+        raise KeyError("a bug")
+
+    application = FastStream(KafkaBroker())
+    for work, ends in ((asyncio.sleep(0), False), (asyncio.sleep(60), False), (fails(), True)):
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        asyncio.get_running_loop().call_later(0.01, task.cancel)
+        await asyncio.wait([task])
+        stop_on_failure(application, task)
+        assert application._should_exit is ends
+    assert "KeyError" in caplog.text
 
 
 def test_no_error_ends_the_question_for_ends() -> None:

@@ -1,6 +1,9 @@
-"""Signals are applied in batches of bounded number and size; a flood of them holds up no other."""
+"""Signals are applied in bounded batches: a flood holds up no other; no failure ends the reader."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 from aiokafka import TopicPartition
 
@@ -8,12 +11,64 @@ from services.worker.adapters.kafka.run_reader import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
     BATCH_VALUES_MAX,
+    RunReader,
     SignalBatches,
 )
+from services.worker.lane.state.machine import State
 from tests.unit.worker.adapters.kafka.test_intake import record
+from tests.unit.worker.builders import NOW
+from tests.unit.worker.lane.virtual import run
 
 PLACE = TopicPartition("tool-results", 0)
 ONE_POLL = 500
+
+
+class Consumer:
+    """Empty topics; `on_poll` is called while a poll waits."""
+
+    def __init__(self, on_poll: Callable[[], None] = lambda: None) -> None:
+        self.on_poll, self.polls = on_poll, 0
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        pass
+
+    async def beginning_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
+        return dict.fromkeys(places, 0)
+
+    end_offsets = beginning_offsets
+
+    async def position(self, partition: TopicPartition) -> int:
+        return 0
+
+    async def getmany(self, **_: object) -> dict[Any, Any]:
+        await asyncio.sleep(1)
+        self.polls += 1
+        self.on_poll()
+        return {}
+
+
+class Unstoppable(Consumer):
+    """Neither starts nor stops: it cancels itself, as aiokafka was seen to."""
+
+    starts = 0
+
+    async def start(self) -> None:
+        Unstoppable.starts += 1
+        raise OSError("away")
+
+    async def stop(self) -> None:
+        asked = asyncio.get_running_loop().create_future()
+        asked.cancel()
+        await asked
 
 
 def offsets_of(batches: SignalBatches, values: Sequence[bytes]) -> list[list[int]]:
@@ -42,3 +97,55 @@ def test_what_failed_together_goes_one_by_one_and_then_on() -> None:
     batches = SignalBatches()
     batches.blame(PLACE, [record(PLACE, 0), record(PLACE, 1)])
     assert offsets_of(batches, [b"{}"] * 4) == [[0], [1], [2, 3]]
+
+
+def test_a_consumer_that_cannot_be_closed_does_not_end_the_reading() -> None:
+    Unstoppable.starts = 0
+
+    async def main() -> None:
+        reader = RunReader(Unstoppable, lambda topic: topic.name, dict)
+        reading = asyncio.create_task(reader.run())
+        await asyncio.sleep(60)
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
+    assert Unstoppable.starts > 2
+
+
+def test_a_lane_that_is_gone_before_it_has_heard_all_does_not_end_the_reading() -> None:
+    """Closed and forgotten during one poll, by two rebalances, while its time is running out."""
+    opened = SimpleNamespace(
+        lane_state=SimpleNamespace(own_record=SimpleNamespace(position_in=lambda _: 0)),
+        signals_applied_until=None,
+        must_apply_signals=lambda _: True,
+    )
+    context = SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW))
+    lane = SimpleNamespace(state=State.OPEN, open=opened, context=context)
+    lives: dict[int, Any] = {0: SimpleNamespace(lane=lane)}
+
+    class Asking(Consumer):
+        async def end_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
+            lives.clear()
+            return dict.fromkeys(places, 0)
+
+    made: list[Consumer] = []
+
+    def new_consumer() -> Consumer:
+        made.append(Asking())
+        return made[-1]
+
+    def lifecycles() -> Mapping[int, Any]:
+        return lives
+
+    async def main() -> None:
+        reading = asyncio.create_task(RunReader(new_consumer, str, lifecycles).run())
+        await asyncio.sleep(60)
+        assert not reading.done()
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
+    assert len(made) == 1, "it reads on, and does not begin again"
+    assert opened.signals_applied_until == NOW
