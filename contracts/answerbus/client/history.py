@@ -57,7 +57,7 @@ async def find_past_terminal(
                 begins = {
                     p: min(at.offset, ends[p]) if (at := found.get(p)) else ends[p] for p in places
                 }
-                terminal, read = await _between(consumer, begins, ends, request, is_enough)
+                terminal, read = await _between(consumer, begins, ends, request, left, is_enough)
                 left -= read
                 if terminal is not None or left <= 0:
                     return terminal
@@ -70,13 +70,14 @@ async def _between(
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     request: RequestKey,
+    bytes_max: int,
     is_enough: Callable[[], bool],
 ) -> tuple[AnyOutcome | None, int]:
     """The outcome, if it is between these offsets, and how many bytes were read."""
     for place, begin in begins.items():
         consumer.seek(place, begin)
     read, waiting = 0, {place for place in begins if begins[place] < ends[place]}
-    while waiting and read < LOOK_BACK_BYTES_MAX and not is_enough():
+    while waiting and read < bytes_max and not is_enough():
         for records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).values():
             read += sum(len(record.value or b"") for record in records)
             if (terminal := await _first(records, request)) is not None:

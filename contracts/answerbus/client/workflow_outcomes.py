@@ -1,6 +1,7 @@
 """The outcomes of many requests of one workflow, by one reader: those that are there, then new."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from dataclasses import dataclass
 from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
-from answerbus.client.errors import BusUnavailable
 from answerbus.client.follow_up import root_of
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.terminals import TOPICS, ends, request_of, terminal_of
@@ -18,6 +18,8 @@ from answerbus.request_key import RequestKey
 
 _POLL_MS = 1_000
 _FETCH_WAIT_MS = 50
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ async def _follow(
         with bus.explained():
             while True:
                 await _read(consumer, wanted, outcomes.add)
-    except BusUnavailable as error:
+    except Exception as error:
+        _log.exception("the reader of outcomes has ended")
         outcomes.end(error)
 
 
