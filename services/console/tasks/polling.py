@@ -176,8 +176,6 @@ class Poller:
                 await asyncio.sleep(AGAIN_S)
 
     async def _poll_lag(self) -> None:
-        count = (await self._bus.counts(REQUESTS))[REQUESTS]
-        places = [self._bus.place(REQUESTS, partition) for partition in range(count)]
         admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
         consumer = self._bus.consumer()
         async with self._bus.running(consumer):
@@ -185,6 +183,8 @@ class Poller:
                 try:
                     await admin.start()
                     while True:
+                        count = (await self._bus.counts(REQUESTS))[REQUESTS]
+                        places = [self._bus.place(REQUESTS, n) for n in range(count)]
                         done = await admin.list_consumer_group_offsets(self._group_id)
                         starts = await consumer.beginning_offsets(places)
                         ends = await consumer.end_offsets(places)

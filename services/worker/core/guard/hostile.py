@@ -23,7 +23,6 @@ from services.worker.core.json_schema.keywords import (
     IN_PLACE_NAMED,
     IN_PLACE_ONE,
     REFERENCES,
-    STORES,
     AnySchema,
     Draft,
     JsonObject,
@@ -132,7 +131,7 @@ def circular(document: Document) -> JsonObject | None:
     no harm.
     """
     done: set[int] = set()
-    for start in _applied(document):
+    for start in document.applied():
         open_schemas: dict[int, Iterator[JsonObject]] = {}
         waiting = [] if id(start) in done else [start]
         while waiting:
@@ -148,21 +147,6 @@ def circular(document: Document) -> JsonObject | None:
             elif id(following) not in done:
                 waiting.append(following)
     return None
-
-
-def _applied(document: Document) -> Iterator[JsonObject]:
-    """Every schema that is applied to some value, each once."""
-    seen: set[int] = set()
-    waiting: list[AnySchema] = [document.root]
-    while waiting:
-        schema = waiting.pop()
-        if isinstance(schema, bool) or id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        yield schema
-        waiting.extend(_target(document, schema))
-        if not document.ignores_siblings(schema):
-            waiting.extend(inner for steps, inner in subschemas(schema) if steps[0] not in STORES)
 
 
 def _in_place(document: Document, schema: JsonObject) -> Iterator[JsonObject]:

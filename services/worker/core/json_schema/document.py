@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from answerbus.problems import pointer
 from services.worker.core.json_schema.keywords import (
+    STORES,
     AnySchema,
     Draft,
     JsonObject,
@@ -44,6 +45,26 @@ class Document:
     def ignores_siblings(self, schema: JsonObject) -> bool:
         """Whether all but `$ref` means nothing in this schema, as it was before 2019-09."""
         return self.draft < Draft.D2019 and reference(schema) is not None
+
+    def applied(self) -> Iterator[JsonObject]:
+        """Each schema object that is applied to some value, once; definitions that are referred to.
+
+        It reads on only as far as it is asked for.
+        """
+        seen: set[int] = set()
+        waiting: list[AnySchema] = [self.root]
+        while waiting:
+            schema = waiting.pop()
+            if isinstance(schema, bool) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            yield schema
+            ref = reference(schema)
+            target = None if ref is None else self.target(ref)
+            if target is not None:
+                waiting.append(target)
+            if not self.ignores_siblings(schema):
+                waiting += [inner for steps, inner in subschemas(schema) if steps[0] not in STORES]
 
     def schemas(self) -> Iterator[tuple[str, JsonObject]]:
         """Each schema object once, with a JSON pointer to it; also those only a `$ref` reaches."""

@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import BaseModel, Field
 
 from services.worker.core.attempt.prompt import build
+from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import JsonObject, subschemas
 from services.worker.core.schema.resolved import Unusable
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
+from services.worker.dialects.compiler.shapes.describe import lost_descriptions
 from services.worker.dialects.dispatch import DialectName
 from tests.schemas import SCHEMAS, Made, free_beside_typed, recursive
 from tests.strict_subset import faults
@@ -157,6 +159,18 @@ def test_no_description_of_any_schema_is_lost(dialect: DialectName, made: Made) 
 
     assert faults(found.schema, dialect) == []
     assert [text for text in texts if text not in shown] == []
+
+
+def test_what_stands_beside_a_reference_of_draft_7_is_not_stated() -> None:
+    """It means nothing there."""
+    beside = {"$ref": "#/definitions/A", "properties": {"x": {"description": "ignored"}}}
+    schema: JsonObject = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"a": beside},
+        "definitions": {"A": {"description": "said"}, "B": {"description": "unused"}},
+    }
+    found = lost_descriptions(Document(schema), {}, frozenset())
+    assert found == {"/definitions/A": "said"}
 
 
 def plainly(text: str) -> str:

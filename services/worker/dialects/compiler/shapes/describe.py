@@ -7,7 +7,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from services.worker.core.json_schema.document import Document
-from services.worker.core.json_schema.keywords import AnySchema, JsonObject, reference, subschemas
+from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.dialects.compiler.shapes.shape import (
     Array,
     Never,
@@ -19,7 +19,6 @@ from services.worker.dialects.compiler.shapes.shape import (
     Union,
 )
 
-_DEFINITIONS = frozenset(["$defs", "definitions"])
 _FOLLOWS = "What parts of the answer are, by their place in the schema that was asked for:\n"
 
 
@@ -114,24 +113,8 @@ def _texts(schema: JsonValue) -> Iterator[str]:
 
 def _stated(document: Document) -> Iterator[tuple[str, str]]:
     """Each description of what an answer can reach, with a JSON pointer to its schema."""
-    reached = _reached(document)
+    applied = {id(schema) for schema in document.applied()}
     for path, schema in document.schemas():
         text = schema.get("description")
-        if id(schema) in reached and isinstance(text, str) and text:
+        if id(schema) in applied and isinstance(text, str) and text:
             yield path, text
-
-
-def _reached(document: Document) -> set[int]:
-    """The schemas that the root leads to; not definitions that are never referred to."""
-    seen: set[int] = set()
-    waiting: list[AnySchema] = [document.root]
-    while waiting:
-        schema = waiting.pop()
-        if isinstance(schema, bool) or id(schema) in seen:
-            continue
-        seen.add(id(schema))
-        inner = [part for steps, part in subschemas(schema) if steps[0] not in _DEFINITIONS]
-        ref = reference(schema)
-        target = None if ref is None else document.target(ref)
-        waiting.extend(inner if target is None else [*inner, target])
-    return seen
