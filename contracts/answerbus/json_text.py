@@ -13,6 +13,7 @@ from answerbus.json_values import has_more_values
 from answerbus.limits import EVENT_VALUES_MAX, EXCERPT_BYTES_MAX
 from answerbus.wire import clip
 
+_LINE_STEP_BYTES = 64  # of text that is looked through newline by newline
 _LARGEST = sys.float_info.max
 _SPACED, _BEGINNING = b'": ', 64  # bytes, in which a text that is written with spaces shows that
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")  # some digit before the exponent
@@ -109,10 +110,23 @@ def _position(message: str, text: bytes) -> int:
     line, _, column = place.partition(" column ")
     if not (line.isdigit() and column.isdigit()):
         return len(text)
-    start = 0
-    for _ in range(int(line) - 1):
-        start = text.find(b"\n", start) + 1
+    start = _line_start(text, int(line) - 1)
     return min(start + max(int(column) - 1, 0), len(text))
+
+
+def _line_start(text: bytes, newlines: int) -> int:
+    """Where the line after so many newlines begins; a text may have one for each byte."""
+    start, end = 0, len(text)
+    while newlines and end - start > _LINE_STEP_BYTES:
+        middle = (start + end) // 2
+        before = text.count(b"\n", start, middle)
+        if before < newlines:
+            start, newlines = middle, newlines - before
+        else:
+            end = middle
+    for _ in range(newlines):
+        start = text.find(b"\n", start) + 1
+    return start
 
 
 def _not_json(reason: str, position: int, text: bytes) -> NotJson:

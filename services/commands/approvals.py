@@ -193,7 +193,7 @@ def args_of(text: str, what: str) -> dict[str, JsonValue]:
     """The arguments that a person wrote. Raises typer.BadParameter."""
     value = json_of(text, what, EDITED_ARGS_VALUES_MAX)
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"{what} is no JSON object")
+        raise typer.BadParameter(f"{what} is not a JSON object")
     return value
 
 

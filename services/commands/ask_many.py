@@ -166,7 +166,7 @@ def _row(number: int, line: str) -> Row:
         raise typer.BadParameter(f"line {number} has more than {REQUEST_BYTES_MAX:,} bytes")
     parsed = json_text.parse(raw)
     if not (isinstance(parsed, json_text.Parsed) and isinstance(parsed.value, dict)):
-        raise typer.BadParameter(f"line {number} is no JSON object")
+        raise typer.BadParameter(f"line {number} is not a JSON object")
     if len(parsed.value) > FACTS_MAX:
         raise typer.BadParameter(f"line {number} has more than {FACTS_MAX:,} members")
     return parsed.value

@@ -115,9 +115,11 @@ def _order(
     now_ms = int(time.time() * 1000)
     limit, since_ms = micro_usd_of(budget), moment_ms(since, now_ms)
     if limit is None:
-        raise typer.BadParameter(f"{budget!r} is no amount such as 5.00", param_hint="--budget-usd")
+        text = f"{budget!r} is not an amount such as 5.00"
+        raise typer.BadParameter(text, param_hint="--budget-usd")
     if since_ms is None or since_ms >= now_ms:
-        raise typer.BadParameter(f"{since!r} is no time, such as {EXAMPLES}", param_hint="--since")
+        text = f"{since!r} is not a time such as {EXAMPLES}"
+        raise typer.BadParameter(text, param_hint="--since")
     return Order(_name(name, profile), profile, judge, limit, since_ms, at_once)
 
 
@@ -151,7 +153,7 @@ def _bar(text: str) -> Threshold:
     found = threshold_of(text)
     if found is None:
         known = ", ".join(MEASURES)
-        raise typer.BadParameter(f"{text!r} is no bound such as valid>=0.98; there are {known}")
+        raise typer.BadParameter(f"{text!r} is not a bound such as valid>=0.98; there are {known}")
     return found
 
 

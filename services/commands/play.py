@@ -66,5 +66,5 @@ def _requests(path: Path) -> tuple[RecordedRequest, ...]:
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
     if isinstance(found, CassetteFault):
-        raise typer.BadParameter(f"{path} is no cassette that can be played: {found.text}")
+        raise typer.BadParameter(f"{path} is not a playable cassette: {found.text}")
     return found.requests

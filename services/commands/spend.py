@@ -140,7 +140,7 @@ def _grouped(
 def moment_of(text: str | None, default: str, now_ms: int) -> int:
     found = moment_ms(text or default, now_ms)
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no time, such as {EXAMPLES}")
+        raise typer.BadParameter(f"{text!r} is not a time such as {EXAMPLES}")
     return found
 
 

@@ -76,4 +76,4 @@ def _read_error(path: Path) -> str:
         is_empty = not path.read_bytes().strip(b"\r\n")
     except OSError as error:
         return f"{path} cannot be read: {os.strerror(error.errno or 0)}"
-    return f"{path} is empty" if is_empty else f"{path} is no text in UTF-8"
+    return f"{path} is empty" if is_empty else f"{path} is not UTF-8 text"

@@ -258,7 +258,7 @@ async def _run(
     finally:
         for task in watching:
             task.cancel()
-        await asyncio.wait(watching)
+        await asyncio.gather(*watching, return_exceptions=True)
     for task in watching:
         if not task.cancelled():
             task.result()

@@ -4,6 +4,8 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from answerbus import json_text
@@ -39,6 +41,15 @@ def test_spaces_and_escapes_change_nothing(value: JsonValue) -> None:
     )
 
     assert [parse(text.encode()) for text in (compact, *others)] == 4 * [Parsed(value)]
+
+
+@given(st.text("\n \r\té", max_size=400), st.integers(1, 400))
+def test_a_fault_is_at_its_byte_however_many_lines_precede_it(space: str, times: int) -> None:
+    valid = "".join(sign for sign in space if sign != "é").encode() * times
+
+    found = parse(valid + b"x")
+    assert isinstance(found, NotJson)
+    assert found.position == len(valid)
 
 
 @pytest.mark.parametrize("text", NOT_JSON)

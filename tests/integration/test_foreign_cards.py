@@ -78,4 +78,4 @@ async def test_a_card_of_another_server_takes_no_approval_away(bus: Bus) -> None
             pass
     assert await of_tools.everything(CALLS) == []
     advice = (await asyncio.to_thread(lambda: worker.health))["advice"]
-    assert "toolset shop: a record under another key stands in the topic of its card" in advice
+    assert "toolset shop: the topic of its card has a record with another key" in advice

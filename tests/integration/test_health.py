@@ -115,7 +115,7 @@ async def test_a_provider_that_hangs_is_named_until_it_responds(bus: Bus) -> Non
 
     (name, why), *others = red["unhealthy_profiles"].items()
     assert (name, others, red["stuck"]) == ("default", [], {})
-    assert why.startswith("no word from the provider for ")
+    assert why.startswith("no response from the provider for ")
     assert green["unhealthy_profiles"] == {}
 
 

@@ -192,11 +192,11 @@ async def test_no_server_of_the_provider_ends_no_worker(bus: Bus) -> None:
     ("script", "fault"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("rules:", "is no script: expected one JSON document: expected value (byte 0)"),
+        ("rules:", "is not a script: expected one JSON document: expected value (byte 0)"),
         (
             '{"rules": [{"reply": {"kind": "answred"}}]}',
             (
-                "is no script: at /rules/0/reply: 'kind' to be one of 'answered', 'refused', "
+                "is not a script: at /rules/0/reply: 'kind' to be one of 'answered', 'refused', "
                 "'truncated', 'throttled', 'unavailable', 'timed_out', 'hang', 'rejected'"
             ),
         ),

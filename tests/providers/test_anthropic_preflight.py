@@ -63,7 +63,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     "an unknown model": ((NOT_FOUND, OTHERS), "{url} has no model 'm': set `model` to x, y"),
     "a web page": (
         (answer(b"<html>"),),
-        "{url} is no such API: correct `base_url`; it ends before /v1",
+        "{url} does not serve this API: correct `base_url`; it ends before /v1",
     ),
 }
 UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {

@@ -232,7 +232,7 @@ BAD: dict[str, tuple[str, str]] = {
     "is of another name": (
         PLUGIN.format(name="other", base="OpenAILikeKind"), "are those of another name"
     ),
-    "has no API": (PLUGIN.format(name="odd", base="object"), "is no ProviderKind"),
+    "has no API": (PLUGIN.format(name="odd", base="object"), "is not a ProviderKind"),
 }  # fmt: skip
 
 

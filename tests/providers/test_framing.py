@@ -67,6 +67,7 @@ BROKEN = {
     "a negative length": Send(head(length=-1) + b"{}"),
     "an endless trailer": Send(head(headers=CHUNKED, length=None) + LAST + b"x: " + LARGE),
     "an endless extension": Send(head(headers=CHUNKED, length=None) + b"2;x=" + LARGE),
+    "endless interim responses": Send(b"HTTP/1.1 102 Processing\r\n\r\n" * 5_000),
     "a folded header": Send(b"HTTP/1.1 200 Y\r\na: b\r\n c\r\ncontent-length: 2\r\n\r\n{}"),
     "HTTP/0.9": Send(b"{}"),
     "HTTP/2": Send(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00"),
@@ -109,7 +110,9 @@ async def test_a_status_without_a_body_leaves_the_connection_open(api: Api) -> N
 @EACH
 async def test_an_answer_of_more_than_a_megabyte_is_read_whole(api: Api) -> None:
     spaces = b" " * 1_500_000
+    whole = answer(spaces + good(api), headers=api.good_headers)
+    async with misbehaving(whole) as server, api.at(server.base_url) as provider:
+        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]
 
-    reply, _ = await api.ask(answer(spaces + good(api), headers=api.good_headers))
-
-    assert reply == api.good_reply
+    assert replies == [api.good_reply] * 2
+    assert server.connections == 1

@@ -69,7 +69,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     ),
     "a web page": (
         (answer(b"<html>"),),
-        "{url} is no such API: correct `base_url`; it ends before /api",
+        "{url} does not serve this API: correct `base_url`; it ends before /api",
     ),
 }
 UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {

@@ -100,7 +100,7 @@ NOT_READY: dict[str, tuple[tuple[Script, ...], str]] = {
     ),
     "a web page": (
         (answer(b"<html>", headers={"content-type": "text/html"}),),
-        "{url} is no such API: correct `base_url`; most end in /v1",
+        "{url} does not serve this API: correct `base_url`; most end in /v1",
     ),
 }
 UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {

@@ -214,6 +214,8 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after": "9", "retry-after-ms": "soon"}, 9.0),
     ({"retry-after": "-1"}, None),
     ({"retry-after": "nan"}, None),
+    ({"retry-after": "1_000"}, None),
+    ({"retry-after": "\u0663"}, None),
     ({"retry-after": "inf"}, None),
     ({"retry-after": "1e300"}, RETRY_AFTER_S_MAX),
     ({"retry-after": "Sat, 21 Nov 2026 10:00:30 GMT"}, 30.0),

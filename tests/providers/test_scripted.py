@@ -176,20 +176,20 @@ def test_latencies_are_spread_as_configured_and_the_same_for_the_same_attempt() 
 
 
 BAD: list[tuple[str, str]] = [
-    ("{", "is no script: expected one JSON document: EOF while parsing an object (byte 0)"),
-    ('{"rules":[],"rules":[]}', "is no script: expected unique member names (byte 0)"),
-    ("[]", "is no script: at /: Input should be an object"),
-    ("{}", "is no script: at /rules: Field required"),
+    ("{", "is not a script: expected one JSON document: EOF while parsing an object (byte 0)"),
+    ('{"rules":[],"rules":[]}', "is not a script: expected unique member names (byte 0)"),
+    ("[]", "is not a script: at /: Input should be an object"),
+    ("{}", "is not a script: at /rules: Field required"),
     ('{"rules":[{"reply":{"kind":"hang"},"latncy_s":1}]}',
-     "is no script: at /rules/0/latncy_s: Extra inputs are not permitted"),
+     "is not a script: at /rules/0/latncy_s: Extra inputs are not permitted"),
     ('{"rules":[{"reply":{"kind":"answered"}}]}',
-     "is no script: at /rules/0/reply: either `content` or `json`"),
+     "is not a script: at /rules/0/reply: either `content` or `json`"),
     ('{"rules":[{"reply":{"kind":"answered","content":"a","json":null}}]}',
-     "is no script: at /rules/0/reply: either `content` or `json`"),
+     "is not a script: at /rules/0/reply: either `content` or `json`"),
     ('{"rules":[{"reply":{"kind":"truncated"},"latency_s":-1}]}',
-     "is no script: at /rules/0/latency_s: Input should be greater than or equal to 0"),
+     "is not a script: at /rules/0/latency_s: Input should be greater than or equal to 0"),
     ('{"rules":[{"reply":{"kind":"throttled","retry_after_s":"1"}}]}',
-     "is no script: at /rules/0/reply/retry_after_s: Input should be a valid number"),
+     "is not a script: at /rules/0/reply/retry_after_s: Input should be a valid number"),
 ]  # fmt: skip
 
 

@@ -141,7 +141,7 @@ class _Run:
             yield Followed(self._terminal, position_of(self._offsets))
 
     def _take(self, place: TopicPartition, record: Record) -> StepEvent | None:
-        """A step, if the record is one; a outcome is kept, and its topic not read any further."""
+        """A step, if the record is one; an outcome is kept, and its topic not read any further."""
         topic, number = self._places[place]
         if topic == STEPS.name:
             self._offsets[topic, number] = _after(record)

@@ -180,7 +180,7 @@ def end_of(record: Record, request: RequestKey) -> AnyOutcome | None:
 
 
 def request_of(terminal: AnyOutcome) -> RequestKey | None:
-    """The request that a outcome names; a dead letter may name none, or no workflow."""
+    """The request that an outcome names; a dead letter may name none, or no workflow."""
     if terminal.request_id is None or terminal.workflow_id is None:
         return None
     return RequestKey(terminal.workflow_id, terminal.request_id)

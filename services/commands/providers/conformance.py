@@ -102,7 +102,7 @@ async def _request(subject: Subject) -> str | None:
     if request != again:
         return "the same prompt makes two different requests"
     if request.method != "POST" or not request.path.startswith("/"):
-        return "its request is no POST to a path that begins with `/`"
+        return "its request is not a POST to a path that begins with `/`"
     try:
         body = to_json(request.body)
     except ValueError:
@@ -149,7 +149,7 @@ async def _refused(subject: Subject) -> str | None:
 
 
 async def _usage(subject: Subject) -> str | None:
-    """Numbers of tokens that cannot be true are no numbers."""
+    """Impossible numbers of tokens are ignored."""
     document = from_json(subject.kind.samples(subject.profile).answered.body)
     odd_counts: tuple[Any, ...] = (None, -1, 1.5, "12", True, [], {})
     for odd in odd_counts:
@@ -219,7 +219,7 @@ def _odd_bodies(good: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 async def _odd_encodings(subject: Subject) -> str | None:
-    """18 bodies that are no answer (cut, HTML, not UTF-8, nested without end) are none."""
+    """18 invalid bodies (cut, HTML, not UTF-8, nested without end) are not taken for answers."""
     good = subject.kind.samples(subject.profile).answered.body
     for what, body in _odd_bodies(good):
         reply = subject.api.parse_response(200, {}, body, OUTPUT_TOKENS)

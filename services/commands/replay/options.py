@@ -188,7 +188,7 @@ def _moment_ms(text: str | None) -> int | None:
         return None
     at_ms = moment_ms(text, int(time.time() * 1000))
     if at_ms is None:
-        raise typer.BadParameter(f"{text!r} is no time, such as {EXAMPLES}.")
+        raise typer.BadParameter(f"{text!r} is not a time such as {EXAMPLES}.")
     return at_ms
 
 

@@ -20,6 +20,7 @@ from services.operators.dead_letters.row import STATUSES
 
 _Name = TypeVar("_Name", bound=str)
 PAGE_DEAD_LETTERS = 50
+KEYS_MAX = 8  # to group by
 # Paths of problems may hold words of an answer, which viewers do not see.
 BY_FOR_VIEWERS = ("failure", "problem", "cause", "contract")
 OPERATORS_KEYS = frozenset({"why"})
@@ -85,11 +86,14 @@ async def listed(request: web.Request) -> web.Response:
 
 
 def _keys(request: web.Request) -> list[Key]:
-    """Those that are asked for; what may not be grouped by is left out."""
+    """Those that are asked for; what may not be grouped by is left out. Raises HTTPBadRequest."""
     label = request.query.get("label", "").strip()
     given = [*request.query.getall("by", []), *([f"label:{label}"] if label else [])]
     offered = _offered(request)
     default = BY_DEFAULT if "why" in offered else BY_FOR_VIEWERS
+    if len(given) > KEYS_MAX:
+        text = f"At most {KEYS_MAX} keys can be grouped by, not {len(given)}."
+        raise web.HTTPBadRequest(text=text)
     found = [key for text in dict.fromkeys(given or default) if (key := key_of(text))]
     return [key for key in found if key.label or key.kind in offered]
 

@@ -46,7 +46,7 @@ async def start(request: web.Request) -> web.Response:
         ids = order.edits.by_dead_letter
         wrong = _wrong(action, found, replay_form) or ambiguous(context, ids)
     if wrong or action is None or isinstance(order, EditFault):
-        return _form(request, _chosen(context, form), replay_form, found, wrong)
+        return _form(request, _chosen(context, form), replay_form, found, wrong, form.get("run"))
     job = context.jobs.start(action, found, order, replay_form)
     return web.Response(status=303, headers={"Location": f"/letters/jobs/{job.number}"})
 
@@ -89,10 +89,8 @@ async def job(request: web.Request) -> web.Response:
 def _chosen(context: ConsoleContext, form: Form) -> DeadLetterFilters:
     """By the filters and ids of the form."""
     is_all = EVERYTHING in form  # else those that are meant are named one by one
-    own = [name for name in form if name in _FIELDS or name.startswith(FIELD_PREFIX)]
-    return filters_in_form(
-        context, form, own if is_all else [name for name in form if name not in NAMES]
-    )
+    own = {name for name in form if name in _FIELDS or name.startswith(FIELD_PREFIX)}
+    return filters_in_form(context, form, own if is_all else form.keys() - set(NAMES))
 
 
 def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
@@ -129,13 +127,16 @@ def _form(
     replay_form: ReplayForm,
     found: Sequence[DeadLetterRow],
     wrong: str | None,
+    run: str | None = None,
 ) -> web.Response:
+    """`run` is the number of an earlier run whose dead letters are meant, and no others."""
     profiles = sorted(request.app[CONTEXT].settings.profiles)
     return page(
         request,
         "replay.html",
         400 if wrong else 200,
         filters=filters,
+        run=run,
         replay_form=replay_form,
         chips=chips_of(filters, "/letters/list"),
         count=len(found),

@@ -8,6 +8,7 @@ from services.console.guard import COOKIE
 from services.console.pages.arrival import forget_goal, goal_of
 from services.console.pages.render import page
 
+FORM_BYTES_MAX = 16 * 1024  # read of someone who is not known yet; a token has a few hundred
 _WRONG = "That is no token of this console, or none that may stand in an address."
 
 
@@ -23,7 +24,7 @@ async def ask(request: web.Request) -> web.Response:
 
 async def enter(request: web.Request) -> web.Response:
     """Let someone in who knows a token."""
-    form = await form_of(request)
+    form = await form_of(request.clone(client_max_size=FORM_BYTES_MAX))
     return await _let_in(request, form.get("token", "").strip(), in_address=False)
 
 

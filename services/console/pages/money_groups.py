@@ -120,7 +120,7 @@ def _asked(request: web.Request) -> _Asked:
 def _moment(text: str, now_ms: int) -> int:
     found = moment_ms(text, now_ms)
     if found is None:
-        raise web.HTTPBadRequest(text=f"{text!r} is no time, such as {EXAMPLES}.")
+        raise web.HTTPBadRequest(text=f"{text!r} is not a time such as {EXAMPLES}.")
     return found
 
 

@@ -20,6 +20,7 @@ KINDS = (
     *("replayed", "dismissed", "undecodable"),
 )
 _NAMES = ("q", "workflow", "since", "kind")
+GIVEN_MAX = len(KINDS) + 10  # parameters; each kind may be one
 
 
 async def tail(request: web.Request) -> web.Response:
@@ -61,17 +62,20 @@ def _wanted(request: web.Request) -> TailFilter:
     since = request.query.get("since", ANY)
     since_ms = moment_ms(since, int(request.app[CONTEXT].now() * 1000))
     if since != ANY and since_ms is None:
-        raise web.HTTPBadRequest(text=f"since={since!r} is no time, such as {EXAMPLES}.")
+        raise web.HTTPBadRequest(text=f"since={since!r} is not a time such as {EXAMPLES}.")
     workflow_id = request.query.get("workflow", "").strip()
     records = RecordFilter(workflow_id or None, kinds=kinds or None)
     return TailFilter(records, request.query.get("q", "").strip(), since_ms)
 
 
 def _given(request: web.Request) -> list[tuple[str, str]]:
-    """The filters that are in use."""
+    """The filters that are in use, each once. Raises HTTPBadRequest."""
+    if len(request.query) > GIVEN_MAX:
+        raise web.HTTPBadRequest(text=f"This page takes at most {GIVEN_MAX} parameters.")
+    given = dict.fromkeys(request.query.items())
     return [
         (name, value)
-        for name, value in request.query.items()
+        for name, value in given
         if name in _NAMES and value.strip() and (name, value) != ("since", ANY)
     ]
 

@@ -27,6 +27,7 @@ Pairs = Iterable[tuple[str, str]]
 SeenEnds = tuple[tuple[int, int], ...]
 """By partition, the offset after the last dead letter that was read."""
 
+WHERE_MAX = 20  # filters by keys; each is a link on each row that leads to a group
 _ONE = re.compile(r"(\d{1,9}):(\d{1,18})", re.ASCII)
 
 
@@ -113,6 +114,8 @@ def filters_of(
     for name, value in pairs:
         if name in beside:
             continue
+        if len(found.where) == WHERE_MAX:
+            return FilterFault(f"At most {WHERE_MAX} filters by keys can be combined.")
         if name not in NAMES and key_of(name) is None:
             return FilterFault(_unknown(name, (*NAMES, *beside)))
         if fault := found.take(name, value):
@@ -161,7 +164,7 @@ class _Found:
         typed = f"{value}Z" if given in TYPED_TIMES and value[-1:].isdigit() else value
         at_ms = moment_ms(typed, self.now_ms)
         if at_ms is None:
-            return FilterFault(f"{given}={value!r} is no time, such as {EXAMPLES}.")
+            return FilterFault(f"{given}={value!r} is not a time such as {EXAMPLES}.")
         self.times[name] = (typed, at_ms)
         return None
 

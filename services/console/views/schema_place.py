@@ -1,10 +1,12 @@
 """Finds the part of a schema that governs a path of an answer; pure."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 STEPS_MAX = 200  # of references and alternatives, for one path
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 _Found = tuple[str, Any]
 
@@ -37,7 +39,7 @@ def _member(at: str, node: dict[str, Any], token: str) -> _Found | None:
     properties = node.get("properties")
     if isinstance(properties, dict) and token in properties:
         return f"{at}/properties/{_escaped(token)}", properties[token]
-    if token.isdecimal():
+    if _INDEX.fullmatch(token):
         prefix = node.get("prefixItems")
         if isinstance(prefix, list) and int(token) < len(prefix):
             return f"{at}/prefixItems/{int(token)}", prefix[int(token)]

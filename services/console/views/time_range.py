@@ -110,7 +110,7 @@ def _between(begin: str | None, end: str | None, now_ms: int) -> TimeRange | Fil
     for name, text, default in (("from", begin, now_ms - 60 * MINUTE_MS), ("to", end, now_ms)):
         at_ms = default if text is None else moment_ms(text, now_ms)
         if at_ms is None:
-            return FilterFault(f"{name}={text!r} is no time, such as {EXAMPLES}.")
+            return FilterFault(f"{name}={text!r} is not a time such as {EXAMPLES}.")
         times.append(at_ms)
     from_ms, to_ms = times
     if from_ms < now_ms - DAY_MS - STEP_MINUTES[-1] * MINUTE_MS:  # a chart begins at a round time

@@ -73,8 +73,6 @@ def _body(stored: Stored | None) -> Body:
             return event
         case Undecodable():
             message = problem_text(event.problems[0])
-            return Rejection(
-                "unreadable", f"Its record is no dead letter that we can read: {message}"
-            )
+            return Rejection("unreadable", f"Its record is not a readable dead letter: {message}")
         case _:
             return Rejection("unreadable", "Its record is another event")

@@ -67,7 +67,7 @@ async def search_prompts(bus: Bus, text: str, *, within_s: float, matches_max: i
 
 
 class _Searching:
-    """One search; `_tops` is where the next window of each partition ends."""
+    """One search, from the newest records to older ones."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ def signer_of(named: str) -> EvidenceSigner:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise SetUpError(
-            f"{named} is no private key of Ed25519 without a password: make one with "
+            f"{named} is not an Ed25519 private key without a password: make one with "
             "`openssl genpkey -algorithm ed25519`."
         )
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)

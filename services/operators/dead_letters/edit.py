@@ -74,7 +74,7 @@ def edited(
     if isinstance(found, EditFault):
         return found
     if not isinstance(found, dict):
-        return EditFault("what is left is no JSON object")
+        return EditFault("the edited request is not a JSON object")
     for name in PROTECTED:
         is_kept = (name in found) == (name in request)
         if not is_kept or not same(found.get(name), request.get(name)):

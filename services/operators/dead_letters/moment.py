@@ -1,10 +1,11 @@
 """A time as an operator gives it, `2h` ago, `today` (in UTC) or RFC 3339, in ms; pure."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 EXAMPLES = "30m, 2h, 3d, today or 2026-11-21T10:00:00Z"
 TODAY = "today"
+_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _DAY_MS = 86_400_000
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
@@ -20,12 +21,12 @@ def moment_ms(text: str, now_ms: int) -> int | None:
     try:
         # A `+` that was not escaped in an address arrives as a space.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-        return max(0, int(moment.astimezone(UTC).timestamp() * 1000))
+        return max(0, (moment.astimezone(UTC) - _EPOCH) // _MS)
     except (ValueError, OverflowError):
         return None
 
 
 def as_text(at_ms: int) -> str:
     """A time that `moment_ms` reads as it was."""
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    moment = _EPOCH + at_ms * _MS
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

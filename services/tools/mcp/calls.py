@@ -104,7 +104,7 @@ async def _sent(client: Client | None, params: types.CallToolRequestParams, call
         is_gone = error.error.code == types.CONNECTION_CLOSED
         raise ToolError(MCP_ERROR, str(error), retryable=is_gone) from error
     except ValidationError as error:
-        why = "the tool may have run: what its server answered is no result of a tool"
+        why = "the tool may have run: its server's reply is not a tool result"
         raise ToolError(MCP_ERROR, why) from error
 
 

@@ -111,7 +111,7 @@ def _provider(
     server = server_of(api.base_url)
     if server is None:
         raise SetUpError(
-            f"Profile `{name}`: `profiles.{name}.base_url` is no address: it must be one like "
+            f"Profile `{name}`: `profiles.{name}.base_url` is not a URL: it must be one like "
             "https://host/v1 or http://localhost:8080/v1."
         )
     for header, text in api.headers.items():

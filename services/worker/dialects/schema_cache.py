@@ -14,8 +14,10 @@ from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects.dispatch import DialectName, compile_for
 
-# Bytes of schema text. What is compiled from it takes some 15 times as much memory.
+# Bytes of schema text. What is compiled from it takes some 15 times as much memory, beside the
+# automata of its patterns.
 CACHE_BYTES_MAX = 8 * 1024 * 1024
+MEMORY_PER_BYTE = 15
 _ENTRY_BYTES_MIN = 1024  # even the smallest entry holds objects of about that worth
 
 Compiled = tuple[ResolvedSchema, WireSchema] | Unusable
@@ -67,7 +69,7 @@ class SchemaCache:
 
     def take(self, text: str, dialect: DialectName, compiled: Compiled) -> None:
         # A refusal holds no compiled schema, so that large hostile ones push nothing out.
-        size = 0 if isinstance(compiled, Unusable) else max(len(text.encode()), _size(compiled[1]))
+        size = 0 if isinstance(compiled, Unusable) else _size(text, *compiled)
         self._keep((text_digest(text), dialect), _Entry(compiled, max(size, _ENTRY_BYTES_MIN)))
 
     def _keep(self, key: tuple[str, DialectName], entry: _Entry) -> None:
@@ -91,9 +93,10 @@ def compiled_for(
     return wire if isinstance(wire, Unusable) else (resolved_schema, wire)
 
 
-def _size(wire: WireSchema) -> int:
-    """What is kept of a wire schema, which merging may have made larger than its text."""
-    return len(wire.text) + len(wire.instructions)
+def _size(text: str, resolved: ResolvedSchema, wire: WireSchema) -> int:
+    """As bytes of text: its own, or of the wire schema, which merging may have made larger."""
+    kept = max(len(text.encode()), len(wire.text) + len(wire.instructions))
+    return kept + resolved.pattern_bytes // MEMORY_PER_BYTE
 
 
 def _text(ref: SchemaRef) -> str:

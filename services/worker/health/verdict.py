@@ -71,7 +71,7 @@ def _problem(limiter: ProfileLimiter, bound_s: float) -> ProfileProblem | None:
     silent_s = limiter.silent_s
     if silent_s <= limiter.watchdog.bound_s(bound_s):
         return None
-    text = f"no word from the provider for {silent_s:.0f} s"
+    text = f"no response from the provider for {silent_s:.0f} s"
     return ProfileProblem("silent", text, silent_s)
 
 

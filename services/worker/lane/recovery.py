@@ -180,7 +180,7 @@ async def _fenced(
 async def _not_anothers(context: LaneContext, recovered: opening.RecoveredState) -> None:
     """Leave the lane to another group whose workers are there: we would fence each other for ever.
 
-    Transactional ids are derived from the topic prefix, which both groups have. Raises Shut.
+    Transactional ids are derived from the topic prefix, which both groups have. Raises LaneBlocked.
     """
     lane = recovered.ledger.lane
     if lane is None or lane.group in {None, context.group}:

@@ -18,7 +18,7 @@ from answerbus.failure import Problem
 from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from answerbus.request import ContractRef, InlineRef, Request, TextRef
+from answerbus.request import ContractRef, Request, TextRef
 from services.worker.core.attempt.counted_input import counted_input
 from services.worker.core.attempt.fallback import (
     HEALTHY,
@@ -44,12 +44,11 @@ from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.kept_prompts import KeptPrompt, KeptPrompts
-from services.worker.planning.schema_compiler import TOO_COSTLY, SchemaCompiler
+from services.worker.planning.schema_compiler import TOO_COSTLY, SchemaCompiler, is_small
 from services.worker.planning.step_schemas import StepSchema
 from services.worker.ports.costly_work import CostlyWork, InPlace
 from services.worker.ports.provider import Provider
 
-IN_PLACE_CHARS_MAX = 512  # of a schema that is compiled in the event loop
 ANY_SCHEMA_DIALECT: DialectName = "prompted"  # which takes each schema
 RUN_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # of what the record of a run holds
 
@@ -250,14 +249,14 @@ class Planner:
 
     async def _compiled(self, request: Request, dialect: DialectName) -> Compiled:
         text, resolved = self._schemas.reading(request.answer_schema)
-        if _is_small(request, text):
+        if is_small(request.answer_schema, text):
             return self._schemas.kept(text, resolved, dialect)
         return await self._compiler.compiled(text, resolved, dialect, request.workflow_id)
 
     def _at_once(self, request: Request, dialect: DialectName) -> Compiled:
         """What is kept, or is compiled soon."""
         text, resolved = self._schemas.reading(request.answer_schema)
-        if _is_small(request, text):
+        if is_small(request.answer_schema, text):
             return self._schemas.kept(text, resolved, dialect)
         return self._schemas.find(text, dialect) or TOO_COSTLY
 
@@ -393,8 +392,3 @@ def _steps_of(definition: AgentDefinition) -> Iterator[StepSchema]:
     for uses in (False, True) if delegates else (False,):
         yield StepSchema.of(definition, TextRef(), finishes=False, delegates=delegates, uses=uses)
     yield StepSchema.of(definition, TextRef(), finishes=True, delegates=False, uses=False)
-
-
-def _is_small(request: Request, text: str) -> bool:
-    """Whether compiling holds the loop for some milliseconds at most; contracts are our own."""
-    return len(text) <= IN_PLACE_CHARS_MAX or not isinstance(request.answer_schema, InlineRef)

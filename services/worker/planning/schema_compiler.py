@@ -5,16 +5,28 @@ from collections.abc import Callable
 
 from answerbus.dead_letter import HostileSchema
 from answerbus.failure import Problem
+from answerbus.request import InlineRef, SchemaRef
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, SchemaCache, compiled_for
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
+IN_PLACE_CHARS_MAX = 512  # of a schema that is compiled in the event loop
 TOO_COSTLY = Unusable(
     HostileSchema(
         problems=(Problem.of("", "too_costly", "a smaller or simpler schema: it takes too long"),)
     )
 )
+
+
+def is_small(ref: SchemaRef, text: str) -> bool:
+    """Whether compiling holds the loop for some milliseconds at most; contracts are our own.
+
+    A short pattern may make an automaton of a megabyte.
+    """
+    if not isinstance(ref, InlineRef):
+        return True
+    return len(text) <= IN_PLACE_CHARS_MAX and '"pattern' not in text
 
 
 class SchemaCompiler:

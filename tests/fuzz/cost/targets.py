@@ -48,7 +48,7 @@ from services.worker.core.schema.validator import compile_schema
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache, compiled_for
 from services.worker.lane.opening import RecoveredState
-from services.worker.planning.planner import IN_PLACE_CHARS_MAX
+from services.worker.planning.schema_compiler import IN_PLACE_CHARS_MAX, is_small
 from services.worker.ports.kafka import StoredRecord
 from tests.cost.budget import ANYBODY, MIB, WORKERS, Budget
 from tests.fuzz.cost import seeds
@@ -164,7 +164,7 @@ def _compile(data: bytes) -> Work | None:
     except ValidationError:
         return None
     text, resolved = SchemaCache(REGISTRY).reading(ref)
-    if len(text) > IN_PLACE_CHARS_MAX:
+    if not is_small(ref, text):
         return None
     return partial(compiled_for, resolved, DIALECTS[len(data) % len(DIALECTS)])
 

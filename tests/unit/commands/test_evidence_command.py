@@ -81,7 +81,7 @@ def test_what_is_no_key_is_named(tmp_path: Path) -> None:
     text.write_text("no key")
 
     for path in (of_curve, text):
-        with pytest.raises(SetUpError, match="is no private key of Ed25519"):
+        with pytest.raises(SetUpError, match="is not an Ed25519 private key"):
             signer_of(str(path))
     with pytest.raises(SetUpError, match="cannot be read"):
         signer_of(str(tmp_path / "missing.pem"))

@@ -108,6 +108,13 @@ async def test_a_form_without_the_secret_of_the_session_does_nothing() -> None:
         assert nothing_was_done(here)
 
 
+@pytest.mark.parametrize("sign", ["%", "&", "x"])
+async def test_little_is_read_of_someone_who_is_not_known(sign: str) -> None:
+    async with site() as here:
+        response = await here.post("/login", {"token": sign * 100_000})
+        assert response.status == 413
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize(
     ("origin", "site_of_fetch"),

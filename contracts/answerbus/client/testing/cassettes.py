@@ -38,7 +38,7 @@ def load_cassette(path: Path) -> Cassette:
     with path.open("rb") as file:
         found = read_cassette(file.read(CASSETTE_BYTES_MAX + 1))
     if isinstance(found, CassetteFault):
-        raise CassetteError(f"{path} is no cassette that can be played: {found.text}.")
+        raise CassetteError(f"{path} is not a playable cassette: {found.text}.")
     return found
 
 

@@ -97,7 +97,7 @@ def _form(request: types.InputRequest) -> types.ElicitRequestFormParams:
         case types.ElicitRequest(params=types.ElicitRequestFormParams() as form):
             if form.requested_schema.get("type") == "object":
                 return form
-            raise ToolError(INPUT_REQUIRED, "its server asks for input that is no form")
+            raise ToolError(INPUT_REQUIRED, "its server asks for input that is not a form")
         case types.ElicitRequest():
             raise ToolError(INPUT_REQUIRED, "its server asks to visit an address")
         case _:

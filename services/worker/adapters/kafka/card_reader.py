@@ -236,7 +236,7 @@ class CardReader:
         elif toolset in self._has_own_card or toolset not in self._toolsets():
             return
         if key != toolset:
-            self._refuse(toolset, "a record under another key stands in the topic of its card")
+            self._refuse(toolset, "the topic of its card has a record with another key")
         elif record.value is None:
             self._known_tools.end(toolset)
         else:
@@ -253,7 +253,7 @@ class CardReader:
     async def _settle(self, toolset: str, value: bytes) -> None:
         card = decode(value)
         if not isinstance(card, ToolsetCard):
-            self._refuse(toolset, "the record is no card")
+            self._refuse(toolset, "the record is not a card")
         elif card.toolset != toolset:
             self._refuse(toolset, "the card is of another toolset")
         elif fault := self._known_tools.settle(card, await self._fault_of(card)):
@@ -261,7 +261,12 @@ class CardReader:
 
     async def _fault_of(self, card: ToolsetCard) -> str | None:
         owner = f"toolset {card.toolset}"
-        found = await self._costly_work.run(owner, schema_fault, card)
+        try:
+            found = await self._costly_work.run(owner, schema_fault, card)
+        except Exception as error:  # one card must not keep all others from being read
+            cause = describe_error_for_log(error)
+            _log.exception("card of toolset %s cannot be compiled: %s", card.toolset, cause)
+            return "its schemas cannot be compiled"
         return TOO_COSTLY if isinstance(found, EndedAtLimit) else found
 
     def _refuse(self, toolset: str, fault: str) -> None:

@@ -23,7 +23,7 @@ from services.worker.adapters.providers.apis.connection import ExchangeLimits
 
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
 KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
-HEAD_BYTES_MAX = 64 * 1024  # of a response's head, and of what follows its last chunk
+HEAD_BYTES_MAX = 64 * 1024  # of the heads before a body, and of what follows its last chunk
 FRAMING_PER_BYTE = 8  # bytes of chunk sizes around each byte of a body
 NEXT_ADDRESS_S = 0.25  # until another address of the server is tried beside the first
 _SWITCHING = 101
@@ -55,7 +55,7 @@ class KeptConnection(asyncio.Protocol):
         self._begin(is_tunnel=False)
 
     def _begin(self, *, is_tunnel: bool) -> None:
-        self._is_tunnel = is_tunnel
+        self._is_tunnel, self._received = is_tunnel, 0
         self._parser = HttpResponseParser(self)
         self._clear()
 
@@ -63,7 +63,7 @@ class KeptConnection(asyncio.Protocol):
         self._status = 0
         self._headers: dict[str, str] = {}
         self._body = bytearray()  # one, since pieces may be as short as a byte
-        self._received = self._head_bytes = 0
+        self._head_bytes = 0
         self._is_head_read = self._has_length = False
 
     def send(self, request: bytes) -> "asyncio.Future[HttpResponse]":
@@ -173,6 +173,7 @@ class KeptConnection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
             answer.set_result(HttpResponse(self._status, self._headers, bytes(self._body)))
+        self._received = 0  # it counts all responses of 1xx with the one that they precede
         self._clear()  # it may be idle for long
 
     def _fail(self, why: str) -> None:

@@ -70,7 +70,7 @@ def load(path: Path) -> rules.Script | RecordedScript | str:
         return rules.script_of(path, text)
     cassette = read_cassette(text)
     if isinstance(cassette, CassetteFault):
-        return f"{path} is no cassette that can be played: {cassette.text}"
+        return f"{path} is not a playable cassette: {cassette.text}"
     try:
         return recorded_script(path, cassette, installed())
     except PluginError as error:

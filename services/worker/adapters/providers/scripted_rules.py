@@ -196,9 +196,9 @@ def script_of(path: Path, text: bytes) -> Script | str:
     """The script in the text of a file, or what is wrong with it."""
     read = parse(text)
     if isinstance(read, NotJson):
-        return f"{path} is no script: expected {read.reason} (byte {read.position})"
+        return f"{path} is not a script: expected {read.reason} (byte {read.position})"
     try:
         return Script.model_validate_json(text)
     except ValidationError as error:
         problem = problems_of(error, read.value)[0]
-        return f"{path} is no script: at {problem.path or '/'}: {problem.expected}"
+        return f"{path} is not a script: at {problem.path or '/'}: {problem.expected}"

@@ -94,8 +94,9 @@ class WorkBound:
         per_byte, _ = expanded(document, lambda schema: _everywhere(self._of(schema)))
         is_product = not (self._asks_again or self._circular)
         self._product = (per_value, per_byte) if is_product else None
+        self.pattern_bytes = sum(weights.values())
         self.compile_ns = len(self._own) * COMPILED_NODE_NS
-        self.compile_ns += sum(weights.values()) * AUTOMATON_BYTE_NS + rewriting_ns(weights)
+        self.compile_ns += self.pattern_bytes * AUTOMATON_BYTE_NS + rewriting_ns(weights)
 
     def __reduce__(self) -> tuple[type["WorkBound"], tuple[Document, Mapping[str, int]]]:
         """Facts about schemas are kept by their address in memory."""

@@ -16,6 +16,7 @@ from services.worker.core.json_schema.keywords import (
 )
 
 _NOWHERE = object()
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")  # more digits than any list here has items
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
@@ -100,7 +101,7 @@ def inside(place: object, step: str) -> object:
     match place:
         case dict():
             return place.get(step, _NOWHERE)
-        case list() if step.isascii() and step.isdigit() and int(step) < len(place):
+        case list() if _INDEX.fullmatch(step) and int(step) < len(place):
             return place[int(step)]
         case _:
             return _NOWHERE

@@ -170,6 +170,7 @@ def _inline(ref: InlineRef) -> ResolvedSchema | Unusable:
         description=ref.description,
         schema=_as_object(authority.document.root),
         read=partial(_read_inline, authority),
+        pattern_bytes=authority.pattern_bytes,
     )
     if not ref.wrapped:
         return bare

@@ -108,7 +108,8 @@ class ResolvedSchema:
     `read_published` reads an answer once more after it was published, where that differs.
     `is_answer` is false where what a model writes is never the answer itself. `read_partly` reads
     an answer of which some places are faulty, where a part can fail alone; `without_deep` leaves
-    out parts that nest deeper than so many levels, and gives their faults.
+    out parts that nest deeper than so many levels, and gives their faults. `pattern_bytes` is what
+    the automata of its patterns take.
     """
 
     id: SchemaId
@@ -121,6 +122,7 @@ class ResolvedSchema:
     from_loose: Callable[[JsonValue], JsonValue] = as_it_is
     add_notes: Callable[[JsonValue, tuple[str, ...]], JsonValue] = without_notes
     malformed_is_text: bool = False
+    pattern_bytes: int = 0
     shown: Callable[[JsonValue], JsonValue] = as_it_is
     read_published: Callable[[JsonValue], Accepted | failure.Invalid] | None = None
     is_answer: bool = True

@@ -36,6 +36,11 @@ class SchemaValidator:
     _validator: jsonschema_rs.Validator | None  # None: it is compiled where no event loop waits
     _bound: WorkBound
 
+    @property
+    def pattern_bytes(self) -> int:
+        """What the automata of its patterns take."""
+        return self._bound.pattern_bytes
+
     def __reduce__(self) -> tuple[object, ...]:
         """A compiled schema cannot leave its process, and is compiled again in another."""
         return _arrived, (self.document, self._bound)

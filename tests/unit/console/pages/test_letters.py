@@ -164,6 +164,47 @@ async def test_a_bulk_action_takes_no_dead_letter_that_came_after_its_page(page:
     assert sorted(job.keys) == [(f"order-bad-{n}", f"bad-{n}.dead-letter") for n in range(3)]
 
 
+async def test_a_replay_that_was_refused_after_its_dry_run_means_the_same_dead_letters() -> None:
+    """Its page had lost them, and meant all that are open."""
+    async with site(*some()) as here:
+        cookie = await here.log_in(OPERATOR)
+        text = await (await here.get("/letters?q=bad", cookie)).text()
+        plan_form = {**fields_of(text, "/letters/plan"), "everything": "yes"}
+        plan = await (await here.post("/letters/plan", plan_form, cookie)).text()
+        act = {**fields_of(plan, "/letters/jobs"), "action": "dry-run"}
+        dry_run = await here.post("/letters/jobs", act, cookie)
+        text = await (await here.get(dry_run.headers["Location"], cookie)).text()
+        refused = await here.post(
+            "/letters/jobs", {**fields_of(text, "/letters/jobs"), "action": "dismiss"}, cookie
+        )
+        form = fields_of(await refused.text(), "/letters/jobs")
+        again = {**form, "action": "dismiss", "new-reason": "known"}
+        await here.post("/letters/jobs", again, cookie)
+        jobs = [here.context.jobs.get(number) for number in (1, 2)]
+
+    assert refused.status == 400
+    assert jobs[0] is not None
+    assert jobs[1] is not None
+    assert len(jobs[0].keys) == 3
+    assert jobs[1].keys == jobs[0].keys
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/letters?{'&'.join(f'none=label:{n}' for n in range(21))}",
+        f"/letters/list?{'&'.join(f'none=label:{n}' for n in range(21))}",
+        f"/letters?{'&'.join(f'by=label:{n}' for n in range(9))}",
+        f"/tail?{'&'.join(f'q={n}' for n in range(60))}",
+    ],
+    ids=lambda address: address[:14],
+)
+async def test_an_address_of_many_filters_is_a_400(address: str) -> None:
+    """Each filter is a link on each row."""
+    async with site(*some()) as here:
+        assert (await here.get(address, await here.log_in(VIEWER))).status == 400
+
+
 async def test_what_died_again_is_listed_by_the_run() -> None:
     again = "bad-0.replay.1"
     replay = {

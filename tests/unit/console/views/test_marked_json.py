@@ -94,6 +94,7 @@ def test_references_in_circles_end() -> None:
 
     assert schema_place(circle, "/x/y") == ""
     assert schema_place(True, "/x") == ""
+    assert schema_place({"prefixItems": [{}]}, "/" + "9" * 5_000) == ""
 
 
 def test_only_what_is_near_a_rule_is_shown() -> None:

@@ -79,7 +79,7 @@ async def test_what_is_no_result_is_an_error_of_the_server() -> None:
     assert isinstance(outcome, ToolFailure)
     assert (outcome.code, outcome.message) == (
         "mcp_error",
-        "the tool may have run: what its server answered is no result of a tool",
+        "the tool may have run: its server's reply is not a tool result",
     )
 
 

@@ -163,7 +163,10 @@ def test_no_description_of_any_schema_is_lost(dialect: DialectName, made: Made) 
 
 def test_what_stands_beside_a_reference_of_draft_7_is_not_stated() -> None:
     """It means nothing there."""
-    beside = {"$ref": "#/definitions/A", "properties": {"x": {"description": "ignored"}}}
+    beside: JsonObject = {
+        "$ref": "#/definitions/A",
+        "properties": {"x": {"description": "ignored"}},
+    }
     schema: JsonObject = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"a": beside},

@@ -7,7 +7,9 @@ import pytest
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
-from services.worker.dialects.schema_cache import SchemaCache
+from services.worker.dialects.schema_cache import MEMORY_PER_BYTE, SchemaCache
+
+MEBIBYTE = 1024 * 1024
 
 
 def ref(number: int = 0, **changes: Any) -> InlineRef:
@@ -48,6 +50,18 @@ def test_each_dialect_has_its_own_wire_schema() -> None:
     assert not isinstance(openai, Unusable)
     assert not isinstance(prompted, Unusable)
     assert (openai[1].dialect, prompted[1].dialect) == ("openai", "prompted")
+
+
+def test_the_automata_of_patterns_count_by_their_memory() -> None:
+    """Seven megabytes each, from 200 characters."""
+    cache = SchemaCache(Registry([]), bytes_max=2 * MEBIBYTE)
+    for n in range(24):
+        patterns = {name: {"pattern": f"[^a]{{1,900}}{n}{name}"} for name in "ab"}
+        asked(cache, ref(json_schema={"properties": patterns}))
+    kept = [entry.compiled for entry in cache._entries.values()]
+    automata = sum(one[0].pattern_bytes for one in kept if not isinstance(one, Unusable))
+    assert 0 < automata <= 2 * MEBIBYTE * MEMORY_PER_BYTE
+    assert 0 < len(kept) < 24
 
 
 def test_the_least_recently_used_gives_way() -> None:

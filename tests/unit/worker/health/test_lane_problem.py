@@ -68,7 +68,7 @@ SERVER_ERROR = Unavailable(503, ran=True)
         (AWAY, 0.1, 1, "no connection to its server for ", "no_connection"),
         (TimedOut(5.0), 5.0, BOUND_S + 5, "the provider did not answer within 5 s", "failing"),
         (SERVER_ERROR, 0.1, BOUND_S, "the provider answers with status 503", "failing"),
-        (answered(), NEVER_S, BOUND_S + 5, "no word from the provider for ", "silent"),
+        (answered(), NEVER_S, BOUND_S + 5, "no response from the provider for ", "silent"),
     ],
     ids=["away", "times out", "fails", "hangs"],
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
@@ -184,7 +184,7 @@ def test_a_worker_that_could_not_join_says_so_whatever_the_client_does(
 
     async def start() -> None:
         with pytest.raises(SetUpError, match="has not become a member"):
-            await main._run(Application(), SETTINGS, Coordinator(SETTINGS))  # type: ignore[arg-type]
+            await main._run(cast("Any", Application()), SETTINGS, Coordinator(SETTINGS), [])
 
     run(start())
 

@@ -18,7 +18,8 @@ from services.worker.core.schema.validator import SchemaValidator, compile_schem
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
-from services.worker.planning.planner import IN_PLACE_CHARS_MAX, Backend, Planner
+from services.worker.planning.planner import Backend, Planner
+from services.worker.planning.schema_compiler import IN_PLACE_CHARS_MAX, is_small
 from services.worker.ports.costly_work import CostlyWork, InPlace, WorkLimits
 from tests.cost.budget import ANYBODY, MARGIN, spent
 from tests.cpu_time import cpu_time
@@ -71,12 +72,23 @@ async def test_a_large_schema_is_compiled_elsewhere_and_used_here(child: ChildPr
 SHORT: list[dict[str, Any]] = [
     {"properties": {name: {} for name in "abcdefghijklmnopqrstuvwxyz0123456789"}},
     {"allOf": [{"required": [f"{n}"]} for n in range(18)]},
-    {"type": "string", "pattern": "a?" * 190},
-    {"properties": {f"{n}": {"pattern": r"^[\p{L}]{1,50}$"} for n in range(9)}},
     functools.reduce(lambda inner, _: {"items": inner}, range(29), dict[str, Any]()),
     {"anyOf": [{"const": n} for n in range(26)]},
     {"oneOf": [{"properties": {f"{n}": {}}} for n in range(14)]},
 ]
+
+
+PATTERNS: list[dict[str, Any]] = [
+    {"type": "string", "pattern": "a?" * 190},
+    {"patternProperties": {r"^[\p{L}]{1,50}$": {}}},
+    {"properties": {name: {"pattern": f"[^a]{{1,900}}{name}"} for name in "abcdefg"}},
+]
+
+
+@pytest.mark.parametrize("schema", PATTERNS)
+def test_a_schema_with_a_pattern_is_not_compiled_in_the_loop(schema: dict[str, Any]) -> None:
+    ref = asked(schema).answer_schema
+    assert not is_small(ref, SchemaCache(Registry()).reading(ref)[0])
 
 
 @pytest.mark.parametrize("schema", SHORT)
@@ -85,7 +97,7 @@ def test_what_is_compiled_in_the_loop_holds_it_for_some_milliseconds(
     schema: dict[str, Any], dialect: DialectName
 ) -> None:
     text, resolved = SchemaCache(Registry()).reading(asked(schema).answer_schema)
-    assert len(text) <= IN_PLACE_CHARS_MAX
+    assert is_small(asked(schema).answer_schema, text)
 
     took = spent(partial(compiled_for, resolved, dialect))
 

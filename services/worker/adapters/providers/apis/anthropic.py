@@ -274,7 +274,10 @@ class AnthropicApi:
             case {**_unknown}:
                 return None
             case _:
-                return f"{self.base_url} is no such API: correct `base_url`; it ends before /v1"
+                return (
+                    f"{self.base_url} does not serve this API: "
+                    "correct `base_url`; it ends before /v1"
+                )
 
     def _unknown(self, listing: bytes) -> str | None:
         known = preflight.models_in(listing)

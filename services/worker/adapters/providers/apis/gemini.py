@@ -283,7 +283,10 @@ class GeminiApi:
             case {**_unknown}:
                 return None
             case _:
-                return f"{self.base_url} is no such API: correct `base_url`; it ends before /v1"
+                return (
+                    f"{self.base_url} does not serve this API: "
+                    "correct `base_url`; it ends before /v1"
+                )
 
     def _unknown(self, listing: bytes) -> str | None:
         listed = preflight.models_in(listing, under="models", name="name") or frozenset()

@@ -157,7 +157,10 @@ class OllamaApi:
             case {**_unknown}:
                 return None
             case _:
-                return f"{self.base_url} is no such API: correct `base_url`; it ends before /api"
+                return (
+                    f"{self.base_url} does not serve this API: "
+                    "correct `base_url`; it ends before /api"
+                )
 
     def _unknown(self, listing: bytes) -> str:
         name = self.connection.model

@@ -168,7 +168,9 @@ class OpenAIApi:
         model = self.connection.model
         known = preflight.models_in(listing)
         if known is None:
-            return NotReady(f"{self.base_url} is no such API: correct `base_url`; most end in /v1")
+            return NotReady(
+                f"{self.base_url} does not serve this API: correct `base_url`; most end in /v1"
+            )
         if not (known and self.connection.check_model) or model in known:
             return None
         # Short names work that are not listed.

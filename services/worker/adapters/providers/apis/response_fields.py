@@ -127,7 +127,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None) -> float | N
 
 def _number(text: str | None) -> float | None:
     try:
-        number = float(text or "")
+        number = float(text) if text and text.isascii() and "_" not in text else math.nan
     except ValueError:
         return None
     return number if math.isfinite(number) else None

@@ -19,7 +19,9 @@ def credential_named(name: str) -> Credential:
         return _shipped(name)
     found = loaded(GROUP, name, "credential")
     if not callable(found):
-        raise UnusablePlugin(f"the credential {name!r} is no function from an audience to a token")
+        raise UnusablePlugin(
+            f"the credential {name!r} is not a function from an audience to a token"
+        )
     credential: Credential = found
     return credential
 

@@ -38,7 +38,7 @@ def kind_named(name: str) -> Kind:
         return SHIPPED[name]
     found = plugin(name)
     if not isinstance(found, ProviderKind):
-        raise UnusablePlugin(f"the provider {name!r} is no ProviderKind")
+        raise UnusablePlugin(f"the provider {name!r} is not a ProviderKind")
     return found
 
 

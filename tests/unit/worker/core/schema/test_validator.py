@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from answerbus.dead_letter import HostileSchema
+from answerbus.dead_letter import HostileSchema, UnsupportedSchema
 from answerbus.failure import Problem
 from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
@@ -144,6 +144,15 @@ def test_twenty_problems_are_enough() -> None:
         Problem.of(f"/{place}", "type", 'a value of type "string"', found="a number")
         for place in range(20)
     )
+
+
+@pytest.mark.parametrize("index", ["9" * 4_301, "00", "01", "2", "-1", "1_0", "\u0661"])
+def test_an_index_that_no_list_has_leads_nowhere(index: str) -> None:
+    """Of more than 4,300 digits Python makes no number."""
+    refused = compile_schema({"anyOf": [{"type": "string"}, {"$ref": f"#/anyOf/{index}"}]})
+
+    assert isinstance(refused, UnsupportedSchema)
+    assert [problem.code for problem in refused.problems] == ["reference"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,26 @@
+"""A time is read and written as the same millisecond, whatever the year."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.operators.dead_letters.moment import as_text, moment_ms
+
+FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+MOMENTS = st.datetimes(min_value=FIRST.replace(tzinfo=None), timezones=st.just(UTC))
+
+
+@given(MOMENTS)
+def test_a_time_is_read_as_it_is_written(moment: datetime) -> None:
+    at_ms = moment_ms(moment.isoformat(), 0)
+    assert at_ms is not None
+    assert moment_ms(as_text(at_ms), 0) == at_ms
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z"])
+def test_the_first_and_the_last_moment_are_written(text: str) -> None:
+    at_ms = moment_ms(text, 0)
+    assert at_ms is not None
+    assert as_text(at_ms).endswith(("59.999Z", "00.000Z"))
