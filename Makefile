@@ -63,7 +63,7 @@ arch: install  ## Who may import whom (import-linter)
 test: install  ## Everything there is, cheapest first; starts its own Kafka and its own model
 	@$(RUN) -m infra.checks
 
-test-quick: install  ## The tests of every day, without broker, model and network (under a minute)
+test-quick: install  ## The tests of every day, without broker, model and network (one to two minutes)
 	@$(RUN) -m infra.checks quick
 
 test-wide: install  ## Much data, thousands of faults, and the providers' SDKs over HTTP

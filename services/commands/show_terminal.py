@@ -27,15 +27,15 @@ def show(terminal: AnyOutcome, data: Console, words: Console) -> None:
         case UnvalidatedResult():
             problems = "\n".join(map(problem_text, terminal.problems))
             answer = _json(terminal.unvalidated_answer)
-            words.print(_panel("This answer is not valid", "yellow", Text(problems), answer))
+            _print_box(words, _panel("This answer is not valid", "yellow", Text(problems), answer))
             words.print(_footer(terminal))
         case Refusal():
             who = f"Declined by the {terminal.by}"
             category = "" if terminal.category is None else f" ({plain_line(terminal.category)})"
-            words.print(_panel(who + category, "magenta", Text(plain(terminal.reason))))
+            _print_box(words, _panel(who + category, "magenta", Text(plain(terminal.reason))))
             words.print(_footer(terminal))
         case DeadLetter():
-            words.print(_dead_letter(terminal))
+            _print_box(words, _dead_letter(terminal))
         case _:
             assert_never(terminal)
 
@@ -71,6 +71,11 @@ def _footer(result: Result[object] | UnvalidatedResult | Refusal) -> Text:
     if len(result.notes) > NOTES_SHOWN_MAX:
         lines.append(f"and {len(result.notes) - NOTES_SHOWN_MAX} more notes, which --json shows")
     return Text("\n".join(lines), "dim")
+
+
+def _print_box(console: Console, box: Panel) -> None:
+    """With lines that end where the terminal does: longer ones would be cut."""
+    console.print(box, soft_wrap=False)
 
 
 def _panel(title: str, style: str, *content: RenderableType) -> Panel:

@@ -67,7 +67,8 @@ def show(dead_letter_id: DeadLetterId, *, as_json: AsJson = False, config: Confi
     if as_json:
         views.print_json(_data(history))
     else:
-        stdout().print(Group(*_parts(history)))
+        for part in _parts(history):  # lines of a box that are longer than the terminal are cut
+            stdout().print(part, soft_wrap=not isinstance(part, Panel))
 
 
 async def _history(bus: Bus, dead_letter_id: str) -> DeadLetterHistory:

@@ -3,6 +3,7 @@
 from typing import get_args
 
 from answerbus.failure import Failure
+from services.console.state.board import NONE
 from services.console.views.links import address
 
 FAILURES = frozenset(kind.model_fields["kind"].default for kind in get_args(get_args(Failure)[0]))
@@ -12,9 +13,10 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def dead_letters(span: Pairs, **where: str) -> str:
-    """The list of those that died in that time and have these values, in every state."""
+    """The list of those that died in that time and have these values, or none, in every state."""
+    values = [("none", key) if value == NONE else (key, value) for key, value in where.items()]
     times = [(_SPAN_NAMES[name], text) for name, text in span if name in _SPAN_NAMES]
-    return address("/letters/list", [*where.items(), *times, ("status", "any")])
+    return address("/letters/list", [*values, *times, ("status", "any")])
 
 
 def letters_of_problem(span: Pairs, problem: str, **where: str) -> str:

@@ -123,3 +123,11 @@ def test_control_and_invisible_characters_are_written_out(name: str) -> None:
         assert all(sign.isprintable() or sign == "\n" for sign in text)
     assert "\\u202e" in data + words
     assert "[bold]" in data + words
+
+
+def test_no_word_of_a_reason_is_cut_off() -> None:
+    refusal = example("refusal/by_model").model_copy(update={"reason": "a reason of words " * 20})
+    words = shown(refusal)[1]
+
+    assert words.count("reason") == 20
+    assert max(map(len, words.splitlines()[:-1])) <= 100

@@ -6,6 +6,7 @@ import pytest
 
 from services.console.figures.answer_flow import PROBLEMS_SHOWN, answer_flow
 from services.console.figures.contract_rows import contract_rows
+from services.console.figures.dead_letter_links import dead_letters
 from services.console.figures.lane_cells import LaneInputs, lane_cells
 from services.console.figures.outcome_charts import deaths_figure, outcomes_figure, spend_figure
 from services.console.figures.profile_strips import profile_rows, profile_strips
@@ -17,7 +18,7 @@ from services.console.figures.spend_rows import (
 )
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.money import VALUES_SHOWN
-from services.console.state.board import OTHERS, Board, OpenRetry
+from services.console.state.board import NONE, OTHERS, Board, OpenRetry
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary, ReportedLane
 from services.console.state.request_times import RequestTimes
@@ -368,3 +369,7 @@ def test_tiles_say_what_is_out_of_order() -> None:
         "Awaiting approval", "2", "the oldest for 1 min 30 s", "/runs",
     )  # fmt: skip
     assert all(tile.note for tile in found.values())
+
+
+def test_what_has_no_contract_is_listed_by_that() -> None:
+    assert dead_letters((), contract=NONE) == "/letters/list?none=contract&status=any"
