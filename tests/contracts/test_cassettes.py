@@ -169,7 +169,7 @@ def test_what_is_no_cassette_is_named(text: bytes, kind: str, tmp_path: Path) ->
 
     assert isinstance(found, CassetteFault)
     assert found.kind == kind
-    with pytest.raises(CassetteError, match="no cassette that can be played"):
+    with pytest.raises(CassetteError, match="is not a playable cassette"):
         load_cassette(tmp_path / "c.json")
 
 

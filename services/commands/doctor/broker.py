@@ -36,6 +36,7 @@ from services.commands.doctor.findings.judge import (
     trial_finding,
 )
 from services.kafka.clock import controller_time_ms
+from services.kafka.marker_gaps import marker_gaps
 from services.kafka.planning.plan import Found
 from services.kafka.topics import topics_on
 from services.kafka.worker_groups import groups_of_workers, members_of
@@ -172,7 +173,6 @@ async def _reading(
     places = [
         bus.place(topic, number) for topic, it in found.items() for number in range(it.partitions)
     ]
-    behind: dict[int, int] = {}
     async with (
         bus.running(bus.consumer()) as readers,
         bus.running(bus.consumer(isolation_level="read_uncommitted")) as writers,
@@ -181,12 +181,16 @@ async def _reading(
             requests = [at for at in places if at.topic == REQUESTS.full_name(bus.prefix)]
             starts = await bounded(readers.beginning_offsets(requests), OFFSETS_TIMEOUT_S)
             ends = await bounded(writers.end_offsets(places), OFFSETS_TIMEOUT_S)
-            for at in requests:
-                position = max(committed.get(at, 0), starts[at])
-                behind[at.partition] = ends[at] - position
+            gaps = {at: (max(committed.get(at, 0), starts[at]), ends[at]) for at in requests}
+            empty = await marker_gaps(bus, gaps)
             stuck = await _stuck(readers.end_offsets, ends)
             rate = await _rate(readers, {at: ends[at] for at in requests}, now())
-    return {number: count for number, count in behind.items() if count >= 0}, stuck, rate
+    behind = {
+        at.partition: 0 if at in empty else end - begin
+        for at, (begin, end) in gaps.items()
+        if end >= begin
+    }
+    return behind, stuck, rate
 
 
 async def _rate(readers: Any, ends: Mapping[TopicPartition, int], now: datetime) -> float:

@@ -3,12 +3,13 @@
 import asyncio
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.client.bus import Bus
@@ -17,6 +18,7 @@ from answerbus.topics import REQUESTS
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import ReportedLane
 from services.console.views.status import ProfileStatus, StuckLane, merged, profile_status
+from services.kafka.marker_gaps import Gap, marker_gaps
 
 EVERY_S = 5.0
 WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away
@@ -160,6 +162,9 @@ class Poller:
     def __init__(self, bus: Bus, group_id: str, addresses: Sequence[str]) -> None:
         self._bus, self._group_id, self._addresses = bus, group_id, addresses
         self.results = PollResults()
+        self._gaps: Mapping[TopicPartition, Gap] = {}
+        self._looked: dict[TopicPartition, Gap] = {}
+        self._empty: frozenset[TopicPartition] = frozenset()  # of those
         self._failed = False
 
     async def run(self) -> None:
@@ -188,19 +193,32 @@ class Poller:
                         done = await admin.list_consumer_group_offsets(self._group_id)
                         starts = await consumer.beginning_offsets(places)
                         ends = await consumer.end_offsets(places)
-                        committed = {at: found.offset for at, found in done.items()}
-                        self.results.committed = {
-                            at.partition: max(committed.get(at, 0), starts[at]) for at in places
-                        }
-                        self.results.lag = {
-                            at.partition: max(0, ends[at] - committed.get(at, starts[at]))
+                        gaps = {
+                            at: (max(done[at].offset if at in done else 0, starts[at]), ends[at])
                             for at in places
+                        }
+                        self.results.committed = {at.partition: gaps[at][0] for at in places}
+                        empty = await self._only_markers(gaps)
+                        self.results.lag = {
+                            at.partition: 0 if at in empty else max(0, end - begin)
+                            for at, (begin, end) in gaps.items()
                         }
                         self._note_lag(sum(self.results.lag.values()))
                         self.results.error, self._failed = None, False
                         await asyncio.sleep(EVERY_S)
                 finally:
                     await admin.close()
+
+    async def _only_markers(self, gaps: Mapping[TopicPartition, Gap]) -> Collection[TopicPartition]:
+        """Where nothing but markers of transactions waits; looked for once it stands still."""
+        still = {at: gap for at, gap in gaps.items() if self._gaps.get(at) == gap}
+        self._gaps = gaps
+        self._looked = {at: gap for at, gap in self._looked.items() if still.get(at) == gap}
+        self._empty &= self._looked.keys()
+        if new := {at: gap for at, gap in still.items() if at not in self._looked}:
+            self._empty |= await marker_gaps(self._bus, new)
+            self._looked |= new
+        return self._empty
 
     def _note_lag(self, lag: int) -> None:
         if not lag:
