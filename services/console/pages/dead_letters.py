@@ -20,7 +20,7 @@ from services.operators.dead_letters.row import STATUSES
 
 _Name = TypeVar("_Name", bound=str)
 PAGE_DEAD_LETTERS = 50
-KEYS_MAX = 8  # to group by
+KEYS_MAX = 12  # to group by
 # Paths of problems may hold words of an answer, which viewers do not see.
 BY_FOR_VIEWERS = ("failure", "problem", "cause", "contract")
 OPERATORS_KEYS = frozenset({"why"})

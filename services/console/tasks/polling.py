@@ -164,7 +164,7 @@ class Poller:
         self.results = PollResults()
         self._gaps: Mapping[TopicPartition, Gap] = {}
         self._looked: dict[TopicPartition, Gap] = {}
-        self._empty: frozenset[TopicPartition] = frozenset()  # of those
+        self._empty: set[TopicPartition] = set()  # of those
         self._failed = False
 
     async def run(self) -> None:
@@ -215,9 +215,9 @@ class Poller:
         self._gaps = gaps
         self._looked = {at: gap for at, gap in self._looked.items() if still.get(at) == gap}
         self._empty &= self._looked.keys()
-        if new := {at: gap for at, gap in still.items() if at not in self._looked}:
-            self._empty |= await marker_gaps(self._bus, new)
-            self._looked |= new
+        new = {at: gap for at, gap in still.items() if at not in self._looked}
+        self._empty |= await marker_gaps(self._bus, new)
+        self._looked |= new
         return self._empty
 
     def _note_lag(self, lag: int) -> None:

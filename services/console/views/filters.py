@@ -114,12 +114,12 @@ def filters_of(
     for name, value in pairs:
         if name in beside:
             continue
-        if len(found.where) == WHERE_MAX:
-            return FilterFault(f"At most {WHERE_MAX} filters by keys can be combined.")
         if name not in NAMES and key_of(name) is None:
             return FilterFault(_unknown(name, (*NAMES, *beside)))
         if fault := found.take(name, value):
             return fault
+        if len(found.where) > WHERE_MAX:
+            return FilterFault(f"At most {WHERE_MAX} filters by keys can be combined.")
     return found.filters()
 
 

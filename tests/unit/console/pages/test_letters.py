@@ -194,7 +194,7 @@ async def test_a_replay_that_was_refused_after_its_dry_run_means_the_same_dead_l
     [
         f"/letters?{'&'.join(f'none=label:{n}' for n in range(21))}",
         f"/letters/list?{'&'.join(f'none=label:{n}' for n in range(21))}",
-        f"/letters?{'&'.join(f'by=label:{n}' for n in range(9))}",
+        f"/letters?{'&'.join(f'by=label:{n}' for n in range(13))}",
         f"/tail?{'&'.join(f'q={n}' for n in range(60))}",
     ],
     ids=lambda address: address[:14],
