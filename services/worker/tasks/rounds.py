@@ -11,19 +11,12 @@ from typing import NoReturn
 from answerbus.client.bounded import was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
 
-QUIET_S = 60.0  # after a failure, for others with the same cause
-
 _log = logging.getLogger(__name__)
 
 
 async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -> NoReturn:
-    """Do it again and again; a failure with the cause of one just before is not logged.
-
-    A round may last for ever. What fails at once, and again and again, is logged the first time.
-    """
-    loop = asyncio.get_running_loop()
+    """Do it again and again; of failures with the same cause in a row the first is logged."""
     logged: str | None = None
-    failed_at = loop.time()
     while True:
         try:
             await do()
@@ -31,9 +24,9 @@ async def rounds(name: str, do: Callable[[], Awaitable[None]], pause_s: float) -
             if was_cancelled(error):
                 raise
             cause = describe_error_for_log(error)
-            if cause != logged or loop.time() - failed_at > QUIET_S + pause_s:
+            if cause != logged:
                 _log.exception("%s: round failed, retrying: %s", name, cause)
-            logged, failed_at = cause, loop.time()
+            logged = cause
         else:
             logged = None
         await asyncio.sleep(pause_s)

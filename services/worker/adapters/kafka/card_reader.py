@@ -102,6 +102,8 @@ class CardReader:
         try:
             await bounded(consumer.start(), ASK_TIMEOUT_S)
             await self._follow(consumer)
+        except (KafkaError, TimeoutError, OSError) as error:
+            _log.warning("cannot read cards of toolsets: %s", describe_error_for_log(error))
         finally:
             await close(consumer.stop())
 

@@ -13,9 +13,11 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 
 from answerbus.broker_time import moment
 from answerbus.client.bounded import bounded, close
+from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
@@ -157,6 +159,11 @@ class RunReader:
         try:
             await bounded(consumer.start(), ASK_TIMEOUT_S)
             await self._read(consumer)
+        except (KafkaError, TimeoutError, OSError) as error:
+            _log.warning(
+                "cannot read tool results, approvals and cancellations: %s",
+                describe_error_for_log(error),
+            )
         finally:
             self._served, self._asked_at = {}, {}
             await close(consumer.stop())

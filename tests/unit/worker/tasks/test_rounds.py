@@ -19,7 +19,6 @@ from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.verdict import judge
 from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.main import stop_on_failure
-from services.worker.tasks.rounds import QUIET_S, rounds
 from tests.unit.worker.adapters.kafka.polling import Consumers
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import run
@@ -49,21 +48,6 @@ def test_no_error_ends_the_watch_over_the_clock(
     assert len(asked) >= 40
     failures = [r for r in caplog.records if r.levelno >= logging.ERROR]
     assert len(failures) == 2, "one for each cause"
-
-
-def test_a_failure_after_a_long_round_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def reads() -> None:
-        await asyncio.sleep(2 * QUIET_S)
-        raise OSError("away")
-
-    async def main() -> None:
-        reading = asyncio.create_task(rounds("reading", reads, 1.0))
-        await asyncio.sleep(5 * QUIET_S)
-        reading.cancel()
-        await asyncio.wait([reading])
-
-    run(main())
-    assert len(caplog.records) == 2
 
 
 async def test_a_background_task_that_fails_ends_the_worker(
