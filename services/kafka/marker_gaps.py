@@ -15,7 +15,10 @@ Gap = tuple[int, int]  # the offset to read next, and the end
 
 
 async def marker_gaps(bus: Bus, gaps: Mapping[TopicPartition, Gap]) -> frozenset[TopicPartition]:
-    """Those of a few offsets in which there is no committed record. Raises BusUnavailable."""
+    """The partitions whose gap, of at most LAG_MAX offsets, holds no committed record.
+
+    Raises BusUnavailable.
+    """
     waiting = {place for place, (begin, end) in gaps.items() if 0 < end - begin <= LAG_MAX}
     if not waiting:
         return frozenset()

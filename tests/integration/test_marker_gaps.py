@@ -1,4 +1,4 @@
-"""What only markers of transactions follow is not a record that waits."""
+"""Markers of transactions are not reported as records that wait."""
 
 import asyncio
 

@@ -26,7 +26,7 @@ class ClientCancelled(KafkaError):  # type: ignore[misc]  # aiokafka ships no ty
     """The library cancelled a call of its own accord: an error of Kafka's client like others."""
 
     def __init__(self) -> None:
-        super().__init__("Kafka's client cancelled its own request; nobody asked for that")
+        super().__init__("Kafka's client cancelled its own request")
 
 
 async def _wait(tasks: "Collection[asyncio.Task[Any]]", limit_s: float) -> None:

@@ -86,7 +86,7 @@ async def listed(request: web.Request) -> web.Response:
 
 
 def _keys(request: web.Request) -> list[Key]:
-    """Those that are asked for; what may not be grouped by is left out. Raises HTTPBadRequest."""
+    """The keys to group by, without those that this role may not use. Raises HTTPBadRequest."""
     label = request.query.get("label", "").strip()
     given = [*request.query.getall("by", []), *([f"label:{label}"] if label else [])]
     offered = _offered(request)

@@ -16,7 +16,7 @@ from services.worker.core.json_schema.keywords import (
 )
 
 _NOWHERE = object()
-_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")  # more digits than any list here has items
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")  # no list of a schema has a billion items
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 

@@ -38,7 +38,7 @@ class SchemaValidator:
 
     @property
     def pattern_bytes(self) -> int:
-        """What the automata of its patterns take."""
+        """The memory of the automata of its patterns."""
         return self._bound.pattern_bytes
 
     def __reduce__(self) -> tuple[object, ...]:

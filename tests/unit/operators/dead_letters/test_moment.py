@@ -1,4 +1,4 @@
-"""A time is read and written as the same millisecond, whatever the year."""
+"""A time that is written and read again is the same millisecond, in each year."""
 
 from datetime import UTC, datetime
 

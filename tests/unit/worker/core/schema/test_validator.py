@@ -148,7 +148,7 @@ def test_twenty_problems_are_enough() -> None:
 
 @pytest.mark.parametrize("index", ["9" * 4_301, "00", "01", "2", "-1", "1_0", "\u0661"])
 def test_an_index_that_no_list_has_leads_nowhere(index: str) -> None:
-    """Of more than 4,300 digits Python makes no number."""
+    """Python refuses to read a number of more than 4,300 digits."""
     refused = compile_schema({"anyOf": [{"type": "string"}, {"$ref": f"#/anyOf/{index}"}]})
 
     assert isinstance(refused, UnsupportedSchema)
