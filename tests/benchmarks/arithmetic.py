@@ -58,9 +58,3 @@ def first_at_least(calls: Iterable[Span], many: int, since: float) -> float:
         if in_flight >= many and at >= since:
             return at
     return math.nan
-
-
-def surplus(ids: Iterable[str]) -> int:
-    """How many of them are repetitions of one that came before."""
-    listed = list(ids)
-    return len(listed) - len(set(listed))

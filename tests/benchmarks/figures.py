@@ -5,7 +5,6 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Literal
 
 _PACKAGES = (
@@ -79,8 +78,3 @@ def read(lines: Iterable[str]) -> list[tuple[Figure, dict[str, Any]]]:
         made_on = run.get("machine"), run.get("versions", {}).get("python")
         found[figure.measurement, figure.case, figure.who, figure.name, made_on] = (figure, run)
     return list(found.values())
-
-
-def read_file(path: Path) -> list[tuple[Figure, dict[str, Any]]]:
-    """See `read`; nothing where there is no file."""
-    return read(path.read_text().splitlines()) if path.exists() else []

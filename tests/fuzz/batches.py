@@ -73,7 +73,6 @@ class RawBatch:
     kind: str
     data: bytes
     values: tuple[bytes | None, ...]
-    is_sound: bool
     draft: Draft = field(repr=False)
 
     @property
@@ -174,7 +173,7 @@ def batch_of(seed: int, values: Sequence[bytes | None], *, sound: bool = False) 
     records = [Sent(value, chance.choice([None, b"key"]), headers) for value in values]
     draft = Draft(records, chance.choice(list(Codec)))
     if sound:
-        return RawBatch("sound", batch_bytes(draft), tuple(values), is_sound=True, draft=draft)
+        return RawBatch("sound", batch_bytes(draft), tuple(values), draft=draft)
     from tests.fuzz.damage import BYTES, DAMAGES  # noqa: PLC0415 - it builds on this module
 
     name = chance.choice([*DAMAGES, *BYTES])
@@ -192,4 +191,4 @@ def batch_of(seed: int, values: Sequence[bytes | None], *, sound: bool = False) 
             data = framed(whole[21:61] + BYTES[name](whole[61:], chance))
         name = f"{name} {'inside' if inside else 'outside'}"
     kind = f"{draft.codec.name.lower()}: {name}"
-    return RawBatch(kind, data, tuple(values), is_sound=False, draft=draft)
+    return RawBatch(kind, data, tuple(values), draft=draft)

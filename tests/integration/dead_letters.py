@@ -1,7 +1,7 @@
 """Dead letters of many causes, published as workers would have."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,3 @@ async def publish(
 def repaired(body: JsonObject) -> JsonObject:
     """What a letter without a request should have been."""
     return request(body["request_id"], body["workflow_id"])
-
-
-def requests_in(found: Iterable[JsonObject]) -> Iterator[str]:
-    """The ids of requests."""
-    return (body["request_id"] for body in found)

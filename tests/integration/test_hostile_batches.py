@@ -181,7 +181,7 @@ async def test_known_faults_harm_no_lane(bus: Bus) -> None:
 
 async def test_a_dead_letter_of_a_batch_is_written_once_over_restarts(bus: Bus) -> None:
     draft = Draft([Sent(b"{}")] * 5, Codec.GZIP, behind=JUNK)
-    raw = RawBatch("gzip", batch_bytes(draft), (b"{}",) * 5, is_sound=False, draft=draft)
+    raw = RawBatch("gzip", batch_bytes(draft), (b"{}",) * 5, draft=draft)
     config = bus.config(RULES)
     first = bus.start_worker(config)
     placed = await produced(bus, [raw], 1)

@@ -2,14 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.event import Event
-from answerbus.topics import ATTEMPTS, REQUESTS, TOPIC_OF_KIND, Topic
+from answerbus.topics import REQUESTS, TOPIC_OF_KIND, Topic
 from services.operators.records.stored import Stored
 from services.worker.core.budget.audit import write_off
 from services.worker.core.outcome.call import Call
@@ -114,8 +113,3 @@ def changed(stored: Stored, **fields: Any) -> Stored:
     return Stored(
         stored.topic, stored.partition, stored.offset, stored.at_ms, stored.key, value, ()
     )
-
-
-def attempt_of(partition: Partition, number: int) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(partition.of(ATTEMPTS)[number].value or b"")
-    return found

@@ -108,10 +108,6 @@ class Supervised:
         return FOREVER_S, answered()
 
 
-class Killed(BaseException):
-    """The process is gone in the middle of a computation."""
-
-
 @contextmanager
 def ends_in(
     patched: Any, name: str, is_poison: Callable[..., bool], rig: list[Supervised]
