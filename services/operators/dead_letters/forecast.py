@@ -3,7 +3,7 @@
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import assert_never
 
@@ -15,7 +15,6 @@ from services.operators.dead_letters.past_run import NO_PAST
 from services.operators.dead_letters.prepare_replay import (
     PreparedReplay,
     Rejection,
-    RejectionCode,
     ReplayOrder,
 )
 from services.operators.dead_letters.row import NOTHING, BudgetAmounts
@@ -23,6 +22,7 @@ from services.operators.dead_letters.worst_case import NO_SETTINGS, CostOf, Wors
 from services.operators.records.dead_letter_key import DeadLetterKey
 
 DEAREST_MAX = 10
+REASONS_MAX = 20  # that are listed apart; more, such as of many files, are counted by their code
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,8 @@ class Forecast:
     """The sum over all dead letters.
 
     `worst` is of those of which it is known; `unknown` counts the others by the reason, as far as
-    money is concerned. `dearest` are DEAREST_MAX of the dead letters.
+    money is concerned. `dearest` are DEAREST_MAX of the dead letters. `held_back` are groups of one
+    reason each, and past REASONS_MAX one group for each code.
     """
 
     known: KnownNames
@@ -144,18 +145,23 @@ class Forecast:
     worst: BudgetAmounts = NOTHING
     unknown: Counter[str] = field(default_factory=Counter)
     dearest: list[DeadLetterForecast] = field(default_factory=list)
-    held_back: dict[RejectionCode, RejectedGroup] = field(default_factory=dict)
+    held_back: dict[Rejection, RejectedGroup] = field(default_factory=dict)
     runs: list[RunForecast] = field(default_factory=list)
 
     def take(self, dead_letter: DeadLetterKey, outcome: PreparedReplay | Rejection) -> None:
         if isinstance(outcome, Rejection):
-            held = self.held_back.setdefault(outcome.code, RejectedGroup(outcome, dead_letter))
-            held.count += 1
+            self._hold_back(dead_letter, outcome)
             return
         if outcome.past != NO_PAST:
             self.runs.append(_run_forecast(dead_letter, outcome))
         self.sendable += 1
         self._add(dead_letter, worst_case(outcome.request, self.known.cost_of, self.known.registry))
+
+    def _hold_back(self, dead_letter: DeadLetterKey, why: Rejection) -> None:
+        if why not in self.held_back and len(self.held_back) >= REASONS_MAX:
+            why = replace(why, text="Other reasons")
+        held = self.held_back.setdefault(why, RejectedGroup(why, dead_letter))
+        held.count += 1
 
     def _add(self, dead_letter: DeadLetterKey, worst: WorstCase) -> None:
         amounts = worst.amounts

@@ -11,6 +11,7 @@ from answerbus.registry import Registry
 from answerbus.request import Request
 from services.operators.dead_letters.edit import Edits, replacing
 from services.operators.dead_letters.forecast import (
+    REASONS_MAX,
     Forecast,
     KnownNames,
     checked_replay,
@@ -329,3 +330,17 @@ def test_a_forecast_adds_up_the_worst_and_what_is_held_back() -> None:
         2,
         2,
     )
+
+
+def test_dead_letters_held_back_for_other_reasons_are_counted_apart() -> None:
+    forecast = Forecast(KNOWN)
+    for n in range(2 * REASONS_MAX):
+        why = Rejection("unknown_profile", f"The settings have no profile p-{n}", forcible=True)
+        forecast.take(DeadLetterKey("w", f"held-{n}"), why)
+        forecast.take(DeadLetterKey("w", f"again-{n}"), why)
+
+    groups = [(held.rejection.text, held.count) for held in forecast.held_back.values()]
+    assert groups == [
+        *((f"The settings have no profile p-{n}", 2) for n in range(REASONS_MAX)),
+        ("Other reasons", 2 * REASONS_MAX),
+    ]
