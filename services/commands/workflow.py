@@ -41,8 +41,8 @@ EXIT_UNKNOWN = 1
 
 # Clients hash keys differently; workers forward a stray, and only its owner's partition is read.
 UNREAD = (
-    "A request that no worker has read yet may stand in another partition: "
-    "`answerbus doctor` counts what is to be read."
+    "An unread request or an invalid record may stand in another partition: "
+    "`answerbus doctor` counts unread requests, and `answerbus replay list` lists invalid records."
 )
 
 WorkflowId = Annotated[str, typer.Argument(metavar="ID", help="The workflow.")]
