@@ -37,6 +37,7 @@ from services.commands.doctor.findings.judge import (
 )
 from services.kafka.clock import controller_time_ms
 from services.kafka.marker_gaps import marker_gaps
+from services.kafka.options import TRANSACTION_TIMEOUT_MS
 from services.kafka.planning.plan import Found
 from services.kafka.topics import topics_on
 from services.kafka.worker_groups import groups_of_workers, members_of
@@ -57,7 +58,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Now = Callable[[], datetime]
 KEY = b"answerbus.doctor"  # a null value under it would end no entry, were it ever read
-TRANSACTION_TIMEOUT_MS = 15_000
 TRIAL_TIMEOUT_S = 30.0
 _LOG_APPEND_TIME = 1
 _POLL_MS = 100

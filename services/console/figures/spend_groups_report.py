@@ -6,6 +6,7 @@ from decimal import Decimal
 from io import StringIO
 
 from services.console.figures.outcome_charts import Figure, LegendEntry
+from services.console.state.minute import MINUTE_MS
 from services.console.state.spend_groups import GroupAmounts, GroupRow, SpendGroups, Steps
 from services.console.views.chart import Axis, columns
 from services.console.views.units import MICRO
@@ -15,18 +16,17 @@ SERIES_SHOWN = 5
 AMOUNTS = ("calls", "aborted", "unknown", "tokens")
 MONEY = ("used_usd", "charged_usd")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would calculate
-_MINUTE_MS = 60_000
 _STEPS_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
 STEPS_MAX = 60
 
 
 def steps_between(first_ms: int, end_ms: int) -> Steps:
     """In round steps, of which there are few enough for a chart."""
-    minutes = max(1, -(-(end_ms - first_ms) // _MINUTE_MS))
+    minutes = max(1, -(-(end_ms - first_ms) // MINUTE_MS))
     least = -(-minutes // STEPS_MAX)
     days = -(-least // _STEPS_MINUTES[-1]) * _STEPS_MINUTES[-1]
     step = next((one for one in _STEPS_MINUTES if least <= one), days)
-    return Steps(first_ms, end_ms, step * _MINUTE_MS)
+    return Steps(first_ms, end_ms, step * MINUTE_MS)
 
 
 def as_data(groups: SpendGroups, rows: Sequence[GroupRow], *, is_cut: bool) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ from services.console.access.tokens import Role
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form
 from services.console.guard import session_of
+from services.console.state.minute import MINUTE_MS
 from services.console.tasks.jobs import Job
 from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
 from services.operators.dead_letters.row import DeadLetterRow
@@ -17,7 +18,6 @@ from services.operators.dead_letters.selection import select
 
 AGAIN = "again"  # the number of a run: its dead letters that died again
 EVERYTHING = "everything"  # the field that says that all are meant
-MINUTE_MS = 60_000
 NAMED_MAX = 3  # of several dead letters with one id
 NO_DEAD_LETTER = ""  # the id of none: no id at all would mean any
 

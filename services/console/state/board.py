@@ -8,6 +8,8 @@ from typing import TypeVar, assert_never
 from answerbus.request_key import RequestKey
 from services.console.state.heaviest import Dropped, Heaviest
 from services.console.state.minute import (
+    KEPT_MINUTES,
+    MINUTE_MS,
     OUTCOMES,
     ContractCounts,
     Minute,
@@ -34,8 +36,6 @@ from services.operators.records.run_summary import RunEventSummary
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
 
-MINUTE_MS = 60_000
-KEPT_MINUTES = 24 * 60
 OPEN_MINUTES = 2  # the newest, in which records are still expected
 SUMS_MAX = 1_000
 UNHEALTHY_MINUTES = 10

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-MINUTE_MS = 60_000
-KEPT_MINUTES = 24 * 60
+from services.console.state.minute import KEPT_MINUTES, MINUTE_MS
+
 PROFILES_MAX = 100
 
 

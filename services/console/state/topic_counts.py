@@ -4,10 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from answerbus.topics import Topic
+from services.console.state.minute import KEPT_MINUTES, MINUTE_MS
 from services.operators.records.stored import Stored
-
-MINUTE_MS = 60_000
-KEPT_MINUTES = 24 * 60
 
 
 @dataclass(slots=True)

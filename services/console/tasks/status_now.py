@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice
 
+from services.console.state.minute import MINUTE_MS
 from services.console.tasks.feed import Feed
 from services.console.tasks.lanes_now import lanes_now
 from services.console.tasks.polling import Poller
@@ -12,7 +13,6 @@ from services.console.views.status import LATELY_MINUTES, BusStatus, StatusFacts
 from services.operators.dead_letters.why import why_text, without_path
 
 RECENT_DEAD_LETTERS_MAX = 1_000  # are looked at for why most of them died
-_MINUTE_MS = 60_000
 
 
 def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> BusStatus:
@@ -52,7 +52,7 @@ def status_now(feed: Feed, poller: Poller, now_ms: int, *, operator: bool) -> Bu
 
 def _mostly(feed: Feed, now_ms: int, *, operator: bool) -> str | None:
     """Why most of those died that died lately."""
-    since_ms = now_ms - LATELY_MINUTES * _MINUTE_MS
+    since_ms = now_ms - LATELY_MINUTES * MINUTE_MS
     newest = islice(feed.state.dead_letters.newest(), RECENT_DEAD_LETTERS_MAX)
     whys = Counter(dead_letter.why for dead_letter in newest if dead_letter.at_ms >= since_ms)
     if not whys:

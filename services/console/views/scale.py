@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from services.console.state.minute import MINUTE_MS
 from services.console.views.units import Unit, tick_text
 
 _TOPS = (1, 2, 4, 6, 8, 10)
 _STEPS_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360)
 _TICKS_MAX = 8
-_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def value_ticks(top: int, unit: Unit, height: float) -> tuple[Tick, ...]:
 def time_ticks(first_ms: int, end_ms: int) -> tuple[Tick, ...]:
     """At round times of day, in percent of the way; every other one is minor."""
     span_ms = max(1, end_ms - first_ms)
-    steps = (minutes * _MINUTE_MS for minutes in _STEPS_MINUTES)
-    step_ms = next((step for step in steps if span_ms <= step * _TICKS_MAX), 720 * _MINUTE_MS)
+    steps = (minutes * MINUTE_MS for minutes in _STEPS_MINUTES)
+    step_ms = next((step for step in steps if span_ms <= step * _TICKS_MAX), 720 * MINUTE_MS)
     start = -(-first_ms // step_ms) * step_ms
     return tuple(
         Tick(100 * (at_ms - first_ms) / span_ms, _clock(at_ms), n % 2 == 1)
@@ -48,5 +48,5 @@ def time_ticks(first_ms: int, end_ms: int) -> tuple[Tick, ...]:
 
 
 def _clock(at_ms: int) -> str:
-    minutes = at_ms // _MINUTE_MS % (24 * 60)
+    minutes = at_ms // MINUTE_MS % (24 * 60)
     return f"{minutes // 60:02}:{minutes % 60:02}"

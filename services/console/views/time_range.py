@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from services.console.state.minute import KEPT_MINUTES, MINUTE_MS
 from services.console.views.filters import FilterFault
 from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
 
-MINUTE_MS, DAY_MS = 60_000, 86_400_000
-KEPT_MINUTES = 24 * 60  # as the board keeps them
+DAY_MS = 86_400_000
 RANGES: Mapping[str, int | None] = MappingProxyType(
     {"15m": 15, "1h": 60, "6h": 360, "24h": KEPT_MINUTES, "today": None}  # minutes
 )

@@ -17,11 +17,11 @@ from answerbus.envelope import Encoded, encode
 from answerbus.partition import Layout
 from answerbus.topics import APPROVALS, DEAD_LETTERS, REQUESTS, STEPS, Topic
 from answerbus.trace import Trace
+from services.kafka.options import TRANSACTION_TIMEOUT_MS
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 from services.records.resumed_steps import run_resumed
 
 SOURCE = "/answerbus/replay"
-TRANSACTION_TIMEOUT_MS = 15_000
 COMMIT_TIMEOUT_S = 10.0
 DECIDED_TIMEOUT_S = 60.0  # a worker's transaction lasts 15 s at most, its end is noticed within 10
 DECIDED_POLL_S = 0.05

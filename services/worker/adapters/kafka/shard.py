@@ -20,6 +20,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.client.turns import in_turns
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
+from services.kafka.options import TRANSACTION_TIMEOUT_MS
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.ports.clock import MeasuredClock
@@ -31,7 +32,6 @@ ASK_TIMEOUT_S = 30.0  # for one answer of the broker
 # A process may stand still while it reads, and what it has read is kept: for half as long as the
 # null value that ends a retry stays at least.
 REST_S_MAX = 43_200.0
-TRANSACTION_TIMEOUT_MS = 15_000
 RETRY_BACKOFF_MS = 20  # also how soon a successor's start is tried again
 PRODUCER_BATCH_BYTES = 256 * 1024
 PRODUCER_REQUEST_BYTES_MAX = 2 * 1024 * 1024  # the broker's own limit on records is what binds
