@@ -1,6 +1,7 @@
 """The fields of forms and addresses, read in one place; a malformed one is a 400."""
 
 import asyncio
+import re
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -11,6 +12,7 @@ BODY_S_MAX = 30.0  # how long a form may take to arrive
 _PAGE_DIGITS = 9
 _TYPE = "application/x-www-form-urlencoded"  # as our pages send them; no file is ever sent
 STREAM_TYPE = "text/event-stream"
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # slow to read, and no browser sends it
 _CHARSETS = frozenset({None, "utf-8", "utf8"})
 
 Form = MultiDict[str]
@@ -53,6 +55,8 @@ def _parsed(request: web.Request, body: bytes) -> Form:
     charset = request.charset
     if request.content_type != _TYPE or (charset and charset.lower()) not in _CHARSETS:
         raise web.HTTPBadRequest(text=f"A form is sent here as {_TYPE}, in UTF-8.")
+    if _BROKEN_ESCAPE.search(body):
+        raise web.HTTPBadRequest(text="The form has a % without two hexadecimal digits.")
     try:
         fields = parse_qsl(
             body.decode(),

@@ -159,6 +159,11 @@ async def test_what_was_wrong_with_a_form_is_said() -> None:
             status, reported = await at.send(at.request("POST", "/login", header, body=BODY))
 
             assert (status, f"A form is sent here as {FORM}".encode() in reported) == (400, True)
+        for end in (b"%", b"%4", b"%g1", b"%4\xc3\xa4"):
+            header = f"Content-Type: {FORM}".encode()
+            status, reported = await at.send(at.request("POST", "/login", header, body=BODY + end))
+
+            assert (status, b"without two hexadecimal digits" in reported) == (400, True)
 
 
 @pytest.mark.parametrize(
