@@ -44,6 +44,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a module leaves to later tests is not searched by them either."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def tickets_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where pip has installed the example of a plugin; on no path yet."""
