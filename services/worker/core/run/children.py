@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import count
+from itertools import chain, count
 from math import ceil
 
 from pydantic import JsonValue
@@ -164,8 +164,9 @@ def child_name(call_id: str, is_taken: Callable[[str], bool]) -> str:
     """The id of the child of a call, in its workflow: the call's name, if short and not taken."""
     name = call_name(call_id)
     short = name if len(name) <= REQUEST_ID_CHARS_MAX - 4 else _digest(name)
-    names = (short if number == 1 else f"{short}.{number}" for number in count(1))
-    return next(name for name in names if not is_taken(name))
+    numbered = (f"{short}.{number}" for number in count(2))
+    names = (one if len(one) <= REQUEST_ID_CHARS_MAX else _digest(one) for one in numbered)
+    return next(name for name in chain((short,), names) if not is_taken(name))
 
 
 def outcome_of(ended: Ended) -> CallOutcome:

@@ -169,28 +169,31 @@ def reference_of(number: int, place: int) -> str:
 
 def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Problem]:
     """The input of a child: facts as they are, results of calls as data."""
-    known = {f"fact:{fact.name}": fact for fact in request.context.facts} | dict(_results(run))
+    facts = {f"fact:{fact.name}": fact for fact in request.context.facts}
+    results = dict(_results(run))
+    known = ", ".join(facts | results)
     for number, reference in enumerate(args.use):
-        found = known.get(reference)
-        expected = f"one of {', '.join(known)}" if known else "nothing: there is nothing to name"
-        yield found or Problem.of(f"/use/{number}", "unknown_reference", expected)
+        if result := results.get(reference):
+            yield _fact(reference, *result)
+        elif fact := facts.get(reference):
+            yield fact
+        else:
+            expected = f"one of {known}" if known else "nothing: there is nothing to name"
+            yield Problem.of(f"/use/{number}", "unknown_reference", expected)
 
 
-def _results(run: Run) -> Iterator[tuple[str, Fact]]:
+def _results(run: Run) -> Iterator[tuple[str, tuple[str, CallOk | ResultTooLarge]]]:
+    """Each by its name, with its tool. No facts: these are made of few, and read each value."""
     for _, calls in call_names(run):
         for name, call in calls:
-            match call.outcome:
-                case CallOk(value=value):
-                    yield name, _fact(name, call, value)
-                case ResultTooLarge() as outcome:
-                    yield name, _fact(name, call, outcome.model_dump(mode="json"))
-                case _:
-                    pass
+            if isinstance(call.outcome, CallOk | ResultTooLarge):
+                yield name, (call.asked.tool, call.outcome)
 
 
-def _fact(name: str, call: ToolCall, value: JsonValue) -> Fact:
+def _fact(name: str, tool: str, outcome: CallOk | ResultTooLarge) -> Fact:
     """A result; of one that is larger than the run could take, its size, beginning and digest."""
-    return Fact(name=f"{name} {call.asked.tool}"[:NAME_CHARS_MAX], value=value)
+    value = outcome.value if isinstance(outcome, CallOk) else outcome.model_dump(mode="json")
+    return Fact(name=f"{name} {tool}"[:NAME_CHARS_MAX], value=value)
 
 
 def _text(value: JsonValue) -> str | None:

@@ -13,6 +13,7 @@ from answerbus.budget import Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.continued_call import ToolQuestion
 from answerbus.edited_args import EditedArgs
+from answerbus.limits import NAME_CHARS_MAX
 from answerbus.private.runs import (
     AgentDefinition,
     AskedCall,
@@ -52,7 +53,8 @@ def _described(tool: ToolDefinition) -> Fact:
     if args := _descriptions(tool.card.args_schema):
         texts["args"] = args
     # As a prompt shows a JSON value, written once for all steps.
-    return Fact(name=f"tool {tool.name}", value=json.dumps(texts, ensure_ascii=False, indent=1))
+    name = f"tool {tool.name}"[:NAME_CHARS_MAX]
+    return Fact(name=name, value=json.dumps(texts, ensure_ascii=False, indent=1))
 
 
 def _descriptions(schema: JsonObject) -> JsonObject:

@@ -3,9 +3,19 @@
 import json
 from typing import Any
 
+from answerbus.failure import Problem
+from answerbus.limits import REQUEST_ID_CHARS_MAX
 from answerbus.private.runs import Delegation
+from answerbus.request import Fact
 from answerbus.resumed_run import ResumedRun
-from services.worker.core.run.delegation import args_schema, call_names, may_delegate
+from services.worker.core.run.children import child_name
+from services.worker.core.run.delegation import (
+    args_schema,
+    call_names,
+    may_delegate,
+    read_args,
+    used,
+)
 from services.worker.core.run.new_run import new_run
 from services.worker.core.run.run import Run
 from tests.unit.worker.builders import request
@@ -75,3 +85,23 @@ def test_a_name_that_settings_give_twice_stands_in_the_schema_once() -> None:
     assert isinstance(properties, dict)
     assert properties["agent"] == {"type": "string", "enum": ["a", "b"]}
     assert properties["profile"] == {"type": "string", "enum": ["p"]}
+
+
+def test_a_child_whose_names_are_taken_has_another_one_of_at_most_128_characters() -> None:
+    for length in (20, 124, 128):
+        call_id, taken = "x" * length, set[str]()
+        for _ in range(1_200):
+            name = child_name(call_id, taken.__contains__)
+            assert len(name) <= REQUEST_ID_CHARS_MAX
+            assert name not in taken
+            taken.add(name)
+
+
+def test_a_name_in_use_gives_a_child_the_result_of_that_call_alone() -> None:
+    run = taken_over(1, 3, outcome={"kind": "ok", "value": {"n": 1}})
+    args = read_args({"use": ["call:3.0", "call:2.0"]})
+
+    fact, problem = used(request(), run, args)
+    assert fact == Fact(name="call:3.0 delegate", value={"n": 1})
+    assert isinstance(problem, Problem)
+    assert problem.expected == "one of call:1.0, call:3.0"

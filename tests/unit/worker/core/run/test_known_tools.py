@@ -7,7 +7,8 @@ import pytest
 from answerbus.toolset_card import ApprovalRule, ToolAccepted, ToolCard, ToolsetCard
 from services.worker.core.run.accepted_tools import AcceptedTools
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
-from tests.unit.worker.core.run_builders import NOW, ORDER
+from services.worker.core.run.run import described_tools
+from tests.unit.worker.core.run_builders import NOW, ORDER, definition, tool
 
 
 def card(*names: str, toolset: str = "orders", **schema: str) -> ToolsetCard:
@@ -114,8 +115,8 @@ def test_what_is_seen_first_is_written_once_and_stricter_rules_too() -> None:
     known_tools = KnownTools()
     for rule in ("never", "after_untrusted", "always"):
         known_tools.take(guarded(rule))
-        for tool in known_tools.accepted.unwritten:
-            assert tool.card.approval == rule
+        for one in known_tools.accepted.unwritten:
+            assert one.card.approval == rule
             known_tools.accept(accepted(guarded(rule)))
         known_tools.take(guarded(rule))
         assert known_tools.accepted.unwritten == []
@@ -260,3 +261,9 @@ def test_what_is_accepted_hides_no_refused_record() -> None:
 
     known_tools.take(guarded())
     assert known_tools.faults == {}
+
+
+def test_a_tool_of_the_longest_name_is_described() -> None:
+    (fact,) = described_tools(definition(tool(f"{'s' * 64}.{'t' * 128}")))
+
+    assert fact.name.startswith(f"tool {'s' * 64}.t")
