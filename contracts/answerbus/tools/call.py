@@ -75,6 +75,8 @@ class ToolCall:
         At most a thousand dollars a call. What the budget no longer has is not charged: a note of
         the run says so, and no model is asked after it.
         """
+        if isinstance(micro_usd, bool) or not isinstance(micro_usd, int):
+            raise TypeError(f"a cost is a whole number of millionths of a dollar, not {micro_usd}")
         if micro_usd < 0:
             raise ValueError(f"a call costs at least nothing, not {micro_usd}")
         self._micro_usd = min((self._micro_usd or 0) + micro_usd, TOOL_COST_MICRO_USD_MAX)

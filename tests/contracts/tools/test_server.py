@@ -339,6 +339,23 @@ async def test_signs_of_life_renew_the_time_and_precede_the_result() -> None:
     assert result["micro_usd"] == 700
 
 
+@pytest.mark.parametrize("cost", [1.5, float("nan"), True, "3"])
+async def test_a_cost_that_is_no_whole_number_is_a_fault_of_the_tool(cost: Any) -> None:
+    broker, tools = Broker(), Toolset("deeds")
+
+    @tools.tool()
+    async def act(name: str, call: ToolCall) -> str:
+        call.cost(cost)
+        return name
+
+    broker.put(call_body("c-1"))
+    serving = Serving(tools, broker)
+    await until(lambda: broker.results)
+    await serving.stop()
+
+    assert broker.results[0]["outcome"]["code"] == "crashed"
+
+
 async def test_a_server_whose_threads_all_hang_ends_itself() -> None:
     broker, release = Broker(), threading.Event()
     tools = Toolset("deeds")
