@@ -13,11 +13,13 @@ from answerbus.account_id import replay_account, short_digest
 from answerbus.call_outcome import CallOk, ResultTooLarge
 from answerbus.dead_letter import ConflictingId, DeadLetter, PatchOperation, Replayed
 from answerbus.envelope import Undecodable, decode_request
+from answerbus.json_values import has_more_values, signs_of_values
 from answerbus.limits import (
     KIB,
     REASON_BYTES_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_ID_CHARS_MAX,
+    REQUEST_VALUES_MAX,
     TOOL_EXCERPT_BYTES_MAX,
 )
 from answerbus.request import Prior, Replay, Request
@@ -32,7 +34,9 @@ from services.text.digest import text_digest
 
 ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
 
-RESUMED_BYTES_MAX = 320 * KIB  # of the steps that a replay takes over, where all are too many
+# Of the steps that a replay takes over, where all are too many.
+RESUMED_BYTES_MAX = 320 * KIB
+RESUMED_VALUES_MAX = 12_000
 
 RejectionCode = Literal[
     "no_request", "has_request", "edit", "invalid", "too_large", "cut", "gone", "unreadable",
@@ -122,7 +126,7 @@ def prepare_replay(
     if isinstance(found, Rejection) and found.code == "too_large":
         found = _edited(dead_letter, _with(request, (), resumed), order, at)
     if isinstance(found, Rejection) and found.code == "too_large" and resumed:
-        shorter = _with(request, (), shortened(resumed, RESUMED_BYTES_MAX))
+        shorter = _with(request, (), shortened(resumed))
         found = _edited(dead_letter, shorter, order, at)
     return found if isinstance(found, Rejection) else replace(found, past=past)
 
@@ -203,10 +207,9 @@ def _prepared(
 
 def _read(text: bytes) -> Request | Rejection:
     """A request as the workers will read it."""
-    if len(text) > REQUEST_BYTES_MAX:
-        return Rejection(
-            "too_large", f"The request would have more than {REQUEST_BYTES_MAX:,} bytes"
-        )
+    if len(text) > REQUEST_BYTES_MAX or has_more_values(text, REQUEST_VALUES_MAX):
+        most = f"{REQUEST_BYTES_MAX:,} bytes or {REQUEST_VALUES_MAX:,} JSON values"
+        return Rejection("too_large", f"The request would have more than {most}")
     received = decode_request(text)
     if isinstance(received, Undecodable):
         return Rejection("invalid", f"Invalid request: {problem_text(received.problems[0])}")
@@ -238,18 +241,22 @@ def _id(request: Request, suffix: str) -> str:
     return first + suffix
 
 
-def shortened(resumed: ResumedRun, bytes_max: int) -> ResumedRun:
+def shortened(resumed: ResumedRun) -> ResumedRun:
     """The oldest results by their size and beginning, until the steps fit or all are cut.
 
     The newest are the ones that the model has worked least with.
     """
-    excess = len(resumed.model_dump_json().encode()) - bytes_max
+    whole = resumed.model_dump_json().encode()
+    bytes_over = len(whole) - RESUMED_BYTES_MAX
+    values_over = signs_of_values(whole) - RESUMED_VALUES_MAX
     steps = list[ResumedStep]()
     for step in resumed.steps:
         calls = list[ResumedCall]()
         for call in step.calls:
-            shorter = _cut(call) if excess > 0 else call
-            excess -= _size(call) - _size(shorter)
+            shorter = _cut(call) if bytes_over > 0 or values_over > 0 else call
+            before, after = (one.outcome.model_dump_json().encode() for one in (call, shorter))
+            bytes_over -= len(before) - len(after)
+            values_over -= signs_of_values(before) - signs_of_values(after)
             calls.append(shorter)
         steps.append(step.model_copy(update={"calls": tuple(calls)}))
     return resumed.model_copy(update={"steps": tuple(steps)})
@@ -265,7 +272,3 @@ def _cut(call: ResumedCall) -> ResumedCall:
     excerpt = clip(text, TOOL_EXCERPT_BYTES_MAX)
     too_large = ResultTooLarge(bytes=size, excerpt=excerpt, digest=text_digest(text))
     return call.model_copy(update={"outcome": too_large})
-
-
-def _size(call: ResumedCall) -> int:
-    return len(call.outcome.model_dump_json().encode())

@@ -7,11 +7,14 @@ that state again, and goes on. A question ends its work until a person has answe
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from pydantic_core import to_json
+
 from answerbus.call_outcome import ApprovalExpired, CallError
 from answerbus.continued_call import GivenInput, ToolQuestion
 from answerbus.control import Input, InputRequested
 from answerbus.failure import Problem
-from answerbus.limits import CALL_INPUTS_MAX, REASON_BYTES_MAX
+from answerbus.json_values import has_more_values
+from answerbus.limits import CALL_INPUTS_MAX, EDITED_ARGS_VALUES_MAX, REASON_BYTES_MAX
 from answerbus.tool_result import INPUT_REQUIRED, ToolProgress
 from answerbus.wire import clip
 from services.text.digest import text_digest
@@ -81,6 +84,9 @@ def answered(
         return None
     if said.value is not None and (problems := problems_of_answer(asks.json_schema, said.value)):
         return problems
+    if has_more_values(to_json(said.value), EDITED_ARGS_VALUES_MAX):
+        expected = f"at most {EDITED_ARGS_VALUES_MAX:,} JSON values beside those of the call"
+        return (Problem.of("", "too_large", expected),)
     given = GivenInput(value=said.value, by=said.by)
     record = events.changed(
         call, inputs, asks=None, given=given, deliveries=0, tokens=(), due_at=None

@@ -190,6 +190,19 @@ def test_steps_that_are_too_large_lose_the_oldest_results() -> None:
     assert len(request.model_dump_json()) <= REQUEST_BYTES_MAX
 
 
+def test_steps_of_too_many_values_lose_the_oldest_results() -> None:
+    many = []
+    for n in range(1, 4):
+        many += [step("r-1", n, call("r-1", n))]
+        many += [ended(f"r-1.call.{n}.0", outcome={"kind": "ok", "value": [1] * 7_000})]
+    found = past_run(dead_letter(steps=3, calls=3), chained(many), OFTEN)
+    request = prepared(of=dead_letter(steps=3, calls=3), found=found).request
+
+    assert request.resumed is not None
+    kinds = [step.calls[0].outcome.kind for step in request.resumed.steps]
+    assert kinds == ["too_large", "too_large", "ok"]
+
+
 def delegated(place: int, **args: Any) -> dict[str, Any]:
     return call("r-1", 1, place, tool="delegate", args=args)
 

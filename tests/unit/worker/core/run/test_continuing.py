@@ -9,7 +9,12 @@ from pydantic import JsonValue
 from answerbus.cause import Cancelled
 from answerbus.continued_call import ToolContinue, ToolQuestion
 from answerbus.control import Input, InputRequested
-from answerbus.limits import CALL_INPUTS_MAX, TOOL_DELIVERIES_MAX, TOOL_TIMEOUT_S_MAX
+from answerbus.limits import (
+    CALL_INPUTS_MAX,
+    EDITED_ARGS_VALUES_MAX,
+    TOOL_DELIVERIES_MAX,
+    TOOL_TIMEOUT_S_MAX,
+)
 from answerbus.step import ToolEnded
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress
@@ -171,6 +176,15 @@ def test_the_first_answer_that_fits_is_delivered_once_with_what_the_server_kept(
     ended = transitions.on_result(first.run, result(onwards.call), inputs(12))
     assert ended is not None
     assert ended.run.open == ()
+
+
+def test_an_answer_that_a_record_has_no_place_for_beside_the_arguments_is_invalid() -> None:
+    schema = {"type": "array"}
+    many = given(asked(json_schema=schema), [1] * (EDITED_ARGS_VALUES_MAX + 1))
+
+    assert [(one.path, one.code) for one in many] == [("", "too_large")]
+    few = given(asked(json_schema=schema), [1] * (EDITED_ARGS_VALUES_MAX // 2))
+    assert len(delivered(few).given.value) == EDITED_ARGS_VALUES_MAX // 2
 
 
 def test_null_declines_to_answer() -> None:
