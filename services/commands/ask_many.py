@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -156,8 +157,18 @@ def _read(file: Path) -> bytes:
 def _rows(file: Path) -> list[Row]:
     text = _read(file).decode("utf-8-sig", errors="replace")
     if file.suffix == ".csv":
-        return [dict(row) for row in csv.DictReader(text.splitlines())]
-    return [_row(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        return _csv_rows(text)
+    return [_row(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _csv_rows(text: str) -> list[Row]:
+    lines = csv.DictReader(io.StringIO(text, newline=""))
+    rows: list[Row] = []
+    for row in lines:
+        if None in row:
+            raise typer.BadParameter(f"line {lines.line_num} has more cells than the header")
+        rows.append(dict(row))
+    return rows
 
 
 def _row(number: int, line: str) -> Row:
