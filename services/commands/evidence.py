@@ -71,11 +71,10 @@ def export(
     bus, signer = bus_of(settings.kafka), signer_of(key)
     try:
         done = asyncio.run(_export(bus, settings, signer, scope, begin, operator(by), out))
-    except BaseException as error:
-        out.unlink(missing_ok=True)  # a part of a pack would look like a forgery
-        if isinstance(error, PackTooLarge):
-            raise typer.BadParameter(str(error)) from None
-        raise
+    except PackTooLarge as error:
+        raise typer.BadParameter(str(error)) from None
+    except FileExistsError:
+        raise typer.BadParameter(f"--out: {out} is there already.") from None
     counts = ", ".join(f"{count:,} {name}" for name, count in done.lines.items())
     stdout().print(plain_line(f"{out}: {counts}."), markup=False)
     for digest in sorted(done.unknown):

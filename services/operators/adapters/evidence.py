@@ -111,10 +111,23 @@ class _Pack:
 async def export(bus: Bus, path: Path, order: EvidenceOrder, texts: Mapping[str, str]) -> Exported:
     """Write the pack; `texts` are known definitions and schemas by digest.
 
-    Attempts first: who names one is written after it. Raises BusUnavailable, PackTooLarge.
+    Attempts first: who names one is written after it. Raises BusUnavailable, PackTooLarge,
+    FileExistsError.
     """
+    with path.open("xb") as file:
+        try:
+            return await _written(bus, file, order, texts)
+        except BaseException:
+            # A part of a pack would look like a forgery.
+            path.unlink(missing_ok=True)  # noqa: ASYNC240 - at once
+            raise
+
+
+async def _written(
+    bus: Bus, file: BinaryIO, order: EvidenceOrder, texts: Mapping[str, str]
+) -> Exported:
     scope, contents, known = order.scope, PackContents(), dict(texts)
-    with path.open("xb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         pack = _Pack(archive, file)
         for name, topics in TOPICS_OF_FILE.items():
             await pack.write(name, _records(bus, name, topics, order, contents))

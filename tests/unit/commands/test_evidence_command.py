@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import zipfile
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,11 +57,14 @@ def test_a_pack_is_checked_by_the_command_and_by_the_program_for_auditors(
 def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def too_large(*of: Any) -> None:
-        zipfile.ZipFile(of[-1], "w").close()
+    async def too_large(*_: Any) -> None:
         raise PackTooLarge
 
-    monkeypatch.setattr("services.commands.evidence._export", too_large)
+    async def no_texts(*_: Any) -> dict[str, str]:
+        return {}
+
+    monkeypatch.setattr("services.commands.evidence._texts", no_texts)
+    monkeypatch.setattr("services.operators.adapters.evidence._written", too_large)
     private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
     private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
@@ -71,6 +73,25 @@ def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
     assert code == 2
     assert "export a shorter time" in " ".join(text.replace("│", " ").split())
     assert not out.exists()
+
+
+def test_a_pack_that_another_export_has_begun_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
+    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    async def meanwhile(*_: Any) -> dict[str, str]:
+        out.write_bytes(b"of the other")
+        return {}
+
+    monkeypatch.setattr("services.commands.evidence._texts", meanwhile)
+
+    code, text = ran("export", "--since", "30d", "--key", str(private), "--out", str(out))
+
+    assert code == 2
+    assert "is there already" in " ".join(text.replace("│", " ").split())
+    assert out.read_bytes() == b"of the other"
 
 
 def test_what_is_no_key_is_named(tmp_path: Path) -> None:
