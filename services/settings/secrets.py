@@ -23,6 +23,7 @@ def secrets_of(settings: Settings) -> list[str]:
         console.operator_token_env,
         console.viewer_token_env,
         *console.operators.values(),
+        *console.approvers.values(),
         console.oidc.client_secret_env if console.oidc else None,
     )
     return [*filter(None, map(secret, named)), *secrets_of_profiles(settings.profiles)]

@@ -295,6 +295,7 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
         "console": {
             "operator_token_env": "OPERATOR",
             "viewer_token_env": "VIEWER",
+            "approvers": {"ann": "APPROVER"},
             "operators": {"night@acme": "NIGHT"},
             "oidc": {
                 "issuer": "https://login.example",
@@ -324,6 +325,7 @@ def test_all_secrets_that_settings_lead_to_are_known(monkeypatch: pytest.MonkeyP
         "OPERATOR",
         "VIEWER",
         "NIGHT",
+        "APPROVER",
         "CLIENT",
         "ONE",
         "OPENAI_API_KEY",
