@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiokafka import TopicPartition
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import IllegalOperation, ProducerFenced
+from aiokafka.structs import RecordMetadata
 
 from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
@@ -70,21 +71,30 @@ class Writer:
         if any(isinstance(it.done, PreparedReplay) and it.done.request.resumed for it in changes):
             await self._bus.counts(APPROVALS)  # to write to a topic that is missing may create it
         await self._producer.begin_transaction()
-        sent = [
-            await self._producer.send(
-                topic.full_name(self._bus.prefix),
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-                partition=partition,
-            )
-            for change in changes
-            for topic, partition, record in self._records(change)
-        ]
+        sent = list[asyncio.Future[RecordMetadata]]()
+        try:
+            for change in changes:
+                for topic, partition, record in self._records(change):
+                    sent.append(await self._send(topic, partition, record))
+        except IllegalOperation:  # the transaction is over: why is known by what was sent before
+            await asyncio.gather(*sent)
+            raise
         # Each one: a record that the broker refused is otherwise missing from a transaction that
         # commits all the same.
         await asyncio.gather(*sent)
         await self._producer.commit_transaction()
+
+    async def _send(
+        self, topic: Topic, partition: int, record: Encoded
+    ) -> "asyncio.Future[RecordMetadata]":
+        sent: asyncio.Future[RecordMetadata] = await self._producer.send(
+            topic.full_name(self._bus.prefix),
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            partition=partition,
+        )
+        return sent
 
     def _records(self, change: DeadLetterChange) -> Iterator[tuple[Topic, int, Encoded]]:
         trace = None if change.trace is None else change.trace.headers()
