@@ -37,9 +37,12 @@ class PromptText:
         self._bytes = {form[1:-1].encode(errors="replace").lower() for form in written}
 
     def match(self, stored: Stored) -> PromptMatch | None:
-        """Where the text is, None if nowhere. Records without its bytes are not decoded."""
+        """Where the text is, None if nowhere. Records without its bytes are not decoded.
+
+        Those with a backslash are: any character may be escaped in JSON, in several ways.
+        """
         value = (stored.value or b"").lower()
-        if not any(form in value for form in self._bytes):
+        if b"\\" not in value and not any(form in value for form in self._bytes):
             return None
         match decode(stored.value or b""):
             case Request() as asked:

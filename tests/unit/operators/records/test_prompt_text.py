@@ -36,6 +36,20 @@ def test_a_text_is_found_in_all_parts(context: dict[str, Any], part: str, excerp
     assert PromptText("Atlantis").match(record) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [("https://shop", r"https:\/\/shop"), ("<b>", r"\u003cb\u003E"), ("naïve", r"na\u00efve")],
+)
+def test_a_text_is_found_however_its_writer_escaped_it(text: str, escaped: str) -> None:
+    record = stored("request/minimal", context={"instructions": "@"})
+    assert record.value is not None
+    value = record.value.replace(b'"@"', f'"{escaped}"'.encode())
+
+    match = PromptText(text).match(replace(record, value=value))
+    assert match is not None
+    assert match.excerpt == text
+
+
 def test_an_excerpt_is_short_and_a_dead_letter_is_known_by_its_request() -> None:
     asked = body_of("dead_letter/invalid_answer")["request"]
     asked["context"] = {"instructions": "a" * 500 + " Zanzibar " + "b" * 500}
