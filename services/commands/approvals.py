@@ -1,6 +1,7 @@
 """`answerbus approvals`: lists the tool calls that await a person, and records what they say."""
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, NoReturn, assert_never
@@ -244,7 +245,7 @@ def _the_one(call_id: str, found: Sequence[Awaited]) -> Awaited:
     )
     stderr().print(plain_line(message), style="red", markup=False)
     for one in found:
-        stderr().print(plain_line(f"  --workflow {one.workflow_id}"), markup=False)
+        stderr().print(plain_line(f"  --workflow {shlex.quote(one.workflow_id)}"), markup=False)
     raise typer.Exit(EXIT_NOT_DONE)
 
 

@@ -174,7 +174,7 @@ def _cost_text(request: Request) -> str:
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:
     stderr().print(
         f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
-        f"`answerbus workflow {request.workflow_id}` shows how far it is.",
+        f"`answerbus workflow {shlex.quote(request.workflow_id)}` shows how far it is.",
         style="yellow",
         markup=False,
     )

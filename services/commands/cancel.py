@@ -1,6 +1,7 @@
 """`answerbus cancel`: ends an open request, a run or not, or all requests of a workflow."""
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Annotated, assert_never
@@ -107,7 +108,7 @@ def _the_one(request_id: str, bus: Bus) -> str:
     )
     stderr().print(plain_line(message), style="red", markup=False)
     for workflow_id in found[:CANDIDATES_SHOWN_MAX]:
-        stderr().print(plain_line(f"  --workflow {workflow_id}"), markup=False)
+        stderr().print(plain_line(f"  --workflow {shlex.quote(workflow_id)}"), markup=False)
     raise typer.Exit(EXIT_NOT_DONE)
 
 

@@ -1,5 +1,6 @@
 """Writes controls from the command line, and shows their effects."""
 
+import shlex
 from collections.abc import Awaitable, Callable
 
 from answerbus.client import Client, PublishedControl
@@ -24,5 +25,5 @@ def not_read(what: str, workflow_id: str) -> str:
     """That it is written and has no effect so far, for people."""
     return (
         f"{what} is written; no worker has read it within {EFFECT_S_MAX:g} s. "
-        f"`answerbus workflow {workflow_id}` shows what comes of it."
+        f"`answerbus workflow {shlex.quote(workflow_id)}` shows what comes of it."
     )

@@ -163,7 +163,7 @@ def _attempt(attempt: Attempt) -> Iterator[Text]:
             yield from (Text(f"  {problem_text(problem)}") for problem in problems)
             yield from _written(attempt.failure)
         case failure:
-            yield Text(f"  {failure_text(failure)}")
+            yield Text(f"  {plain_line(failure_text(failure))}")
             yield from _written(failure)
 
 

@@ -222,7 +222,7 @@ def question_lines(asked: InputRequested) -> tuple[str, ...]:
     by = (f"The server of {asked.tool} asks, in its own words:",) if asked.tool else ()
     return (
         *map(plain_line, by),
-        *(plain_line(line) for line in asked.question.split("\n")),
+        *(f"│ {plain_line(line)}" for line in asked.question.split("\n")),
         cut(json_line(asked.json_schema)),
         plain_line(f"workflow {asked.workflow_id}{to}, since {since}, until {until}"),
         answer_text(asked.call_id),

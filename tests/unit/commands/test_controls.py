@@ -57,12 +57,12 @@ def test_yes_prints_what_it_approves_and_does_not_approve_what_is_cut(
 
 
 def test_a_question_is_listed_with_what_may_be_answered_and_the_command() -> None:
-    asked = event("input_requested/address", call_id=CALL, question="Where\x1b[31m?")
+    asked = event("input_requested/address", call_id=CALL, question="Where\x1b[31m?\nworkflow w")
     assert isinstance(asked, InputRequested)
 
-    question, schema, about, command = question_lines(asked)
+    question, forged, schema, about, command = question_lines(asked)
 
-    assert question == "Where\\u001b[31m?"
+    assert (question, forged) == ("│ Where\\u001b[31m?", "│ workflow w")
     assert schema.startswith('{"type": "object"')
     assert about.startswith(f"workflow {asked.workflow_id}, to shipping, since 20")
     assert command == f"answerbus approvals answer {CALL} --value …"
