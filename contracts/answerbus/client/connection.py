@@ -97,7 +97,7 @@ class BusConnection:
         value = request_record(request, trace).value
         digest = None if is_follow_up(request.request_id) else _digest(value)
         async with terminals.awaiting(RequestKey.of(request), partition, digest) as terminal:
-            self._start_look_back(request, terminal)
+            self._start_look_back(request, digest, terminal)
             if on_progress is None:
                 await self.publish(request, trace)
                 return await _in_time(terminal, request, timeout_s)
@@ -106,21 +106,27 @@ class BusConnection:
                 waiting = with_retries(terminal, request.request_id, retries, on_progress)
                 return await _in_time(waiting, request, timeout_s)
 
-    def _start_look_back(self, request: Request, terminal: "asyncio.Future[AnyOutcome]") -> None:
+    def _start_look_back(
+        self, request: Request, digest: str | None, terminal: "asyncio.Future[AnyOutcome]"
+    ) -> None:
         """In a task that ends by itself: a client of Kafka that is cut off leaves connections."""
         now_ms = time.time_ns() // 1_000_000
         if not is_new(request.request_id, now_ms):
-            task = asyncio.create_task(self._look_back(request, terminal, now_ms))
+            task = asyncio.create_task(self._look_back(request, digest, terminal, now_ms))
             self._looks.add(task)
             task.add_done_callback(self._looks.discard)
 
     async def _look_back(
-        self, request: Request, terminal: "asyncio.Future[AnyOutcome]", now_ms: int
+        self,
+        request: Request,
+        digest: str | None,
+        terminal: "asyncio.Future[AnyOutcome]",
+        now_ms: int,
     ) -> None:
         homes = self._layout.homes(request.workflow_id)
         try:
             found = await find_past_terminal(
-                self._bus, RequestKey.of(request), homes, now_ms, is_enough=terminal.done
+                self._bus, RequestKey.of(request), digest, homes, now_ms, is_enough=terminal.done
             )
         except BusUnavailable as error:
             _log.warning("no look at earlier outcomes of %s: %s", request.request_id, error)

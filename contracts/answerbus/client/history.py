@@ -1,6 +1,7 @@
 """Look for the outcome of a request that was published before."""
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from aiokafka import TopicPartition
 
@@ -17,28 +18,34 @@ LOOK_BACK_BYTES_MAX = 64 * 1024 * 1024  # of records, in all of that time
 _POLL_MS = 1_000
 _FETCH_WAIT_MS = 50
 
+_End = Callable[[Record], AnyOutcome | None]
+
 
 async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[int]) -> AnyOutcome:
     """The first outcome of the request in these partitions; waits until there is one."""
     consumer = bus.consumer(auto_offset_reset="earliest")
     async with bus.running(consumer):
         consumer.assign(_places(bus, partitions))
+        end = partial(end_of, request=request)
         while True:
             with bus.explained():
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
-                if (terminal := await _first(records, request)) is not None:
+                if (terminal := await _first(records, end)) is not None:
                     return terminal
 
 
 async def find_past_terminal(
     bus: Bus,
     request: RequestKey,
+    digest: str | None,
     partitions: Collection[int],
     now_ms: int,
     is_enough: Callable[[], bool],
 ) -> AnyOutcome | None:
     """The outcome of the request among those of the last day; None if it is not found.
+
+    A dead letter about another record than that of the `digest` is none.
 
     It looks at the newest records first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`.
     Raises BusUnavailable.
@@ -57,7 +64,8 @@ async def find_past_terminal(
                 begins = {
                     p: min(at.offset, ends[p]) if (at := found.get(p)) else ends[p] for p in places
                 }
-                terminal, read = await _between(consumer, begins, ends, request, left, is_enough)
+                end = partial(end_of, request=request, digest=digest)
+                terminal, read = await _between(consumer, begins, ends, end, left, is_enough)
                 left -= read
                 if terminal is not None or left <= 0:
                     return terminal
@@ -69,7 +77,7 @@ async def _between(
     consumer: RecordConsumer,
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    request: RequestKey,
+    end: _End,
     bytes_max: int,
     is_enough: Callable[[], bool],
 ) -> tuple[AnyOutcome | None, int]:
@@ -80,15 +88,15 @@ async def _between(
     while waiting and read < bytes_max and not is_enough():
         for records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).values():
             read += sum(len(record.value or b"") for record in records)
-            if (terminal := await _first(records, request)) is not None:
+            if (terminal := await _first(records, end)) is not None:
                 return terminal, read
         waiting = {place for place in waiting if await consumer.position(place) < ends[place]}
     return None, read
 
 
-async def _first(records: Collection[Record], request: RequestKey) -> AnyOutcome | None:
+async def _first(records: Collection[Record], end: _End) -> AnyOutcome | None:
     async for record in in_turns(records):
-        if (terminal := end_of(record, request)) is not None:
+        if (terminal := end(record)) is not None:
             return terminal
     return None
 

@@ -146,11 +146,14 @@ class _Waiter:
 def ends(terminal: AnyOutcome, digest: str | None = None) -> bool:
     """Whether it is the outcome of its request, or of the record with this digest.
 
-    That an id is known with another body does not end the request of that id.
+    A dead letter that keeps a record is about that record alone: an invalid one ends no request
+    with another body under its id. Where no digest is known, only a conflicting id ends nothing.
     """
-    if not (isinstance(terminal, DeadLetter) and isinstance(terminal.cause, ConflictingId)):
+    if not isinstance(terminal, DeadLetter):
         return True
-    return terminal.raw is not None and terminal.raw.digest == digest
+    if digest is None or terminal.raw is None:
+        return not isinstance(terminal.cause, ConflictingId)
+    return terminal.raw.digest == digest
 
 
 def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
@@ -173,10 +176,10 @@ def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome |
             return None
 
 
-def end_of(record: Record, request: RequestKey) -> AnyOutcome | None:
-    """The outcome of the request. A dead letter about another record under its id ends nothing."""
+def end_of(record: Record, request: RequestKey, digest: str | None = None) -> AnyOutcome | None:
+    """The outcome of the request; see `ends`."""
     terminal = terminal_of(record, {request})
-    return terminal if terminal is not None and ends(terminal) else None
+    return terminal if terminal is not None and ends(terminal, digest) else None
 
 
 def request_of(terminal: AnyOutcome) -> RequestKey | None:

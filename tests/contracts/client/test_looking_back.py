@@ -91,7 +91,7 @@ async def test_all_windows_together_are_bounded(
     monkeypatch.setattr(history, "LOOK_BACK_BYTES_MAX", 1_000)
     consumer, never = Consumer(window), cast("Callable[[], bool]", bool)
 
-    assert await find_past_terminal(bus_of(consumer), KEY, [0], 10**12, never) is None
+    assert await find_past_terminal(bus_of(consumer), KEY, None, [0], 10**12, never) is None
     places = len(consumer.at)
     assert consumer.read < 1_000 + places * SIZE, "one poll more at most"
 

@@ -1,0 +1,33 @@
+"""A dead letter about a record ends the request that was published in it, and no other."""
+
+import pytest
+
+from answerbus.client.terminals import ends
+from answerbus.dead_letter import DeadLetter
+from tests.unit.operators.runs.events import event
+
+OWN, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+
+
+def letter(name: str) -> DeadLetter:
+    found = event(f"dead_letter/{name}")
+    assert isinstance(found, DeadLetter)
+    return found
+
+
+def about(name: str, digest: str) -> DeadLetter:
+    of = letter(name)
+    assert of.raw is not None
+    return of.model_copy(update={"raw": of.raw.model_copy(update={"digest": digest})})
+
+
+@pytest.mark.parametrize("name", ["undecodable", "request_too_large", "conflicting_id"])
+def test_a_letter_about_another_record_ends_nothing(name: str) -> None:
+    assert not ends(about(name, OTHER), OWN)
+    assert ends(about(name, OWN), OWN)
+
+
+def test_without_a_digest_a_conflict_alone_ends_nothing() -> None:
+    assert not ends(about("conflicting_id", OTHER))
+    assert ends(about("undecodable", OTHER))
+    assert ends(letter("invalid_answer"), OWN)
