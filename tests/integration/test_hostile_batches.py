@@ -160,14 +160,12 @@ async def test_known_faults_harm_no_lane(bus: Bus) -> None:
     await bus.terminals(1)
     before_mib = rss_mib(worker)
     batches = [
-        RawBatch(
-            kind, batch_bytes(draft), tuple(record.value for record in draft.records), False, draft
-        )
+        RawBatch(kind, batch_bytes(draft), tuple(record.value for record in draft.records), draft)
         for kind, draft in FAULTS.items()
     ]
     chance = random.Random(SEED)
     bombs = [HEAVY["bomb"](Draft([Sent(b"")]), chance) for _ in range(6)]
-    batches += [RawBatch("bomb", batch_bytes(bomb), (b"",), False, bomb) for bomb in bombs]
+    batches += [RawBatch("bomb", batch_bytes(bomb), (b"",), bomb) for bomb in bombs]
     placed = await produced(bus, batches, GOOD)
     dead_letters, results = await settled(bus, GOOD + 1, sum(one.records for one in placed))
 
