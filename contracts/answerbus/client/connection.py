@@ -22,7 +22,7 @@ from answerbus.client.request_id import is_new
 from answerbus.client.terminals import Terminals
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied, Input
-from answerbus.envelope import CLIENT_SOURCE, Encoded, encode
+from answerbus.envelope import CLIENT_SOURCE, Encoded, Undecodable, decode_request, encode
 from answerbus.event import AnyOutcome
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import Layout
@@ -200,13 +200,16 @@ class BusConnection:
 
 
 def request_record(request: Request, trace: Trace | None) -> Encoded:
-    """The record of a request; raises ValueError if it is too large."""
+    """The record of a request; raises ValueError if no worker could read it."""
     headers = None if trace is None else trace.headers()
     record = encode(request, source=CLIENT_SOURCE, trace=headers)
     if len(record.value) > REQUEST_BYTES_MAX:
         raise ValueError(
             f"The request has {len(record.value):,} bytes of at most {REQUEST_BYTES_MAX:,}."
         )
+    read = decode_request(record.value)
+    if isinstance(read, Undecodable):  # its dead letter might name no id, and no ask would end
+        raise ValueError(f"No worker can read the request: {'; '.join(map(str, read.problems))}")  # noqa: TRY004
     return record
 
 

@@ -1,0 +1,23 @@
+"""What no worker could read is refused before it is published."""
+
+import pytest
+from pydantic import JsonValue
+
+from answerbus.client.connection import request_record
+from answerbus.request import Context, Fact, Request, TextRef
+
+
+def nested(levels: int) -> JsonValue:
+    value: JsonValue = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [nested(210), [0] * 20_000], ids=["nested", "many values"])
+def test_a_fact_that_no_worker_could_read_is_refused(value: JsonValue) -> None:
+    context = Context(instructions="Say hello.", facts=(Fact(name="f", value=value),))
+    request = Request(request_id="r", workflow_id="w", answer_schema=TextRef(), context=context)
+
+    with pytest.raises(ValueError, match="No worker can read"):
+        request_record(request, None)
