@@ -198,7 +198,7 @@ async def test_a_waiting_caller_learns_that_its_headers_are_broken(bus: Bus) -> 
     draft = Draft([Sent(body, headers=NAME)])
     sound = replace(draft, records=[Sent(body)])
     worker = bus.start_worker(bus.config(RULES))
-    batches = [RawBatch("x", batch_bytes(d), (body,), False, d) for d in (draft, sound)]
+    batches = [RawBatch("x", batch_bytes(d), (body,), d) for d in (draft, sound)]
     await produced(bus, batches, 1)
     dead_letters, _ = await settled(bus, 1, 2)
 
