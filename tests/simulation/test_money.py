@@ -18,8 +18,8 @@ from services.console.figures.spend_rows import (
 )
 from services.console.pages.money import VALUES_SHOWN
 from services.console.state.board import Board, Window
-from services.console.state.minute import MINUTE_MS
 from services.console.state.spend_table import Amounts, sum_of
+from services.console.views.units import MINUTE_MS
 from services.operators.records.summary import summarize
 from tests.simulation.billing import billed
 from tests.simulation.judge import Verdict, judge

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from services.console.figures.dead_letter_links import Pairs, dead_letters, letters_of_problem
 from services.console.state.board import Window
-from services.console.state.minute import MINUTE_MS, ContractCounts, Minute
+from services.console.state.minute import ContractCounts, Minute
 from services.console.views.chart import Axis, Chart, columns
 from services.console.views.links import address
+from services.console.views.units import MINUTE_MS
 from services.operators.dead_letters.why import kind_text
 
 ENDINGS: Mapping[str, str] = {

@@ -6,10 +6,9 @@ from decimal import Decimal
 from io import StringIO
 
 from services.console.figures.outcome_charts import Figure, LegendEntry
-from services.console.state.minute import MINUTE_MS
 from services.console.state.spend_groups import GroupAmounts, GroupRow, SpendGroups, Steps
 from services.console.views.chart import Axis, columns
-from services.console.views.units import MICRO
+from services.console.views.units import MICRO, MINUTE_MS
 from services.operators.dead_letters.moment import as_text
 
 SERIES_SHOWN = 5

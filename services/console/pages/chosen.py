@@ -10,9 +10,9 @@ from services.console.access.tokens import Role
 from services.console.context import CONTEXT, ConsoleContext
 from services.console.form import Form
 from services.console.guard import session_of
-from services.console.state.minute import MINUTE_MS
 from services.console.tasks.jobs import Job
 from services.console.views.filters import DeadLetterFilters, FilterFault, filters_of
+from services.console.views.units import MINUTE_MS
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import select
 

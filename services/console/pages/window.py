@@ -8,10 +8,11 @@ from aiohttp import web
 from services.console.context import CONTEXT
 from services.console.form import known_names
 from services.console.state.board import Window
-from services.console.state.minute import KEPT_MINUTES, MINUTE_MS, Minute
+from services.console.state.minute import Minute
 from services.console.views.filters import FilterFault
 from services.console.views.status import unhealthy_profiles
 from services.console.views.time_range import NAMES, TimeRange, time_range_of
+from services.console.views.units import KEPT_MINUTES, MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)

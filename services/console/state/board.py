@@ -8,8 +8,6 @@ from typing import TypeVar, assert_never
 from answerbus.request_key import RequestKey
 from services.console.state.heaviest import Dropped, Heaviest
 from services.console.state.minute import (
-    KEPT_MINUTES,
-    MINUTE_MS,
     OUTCOMES,
     ContractCounts,
     Minute,
@@ -19,6 +17,7 @@ from services.console.state.minute import (
 )
 from services.console.state.schema_labels import SchemaLabels
 from services.console.state.spend_table import Amounts, SpendTable
+from services.console.views.units import KEPT_MINUTES, MINUTE_MS
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,

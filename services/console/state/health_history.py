@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from services.console.state.minute import KEPT_MINUTES, MINUTE_MS
+from services.console.views.units import KEPT_MINUTES, MINUTE_MS
 
 PROFILES_MAX = 100
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from services.console.state.histogram import Histogram
 
-MINUTE_MS = 60_000
-KEPT_MINUTES = 24 * 60
 OUTCOMES = ("result", "unvalidated_result", "refusal", "dead_letter")
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from answerbus.topics import Topic
-from services.console.state.minute import KEPT_MINUTES, MINUTE_MS
+from services.console.views.units import KEPT_MINUTES, MINUTE_MS
 from services.operators.records.stored import Stored
 
 

@@ -5,11 +5,11 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice
 
-from services.console.state.minute import MINUTE_MS
 from services.console.tasks.feed import Feed
 from services.console.tasks.lanes_now import lanes_now
 from services.console.tasks.polling import Poller
 from services.console.views.status import LATELY_MINUTES, BusStatus, StatusFacts, bus_status
+from services.console.views.units import MINUTE_MS
 from services.operators.dead_letters.why import why_text, without_path
 
 RECENT_DEAD_LETTERS_MAX = 1_000  # are looked at for why most of them died

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import Topic
-from services.console.state.minute import KEPT_MINUTES
 from services.console.state.topic_counts import TopicCounts
 from services.console.tasks.feed import FOLDED_TOPICS
+from services.console.views.units import KEPT_MINUTES
 from services.operators.adapters.reader import reading
 from services.operators.records.stored import Stored
 

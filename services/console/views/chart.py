@@ -7,10 +7,9 @@ letters stay as they are. Each column is a link with its values in words.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.console.state.minute import MINUTE_MS
 from services.console.views.scale import Tick, time_ticks, top_of, value_ticks
 from services.console.views.time_range import span_pairs
-from services.console.views.units import Unit, text_of
+from services.console.views.units import MINUTE_MS, Unit, text_of
 
 HEIGHT = 140  # of the plot, without its axis
 _GAP = 0.14  # of a column's width

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.console.state.minute import MINUTE_MS
-from services.console.views.units import Unit, tick_text
+from services.console.views.units import MINUTE_MS, Unit, tick_text
 
 _TOPS = (1, 2, 4, 6, 8, 10)
 _STEPS_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360)

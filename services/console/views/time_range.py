@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from services.console.state.minute import KEPT_MINUTES, MINUTE_MS
 from services.console.views.filters import FilterFault
+from services.console.views.units import KEPT_MINUTES, MINUTE_MS
 from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
 
 DAY_MS = 86_400_000

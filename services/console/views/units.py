@@ -6,10 +6,12 @@ from services.operators.records.within_limits import AMOUNT_MAX, amount
 
 Unit = Literal["count", "ms", "usd"]
 MICRO = 1_000_000
+MINUTE_MS = 60_000
+KEPT_MINUTES = 24 * 60  # of all that is counted by the minute
 _DIGITS_MAX = 6  # of a dollar: millionths are the smallest part
 _TICK_S_MAX = 600  # longer times are in minutes
 CENT = 10_000
-_SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+_SECOND_MS, _HOUR_MS, _DAY_MS = 1_000, 3_600_000, 86_400_000
 _SHORT = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
@@ -85,12 +87,12 @@ def duration(ms: float | None) -> str:
         return f"{ms:.0f} ms"
     if ms < 10 * _SECOND_MS:
         return f"{ms / _SECOND_MS:.1f} s"
-    if ms < _MINUTE_MS:
+    if ms < MINUTE_MS:
         return f"{ms / _SECOND_MS:.0f} s"
     for size, unit, below, smaller in (
         (_DAY_MS, "d", _HOUR_MS, "h"),
-        (_HOUR_MS, "h", _MINUTE_MS, "min"),
-        (_MINUTE_MS, "min", _SECOND_MS, "s"),
+        (_HOUR_MS, "h", MINUTE_MS, "min"),
+        (MINUTE_MS, "min", _SECOND_MS, "s"),
     ):
         if ms >= size:
             rest = int(ms % size // below)
@@ -109,9 +111,9 @@ def share(part: float, whole: float) -> str:
 def _tick_duration(ms: float) -> str:
     """In one unit, since an axis has little room."""
     if ms < _TICK_S_MAX * _SECOND_MS:
-        text = duration(ms) if ms < _MINUTE_MS else f"{ms / _SECOND_MS:.0f} s"
+        text = duration(ms) if ms < MINUTE_MS else f"{ms / _SECOND_MS:.0f} s"
         return text.replace(".0 ", " ")
-    size, unit = (_MINUTE_MS, "min") if ms < 2 * _HOUR_MS else (_HOUR_MS, "h")
+    size, unit = (MINUTE_MS, "min") if ms < 2 * _HOUR_MS else (_HOUR_MS, "h")
     return f"{ms / size:.1f} {unit}".replace(".0 ", " ")
 
 

@@ -17,7 +17,7 @@ from services.console.state.board import (
     WORKFLOWS_KEPT,
     Board,
 )
-from services.console.state.minute import KEPT_MINUTES
+from services.console.views.units import KEPT_MINUTES
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored

@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.console.state.minute import KEPT_MINUTES
 from services.console.views.filters import FilterFault
 from services.console.views.time_range import STEPS_MAX, TimeRange, time_range_of
+from services.console.views.units import KEPT_MINUTES
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS
 
 
