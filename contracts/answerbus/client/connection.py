@@ -53,6 +53,7 @@ class BusConnection:
         self._looks = set[asyncio.Task[None]]()
 
     async def __aenter__(self) -> Self:
+        self._starting = asyncio.Lock()  # it belongs to one event loop, and a Client may see two
         self._layout = await self._bus.layout(REQUESTS)
         producer = self._bus.running(self._bus.producer())
         self._producer = await self._stack.enter_async_context(producer)

@@ -8,6 +8,8 @@ TimeoutError
     NoAnswerYet       the request was published and goes on; `Client.outcome_of` waits further
 """
 
+from typing import Self
+
 
 class BusUnavailable(ConnectionError):
     """Kafka or a topic cannot be used; the text says in one sentence what to do about it."""
@@ -33,3 +35,8 @@ class NoAnswerYet(TimeoutError):
         )
         self.request_id = request_id
         self.workflow_id = workflow_id
+        self._waited_s = waited_s
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, float | None]]:
+        """An exception is copied by its message otherwise, as between processes."""
+        return type(self), (self.request_id, self.workflow_id, self._waited_s)
