@@ -45,7 +45,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What a module leaves to later tests is not searched by them either."""
+    """Objects of earlier modules are left out of the later searches for garbage."""
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
         gc.freeze()

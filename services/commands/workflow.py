@@ -41,7 +41,7 @@ EXIT_UNKNOWN = 1
 
 # Clients hash keys differently; workers forward a stray, and only its owner's partition is read.
 UNREAD = (
-    "An unread request or an invalid record may stand in another partition: "
+    "An unread request or an invalid record may be in another partition: "
     "`answerbus doctor` counts unread requests, and `answerbus replay list` lists invalid records."
 )
 

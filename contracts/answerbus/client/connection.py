@@ -72,7 +72,9 @@ class BusConnection:
 
     async def publish(self, request: Request, trace: Trace | None = None) -> Published:
         """See `Client.publish`."""
-        record = request_record(request, trace)
+        return await self._publish(request, request_record(request, trace))
+
+    async def _publish(self, request: Request, record: Encoded) -> Published:
         producer = self._open()
         place = self._bus.place(REQUESTS, self._layout.owner(request.workflow_id))
         with self._bus.explained():
@@ -95,15 +97,15 @@ class BusConnection:
         """
         terminals = await self._reader()
         partition = self._layout.owner(request.workflow_id)
-        value = request_record(request, trace).value
-        digest = None if is_follow_up(request.request_id) else _digest(value)
+        record = request_record(request, trace)
+        digest = None if is_follow_up(request.request_id) else _digest(record.value)
         async with terminals.awaiting(RequestKey.of(request), partition, digest) as terminal:
             self._start_look_back(request, digest, terminal)
             if on_progress is None:
-                await self.publish(request, trace)
+                await self._publish(request, record)
                 return await _in_time(terminal, request, timeout_s)
             async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
-                on_progress(await self.publish(request, trace))
+                on_progress(await self._publish(request, record))
                 waiting = with_retries(terminal, request.request_id, retries, on_progress)
                 return await _in_time(waiting, request, timeout_s)
 

@@ -1,4 +1,4 @@
-"""What no worker could read is refused before it is published."""
+"""A request that no worker could read is refused before it is published."""
 
 import pytest
 from pydantic import JsonValue
