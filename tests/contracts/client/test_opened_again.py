@@ -1,0 +1,45 @@
+"""A client that was closed works in the event loop in which it is opened again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from answerbus.client import connection
+from answerbus.client.bus import Bus
+from answerbus.client.connection import BusConnection
+from answerbus.partition import Layout
+
+
+class SilentBus:
+    async def layout(self, *_: Any) -> Layout:
+        return Layout(1)
+
+    def producer(self) -> None: ...
+
+    @asynccontextmanager
+    async def running(self, client: Any) -> AsyncIterator[Any]:
+        yield object()
+
+
+class SlowReader:
+    def __init__(self, _: Bus) -> None: ...
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Any]:
+        await asyncio.sleep(0)  # others wait for the lock meanwhile
+        yield self
+
+
+def test_a_client_may_be_opened_in_several_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "Terminals", SlowReader)
+    opened = BusConnection(cast("Bus", SilentBus()))
+
+    async def use() -> int:
+        async with opened:
+            readers = await asyncio.gather(*(opened._reader() for _ in range(3)))
+            return len(set(map(id, readers)))
+
+    assert [asyncio.run(use()) for _ in range(2)] == [1, 1]
