@@ -18,6 +18,7 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, REQUESTS,
 from tests.integration.bus import ANSWERED, Bus, request, until
 from tests.integration.command_line import Ended, answerbus, start
 from tests.integration.evidence import JsonObject
+from tests.integration.evidence_packs import is_whole
 
 pytestmark = pytest.mark.kafka
 
@@ -127,7 +128,7 @@ def assert_in_order(calls: Sequence[JsonObject], asked: Sequence[dict[str, Any]]
 @pytest.mark.long
 @pytest.mark.parametrize("partitions", [7, 3])
 async def test_a_deployment_goes_on_with_another_number_of_partitions(
-    bus: Bus, partitions: int
+    bus: Bus, partitions: int, tmp_path: Path
 ) -> None:
     config = settings(bus)
     asked = bodies("r", 400)
@@ -164,6 +165,9 @@ async def test_a_deployment_goes_on_with_another_number_of_partitions(
 
     await wide.settled()
     await assert_whole(wide, asked + more, partitions=partitions)
+    packed = await is_whole(wide, tmp_path, "--since", "1h")
+    assert packed["outcomes"] == len(asked + more)
+    assert (await is_whole(wide, tmp_path, "--workflow", "order-1"))["attempts"] > 0
     reported = await answerbus(bus.bootstrap, bus.prefix, "workflow", "order-1", "--json")
     results = {
         entry["request_id"] for entry in json.loads(reported.out) if entry["kind"] == "result"

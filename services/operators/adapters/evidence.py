@@ -160,7 +160,7 @@ async def _each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
 async def _records(
     bus: Bus, name: str, topics: Collection[Topic], order: EvidenceOrder, contents: PackContents
 ) -> AsyncIterator[bytes]:
-    """The records of the scope, in the order of their partitions."""
+    """The records of the scope."""
     async for stored in _read(bus, topics, order.scope.workflow_id, order.since):
         workflow_id = order.scope.workflow_id
         if stored.value is None or (workflow_id and not may_concern(workflow_id, stored)):
@@ -179,15 +179,9 @@ async def _read(
         return
     async with reading(bus, present, workflow_id=workflow_id, since=since) as reader:
         for topic in present:
-            for partition in reader.partitions:
-                async for stored in _partition(reader, topic, partition):
-                    yield stored
-
-
-async def _partition(reader: Reader, topic: Topic, partition: int) -> AsyncIterator[Stored]:
-    async for batch in reader.to_end((topic,), partition):
-        for stored in batch:
-            yield stored
+            # A move leaves an account's attempts in several partitions: the oldest are its first.
+            async for stored in reader.oldest_first(topic, reader.partitions):
+                yield stored
 
 
 async def _reach(bus: Bus, topics: Collection[Topic], order: EvidenceOrder) -> str | None:

@@ -1,5 +1,7 @@
 """Topics read from the outside: each committed record once, in the order of its partition."""
 
+import heapq
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -36,13 +38,56 @@ class Reader:
         Of some of the topics, or of one partition, if they are named.
         """
         ends = await self.end(topics, partition)
-        # What is fetched and not taken would hold up the fetches of all others of its broker.
-        self._consumer.pause(*(self._consumer.assignment() - ends.keys()))
-        self._consumer.resume(*(self._consumer.paused() & ends.keys()))
+        self._fetch_only(ends)
         while behind := await self._behind(ends):
             if found := await self._poll(behind):
                 yield found
             ends = {place: ends[place] for place in behind}
+
+    async def oldest_first(
+        self, topic: Topic, partitions: Collection[int]
+    ) -> AsyncIterator[Stored]:
+        """What is committed by now and was not read yet, over partitions by Kafka's time.
+
+        Records of one partition stay in their order, also where clocks of brokers differ. Holds a
+        few batches of each partition.
+        """
+        found = (await self.end((topic,))).items()
+        ends = {at: end for at, end in found if at.partition in partitions}
+        queues = {at: deque[Stored]() for at in ends}
+        latest_ms, empty = dict.fromkeys(ends, 0), set(ends)
+        waiting: list[tuple[int, TopicPartition]] = []  # each partition by its next record
+        while True:
+            await self._fill(queues, ends, empty)
+            for at in empty:
+                if queues[at]:
+                    latest_ms[at] = max(latest_ms[at], queues[at][0].at_ms)
+                    heapq.heappush(waiting, (latest_ms[at], at))
+            if not waiting:
+                return
+            _, at = heapq.heappop(waiting)
+            yield queues[at].popleft()
+            empty = {at}
+
+    async def _fill(
+        self,
+        queues: Mapping[TopicPartition, deque[Stored]],
+        ends: Mapping[TopicPartition, int],
+        empty: Collection[TopicPartition],
+    ) -> None:
+        """Give these partitions a record each, unless they are at their ends; and others too."""
+        while lacking := {at: ends[at] for at in empty if not queues[at]}:
+            if not await self._behind(lacking):
+                return
+            room = [at for at, queue in queues.items() if len(queue) < BATCH_RECORDS_MAX]
+            self._fetch_only(room)
+            for stored in await self._poll(room):
+                queues[self._bus.place(stored.topic, stored.partition)].append(stored)
+
+    def _fetch_only(self, places: Collection[TopicPartition]) -> None:
+        """What is fetched and not taken would hold up the fetches of all others of its broker."""
+        self._consumer.pause(*(self._consumer.assignment() - set(places)))
+        self._consumer.resume(*(self._consumer.paused() & set(places)))
 
     async def follow(self) -> AsyncIterator[Sequence[Stored]]:
         """What was not read yet and what comes, for ever, in batches; empty ones mark time."""

@@ -39,8 +39,8 @@ async def verify(
     `account_memory` is how long workers know an account after its last event.
 
     Holds what is known of the accounts of one partition at a time, and the ids of all replays;
-    where a move has left accounts in several (`answerbus topics move`), of all of them, and their
-    attempts. Raises BusUnavailable.
+    where a move has left accounts in several (`answerbus topics move`), of all of them. Raises
+    BusUnavailable.
     """
     total = Verified()
     was_moved = bool((await bus.layout(LEDGER)).earlier)
@@ -98,9 +98,9 @@ async def _together(
             verification.claim(stored)
     for _ in range(1 + LOOKS_AGAIN_MAX):
         for topic, take in ((ATTEMPTS, verification.attempt), (STEPS, verification.step)):
-            found = _read(reader, (topic,), partitions, report)
-            async for stored in _in_order_of_time(found) if len(partitions) > 1 else found:
+            async for stored in reader.oldest_first(topic, partitions):
                 take(stored)
+                report.more(1)
         if verification.is_settled():
             break
         await asyncio.sleep(LOOK_AGAIN_S)
@@ -115,17 +115,3 @@ async def _read(
             for stored in batch:
                 yield stored
             report.more(len(batch))
-
-
-async def _in_order_of_time(found: AsyncIterator[Stored]) -> AsyncIterator[Stored]:
-    """An account that was moved has attempts in one partition, then in another.
-
-    Those of one partition stay in their order, even if the clocks of their workers differ.
-    """
-    timed: list[tuple[int, Stored]] = []
-    latest: dict[int, int] = {}
-    async for stored in found:
-        at_ms = latest[stored.partition] = max(stored.at_ms, latest.get(stored.partition, 0))
-        timed.append((at_ms, stored))
-    for _, stored in sorted(timed, key=lambda it: it[0]):
-        yield stored
