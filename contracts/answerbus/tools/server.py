@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +14,7 @@ from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.channel import Channel, ClaimLost, Received, ReplyRefused
+from answerbus.tools.claims import Claims, RecordPlace
 from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.intake import (
     Accept,
@@ -25,7 +26,7 @@ from answerbus.tools.core.intake import (
     RefuseCall,
     take,
 )
-from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions, Position
+from answerbus.tools.core.positions import PENDING_MAX, PartitionPositions
 from answerbus.tools.core.tool import Tool
 from answerbus.tools.questions import Questions
 from answerbus.tools.replies import ProgressWriter, Replies
@@ -38,72 +39,6 @@ _RECEIVE_MAX = 50
 _LOOK_AGAIN_S = 0.05  # for room, where as much is taken as may be
 
 _log = logging.getLogger(__name__)
-RecordPlace = tuple[PartitionPositions, int]
-"""Where the end of a record is marked: its partition's positions, and its offset."""
-
-
-class Claims:
-    """Which records are done, as they are committed: see `PartitionPositions`."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._partitions: dict[int, PartitionPositions] = {}
-        self._lock = asyncio.Lock()
-        self._marked = self._committed = 0
-
-    def assigned(self, committed: Mapping[int, Position]) -> None:
-        """See `Assignments`."""
-        for partition, at in committed.items():
-            self._partitions[partition] = PartitionPositions(at.offset, at.text)
-
-    async def revoked(self, partitions: Sequence[int]) -> None:
-        """See `Assignments`: what is done is said before another server reads on."""
-        with suppress(ClaimLost):  # the next server goes by what was committed before
-            await self.commit()
-        for partition in partitions:
-            self._partitions.pop(partition, None)
-
-    def begin(self, partition: int, offset: int, end: int) -> "PartitionPositions | None":
-        """The partition of a record that is to be worked on; None if it was, or is another's."""
-        positions = self._partitions.get(partition)
-        return positions if positions and positions.begin(offset, end) else None
-
-    def finish(self, positions: PartitionPositions, offset: int) -> None:
-        """To be committed with the next commit."""
-        positions.finish(offset)
-        self._marked += 1
-
-    async def claim(self, partition: int, places: Sequence[RecordPlace]) -> None:
-        """Finish, and commit that: no other server works on it then. Raises ClaimLost."""
-        positions, _ = places[-1]
-        if self._partitions.get(partition) is not positions:
-            raise ClaimLost
-        for place in places:
-            self.finish(*place)
-        await self._commit_up_to(self._marked, partition, positions)
-
-    async def commit(self) -> None:
-        """Commit what is finished. Raises ClaimLost."""
-        await self._commit_up_to(self._marked)
-
-    async def _commit_up_to(
-        self, mark: int, partition: int = -1, positions: PartitionPositions | None = None
-    ) -> None:
-        async with self._lock:
-            if self._committed >= mark:
-                return  # with the commit of another
-            if positions and self._partitions.get(partition) is not positions:
-                raise ClaimLost
-            upto = self._marked
-            await self._channel.commit(
-                {number: found.position for number, found in self._partitions.items()}
-            )
-            self._committed = upto
-
-    @property
-    def pending(self) -> int:
-        """The most that one partition has to do."""
-        return max((found.pending for found in self._partitions.values()), default=0)
 
 
 class ServerStuckError(Exception):
@@ -128,10 +63,11 @@ class _Running:
     """A call that is worked on; what has not begun is left to the next server at the end."""
 
     task: "asyncio.Task[None]"
-    args_digest: str
+    taken: _Taken
     tool: Tool | None = None
     call: ToolCall | None = None  # once it has begun
     places: list[RecordPlace] = field(default_factory=list)  # all that are done when it is
+    is_claimed: bool = False  # none of its records is taken by the next server
     awaits_answer: bool = False  # its question may be known before the broker says so
     answer: tuple[_Taken, Accept] | None = None  # to that question, which goes on with it
 
@@ -231,7 +167,13 @@ class ToolServer:
         record = taken.record
         key = CallKey.of(record)
         running, found = self._running.get(key), self._replies.answered.find(record)
-        known = running.args_digest if running else found[0] if found else record.args_digest
+        known = (
+            running.taken.record.args_digest
+            if running
+            else found[0]
+            if found
+            else record.args_digest
+        )
         if known != record.args_digest:
             self._drop("conflicting", taken.place)
             return
@@ -240,10 +182,13 @@ class ToolServer:
             return
         if running:  # also after a partition went and came back: done is what has its answer
             self.counts["repeated"] += 1
-            running.places.append(taken.place)
+            if running.is_claimed:
+                self.claims.finish(*taken.place)
+            else:
+                running.places.append(taken.place)
             return
         task = asyncio.create_task(self._serve(taken, found[1].outcome if found else what))
-        self._running[key] = _Running(task, record.args_digest, places=[taken.place])
+        self._running[key] = _Running(task, taken, places=[taken.place])
         task.add_done_callback(lambda _: self._ended(key))
 
     def _ended(self, call: CallKey) -> None:
@@ -277,6 +222,7 @@ class ToolServer:
     async def _run_and_reply(self, taken: _Taken, what: Accept) -> None:
         record, card = what.record, what.tool.card
         finished: RunEnded | None = None
+        running = self._running[CallKey.of(record)]
         loop = asyncio.get_running_loop()
         await self._slots.acquire()
         try:
@@ -286,7 +232,7 @@ class ToolServer:
                 self._drop("expired", *self._places(taken))
                 return
             if what.is_once:
-                await self._claim(taken)
+                await self._claim(running)
                 if record.expires_at <= self._now():  # it could be taken for one that never ran
                     self._drop("expired", *self._places(taken))
                     return
@@ -300,9 +246,8 @@ class ToolServer:
                 taken.received.trace,
                 state=what.state,
                 given=what.given,
-                keep=progress.keep,
+                keep=partial(self._keep, running, what, progress),
             )
-            running = self._running[CallKey.of(record)]
             running.tool, running.call = what.tool, call
             since = loop.time()
             finished = await run(what.tool, what.args, call, limit)
@@ -311,6 +256,7 @@ class ToolServer:
             self._release(CallKey.of(record), finished)
         took_s = loop.time() - since
         if isinstance(finished.outcome, Ask):
+            await self._claim(running)  # else the next server would begin and ask again
             running.awaits_answer = True
             await progress.ask(finished.outcome)
             self._drop("asks", *self._places(taken))
@@ -330,18 +276,26 @@ class ToolServer:
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
 
-    async def _claim(self, taken: _Taken) -> None:
+    async def _keep(
+        self, running: _Running, what: Accept, progress: ProgressWriter, state: str
+    ) -> None:
+        """Its lane sends the call again by a new state: no server begins it from its records."""
+        if what.given is not None or state != what.state:
+            with suppress(ClaimLost):  # another server has them, and may have begun the call
+                await self._claim(running)
+        await progress.keep(state)
+
+    async def _claim(self, running: _Running) -> None:
         """All records of the call; again, if the partition went and came back meanwhile."""
-        places = self._places(taken)
-        while True:
-            known = len(places)
+        while not running.is_claimed:
+            known = len(running.places)
             try:
-                await self.claims.claim(taken.received.partition, places)
+                await self.claims.claim(running.taken.received.partition, running.places)
             except ClaimLost:
-                if len(places) == known:
+                if len(running.places) == known:
                     raise
             else:
-                return
+                running.is_claimed = True
 
     def _release(self, call: CallKey, finished: RunEnded | None) -> None:
         """A tool that hangs keeps its slot until it ends."""

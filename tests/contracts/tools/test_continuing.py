@@ -8,6 +8,7 @@ from answerbus.continued_call import ToolQuestion
 from answerbus.tools import Toolset
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.asking import Ask
+from answerbus.toolset_card import Delivery
 from tests.contracts.tools.channel_in_memory import Broker, Serving, call_body, cancel_body, until
 
 QUESTION = ToolQuestion(question="Where to?", json_schema={"type": "object"})
@@ -24,13 +25,13 @@ def continue_body(
 class Deeds:
     """A tool that asks before it acts, or keeps its state and waits."""
 
-    def __init__(self, *, asks: bool = False) -> None:
+    def __init__(self, *, asks: bool = False, delivery: Delivery = "at_most_once") -> None:
         self.began: list[tuple[str | None, Any]] = []
         self.cancelled: list[str] = []
         self.may_end = asyncio.Event()
         self.toolset = Toolset("deeds")
 
-        @self.toolset.tool(delivery="at_most_once")
+        @self.toolset.tool(delivery=delivery)
         async def act(name: str, call: ToolCall) -> Any:
             self.began.append((call.state, call.given and call.given.value))
             if asks and call.given is None:
@@ -153,6 +154,60 @@ async def test_what_goes_on_from_a_state_alone_goes_on_in_the_next_server_too() 
     await second.stop()
     assert deeds.began == [("task-1", None), ("task-1", None)]
     assert broker.outcome("c-1")["kind"] == "ok"
+
+
+async def test_a_call_with_a_kept_state_is_not_begun_again_by_the_next_server() -> None:
+    broker, deeds = Broker(), Deeds(delivery="at_least_once")
+    broker.put(call_body("c-1"))
+    first = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    broker.put(call_body("c-1"))
+    await until(lambda: first.server.counts["repeated"] and broker.committed.offset == 2)
+    await first.kill()
+
+    broker.put(continue_body("task-1"))  # its lane, after the tool's time-out
+    second = deeds.serving(broker)
+    await until(lambda: len(deeds.began) == 2)
+    deeds.may_end.set()
+    await until(lambda: broker.results)
+    await second.stop()
+    assert deeds.began == [(None, None), ("task-1", None)]
+
+
+async def test_an_answer_that_came_between_two_servers_goes_on() -> None:
+    broker, deeds = Broker(), Deeds(asks=True, delivery="at_least_once")
+    broker.keeps_silent = True
+    broker.put(call_body("c-1"))
+    first = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    await first.kill()
+    broker.keeps_silent = False
+    broker.put(continue_body("round-1", GIVEN))
+    second = deeds.serving(broker)
+    await until(lambda: broker.results)
+    await second.stop()
+
+    assert deeds.began == [(None, None), ("round-1", GIVEN["value"])]
+
+
+async def test_a_tool_whose_time_is_over_may_still_keep_a_state() -> None:
+    broker, toolset = Broker(), Toolset("deeds")
+    ends = asyncio.Event()
+
+    @toolset.tool(timeout_s=0.05)
+    async def act(name: str, call: ToolCall) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await call.keep("task-1")
+            ends.set()
+
+    broker.put(call_body("c-1"))
+    serving = Serving(toolset, broker)
+    await until(lambda: broker.results and ends.is_set())
+    await serving.stop()
+
+    assert broker.outcome("c-1")["code"] == "timed_out"
 
 
 async def test_a_state_is_in_each_sign_of_life_after_it_and_counts_once_the_broker_has_it() -> None:

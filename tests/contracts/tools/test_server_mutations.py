@@ -9,9 +9,9 @@ from unittest import mock
 import pytest
 
 from answerbus.tools import Toolset
+from answerbus.tools.claims import Claims
 from answerbus.tools.core.answered import AnsweredCalls
 from answerbus.tools.core.positions import PartitionPositions, Position
-from answerbus.tools.server import Claims
 from tests.contracts.tools.channel_in_memory import Broker, Serving, call_body, until
 
 
