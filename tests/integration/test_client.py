@@ -6,11 +6,13 @@ from collections.abc import Callable
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import TopicAuthorizationFailedError
 from pydantic import BaseModel, model_validator
 
 from answerbus.answers.plan_proposal import DepBump, PlanProposal
 from answerbus.budget import Budget
 from answerbus.client import BusUnavailable, Client, NoAnswerYet
+from answerbus.client.records.consumer import RecordConsumer
 from answerbus.event import Event
 from answerbus.outcome import Result, UnvalidatedResult
 from answerbus.partition import partition_of
@@ -322,6 +324,34 @@ async def test_closing_a_client_ends_its_waits(bus: Bus) -> None:
         await asking
     with pytest.raises(RuntimeError, match="async with"):
         await client.publish(text_request("r"))
+
+
+async def test_a_client_goes_on_after_its_reader_has_failed(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client_of(bus) as client:
+
+        async def refused(*_: object, **__: object) -> None:
+            raise TopicAuthorizationFailedError(bus.topic(RESULTS))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RecordConsumer, "getmany", refused)
+            with pytest.raises(BusUnavailable):
+                await client.ask("Say hello.", workflow_id="w", timeout_s=20)
+        async with answering(bus, lambda request: [result(request, "Hello.")]):
+            outcome = await client.ask("Say hello.", workflow_id="w", timeout_s=20)
+
+    assert outcome.kind == "result"
+
+
+async def test_a_client_that_is_closed_while_its_reader_starts_leaves_none(bus: Bus) -> None:
+    async with client_of(bus) as client:
+        first = asyncio.create_task(client.ask("Say hello.", workflow_id="w"))
+        await asyncio.sleep(0)
+    with pytest.raises((BusUnavailable, RuntimeError), match="closed|async with"):
+        await first
+    left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert "answerbus terminals" not in left
 
 
 async def test_a_broker_that_is_not_there_is_said_so(unused_tcp_port: int) -> None:

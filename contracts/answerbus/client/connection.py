@@ -45,7 +45,7 @@ class BusConnection:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._stack = AsyncExitStack()
+        self._stack, self._reading = AsyncExitStack(), AsyncExitStack()
         self._starting = asyncio.Lock()
         self._producer: AIOKafkaProducer | None = None
         self._terminals: Terminals | None = None
@@ -61,6 +61,8 @@ class BusConnection:
 
     async def __aexit__(self, *raised: object) -> None:
         self._producer = self._terminals = None
+        async with self._starting:
+            await self._reading.aclose()
         await self._stack.aclose()
         if self._looks:
             await asyncio.wait(self._looks, timeout=LOOKS_END_S)
@@ -189,11 +191,12 @@ class BusConnection:
             return None
 
     async def _reader(self) -> Terminals:
-        self._open()
         async with self._starting:
-            if self._terminals is None:
+            self._open()
+            if self._terminals is None or self._terminals.has_ended:
+                await self._reading.aclose()
                 terminals = Terminals(self._bus).running()
-                self._terminals = await self._stack.enter_async_context(terminals)
+                self._terminals = await self._reading.enter_async_context(terminals)
             return self._terminals
 
     def _open(self) -> AIOKafkaProducer:

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Container
+from collections.abc import AsyncIterator, Collection, Container
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from aiokafka import ConsumerRecord, TopicPartition
 
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
@@ -23,6 +25,7 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 
 TOPICS = (RESULTS, REFUSALS, DEAD_LETTERS)
+SEEK_TIMEOUT_S = 30.0  # to learn where partitions end
 _POLL_MS = 1_000
 # A broker answers the requests of a connection one by one: while a fetch waits there for records,
 # finding the end of a further partition, and so the next ask, would wait with it.
@@ -41,7 +44,7 @@ class Terminals:
         self._open: set[int] = set()
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._consumer: RecordConsumer | None = None
-        self._ended: BaseException | None = None
+        self._ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Terminals"]:
@@ -61,6 +64,11 @@ class Terminals:
                 with suppress(asyncio.CancelledError):
                     await task
                 self._end(BusUnavailable("The client was closed while this call waited."))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether an error has ended it: whoever waits has had that, and others need another."""
+        return self._ended.done()
 
     @asynccontextmanager
     async def awaiting(
@@ -90,20 +98,32 @@ class Terminals:
 
     async def _follow(self, partition: int) -> None:
         async with self._locks[partition]:
-            if self._ended:
-                raise self._ended
+            self._raise_if_ended()
             if partition in self._open or self._consumer is None:
                 return
             places = self._places(partition)
             with self._bus.explained():
-                if not await self._consumer.seek_to_end(*places):
+                seeking = self._consumer.seek_to_end(*places)
+                if not await bounded(seeking, SEEK_TIMEOUT_S, self._wait_unless_ended):
                     raise TimeoutError("no answer on where the partitions end")
             self._consumer.resume(*places)
             self._open.add(partition)
 
+    async def _wait_unless_ended(
+        self, tasks: "Collection[asyncio.Task[Any]]", limit_s: float
+    ) -> None:
+        """A consumer that is closed meanwhile may wait on for an answer, or raise anything."""
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait([*tasks, self._ended], timeout=limit_s, return_when=first)
+        self._raise_if_ended()
+
+    def _raise_if_ended(self) -> None:
+        if self._ended.done():
+            raise self._ended.result()
+
     def _leave(self, partition: int) -> None:
         self._open.discard(partition)
-        if self._consumer is not None and self._ended is None:
+        if self._consumer is not None and not self.has_ended:
             self._consumer.pause(*self._places(partition))
 
     def _places(self, partition: int) -> list[TopicPartition]:
@@ -130,11 +150,12 @@ class Terminals:
                     waiter.outcome.set_result(terminal)
 
     def _end(self, error: Exception) -> None:
-        self._ended = self._ended or error
+        if not self._ended.done():
+            self._ended.set_result(error)
         for waiters in self._waiting.values():
             for waiter in waiters:
                 if not waiter.outcome.done():
-                    waiter.outcome.set_exception(self._ended)
+                    waiter.outcome.set_exception(self._ended.result())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

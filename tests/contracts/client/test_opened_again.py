@@ -25,6 +25,8 @@ class SilentBus:
 
 
 class SlowReader:
+    has_ended = False
+
     def __init__(self, _: Bus) -> None: ...
 
     @asynccontextmanager
