@@ -17,6 +17,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_no(value: object) -> bool:
+    return value == "no"
+
+
 class CallOk(Wire):
     """The tool gave a value.
 
@@ -59,9 +63,13 @@ class Denied(Wire):
 
 
 class ApprovalExpired(Wire):
-    """No person approved the call in time, or answered its question."""
+    """No person approved the call in time, or answered its question.
+
+    `ran` is `unknown` where the tool itself had asked, and so had begun.
+    """
 
     kind: Literal["expired"] = "expired"
+    ran: Annotated[Ran, Field(exclude_if=_is_no)] = "no"
 
 
 class CallTimedOut(Wire):

@@ -95,15 +95,13 @@ def may_have_run(outcome: CallOutcome) -> bool:
             return False
         case outcomes.CallOk() | outcomes.CallError() | outcomes.ResultTooLarge():
             return True
-        case outcomes.CallTimedOut(ran=ran):
+        case outcomes.CallTimedOut(ran=ran) | outcomes.ApprovalExpired(ran=ran):
             return ran == "unknown"
         case outcomes.CallCancelled():
             return True  # it may have been called by then
         case outcomes.UnknownTool() | outcomes.InvalidArgs() | outcomes.NotRun():
             return False
-        case outcomes.Denied() | outcomes.ApprovalExpired():
-            return False
-        case outcomes.ChildDeclined() | outcomes.ChildDeadLetter():
+        case outcomes.Denied() | outcomes.ChildDeclined() | outcomes.ChildDeadLetter():
             return False
         case _:
             assert_never(outcome)

@@ -263,10 +263,10 @@ def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
         case outcomes.Denied():
             return f"denied by {outcome.by}: {outcome.reason}"
         case outcomes.ApprovalExpired():
-            return "was not approved in time"
+            return "not approved or answered in time" + _may_have_run(outcome.ran)
         case outcomes.CallTimedOut():
-            ran = "it did not run" if outcome.ran == "no" else "it may have run"
-            return f"no result within {outcome.after_s:g} s, {ran}"
+            ran = _may_have_run(outcome.ran) or ", it did not run"
+            return f"no result within {outcome.after_s:g} s{ran}"
         case outcomes.ResultTooLarge():
             return f"its result is too large: {outcome.bytes:,} bytes"
         case outcomes.NotRun():
@@ -279,6 +279,10 @@ def outcome_text(  # noqa: C901, PLR0912 - one arm for each end
             return f"cancelled by {outcome.by}: {outcome.reason}"
         case _:
             assert_never(outcome)
+
+
+def _may_have_run(ran: outcomes.Ran) -> str:
+    return ", it may have run" if ran == "unknown" else ""
 
 
 def _proposer(call: CallNode) -> str:

@@ -96,8 +96,13 @@ def answered(
 
 def expired(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
     """Nobody has answered in time."""
-    change = end_call(run, call, ApprovalExpired(), inputs)
+    change = end_call(run, call, in_vain(call), inputs)
     return cancelled(change, call, "nobody has answered in time", inputs)
+
+
+def in_vain(call: ToolCall) -> ApprovalExpired:
+    """The end of a call for which a person was asked; a tool that asked had begun."""
+    return ApprovalExpired(ran="unknown" if call.asks else "no")
 
 
 def cancelled(change: Change, call: ToolCall, reason: str, inputs: RunInputs) -> Change:

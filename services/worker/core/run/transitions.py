@@ -9,7 +9,6 @@ from typing import assert_never
 
 from answerbus.budget import AccountState, Spent, Usage
 from answerbus.call_outcome import (
-    ApprovalExpired,
     CallCancelled,
     CallOk,
     CallOutcome,
@@ -234,7 +233,7 @@ def stopped(run: Run, cause: Cancelled, inputs: RunInputs) -> Change:
         outcome: CallOutcome = cancelled
         if is_over and call.awaits_person:
             was_made = call.reconciliation is not None
-            outcome = timed_out(run, call, "unknown") if was_made else ApprovalExpired()
+            outcome = timed_out(run, call, "unknown") if was_made else continuing.in_vain(call)
         change = change.then(end_call(change.run, call, outcome, inputs))
         change = continuing.cancelled(change, call, cause.reason, inputs)
     return change

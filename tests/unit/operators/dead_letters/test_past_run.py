@@ -249,6 +249,8 @@ def test_a_tool_whose_call_is_not_run_has_had_no_effect() -> None:
         "timed_out",
         "timed_out_before_it_ran",
         "denied",
+        "expired",
+        "expired_after_it_asked",
         "invalid_args",
         "cancelled",
     ):
@@ -256,4 +258,9 @@ def test_a_tool_whose_call_is_not_run_has_had_no_effect() -> None:
         assert isinstance(end, ToolEnded)
         ran[name] = may_have_run(end.outcome)
 
-    assert {name for name, has_run in ran.items() if has_run} == {"ok", "timed_out", "cancelled"}
+    assert {name for name, has_run in ran.items() if has_run} == {
+        "ok",
+        "timed_out",
+        "expired_after_it_asked",
+        "cancelled",
+    }

@@ -269,8 +269,11 @@ def test_a_call_asks_only_so_often() -> None:
 def test_a_question_expires_and_ends_with_its_run_and_its_server_hears_of_it() -> None:
     change = asked(expires_s=60)
     late = passed(change, 61)
-    assert (ends(late), cancelled(late)) == ([{"kind": "expired"}], [("pay", "round-1")])
+    in_vain = [{"kind": "expired", "ran": "unknown"}]  # it had begun
+    assert (ends(late), cancelled(late)) == (in_vain, [("pay", "round-1")])
 
+    over = transitions.stopped(change.run, Cancelled(by="me", reason="late"), inputs(3_601))
+    assert ends(over) == in_vain
     stopped = transitions.stopped(change.run, Cancelled(by="me", reason="enough"), inputs(2))
     assert ([one["kind"] for one in ends(stopped)], cancelled(stopped)) == (
         ["cancelled"],
