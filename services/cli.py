@@ -272,19 +272,24 @@ def main() -> None:
     try:
         application()()
     except Exception as error:
-        if not _is_of_set_up(error):
+        if (text := _set_up_fault(error)) is None:
             raise
         from services.command_line import stderr  # noqa: PLC0415 - only when there is a fault
 
-        stderr().print(str(error), style="red", markup=False)
+        stderr().print(text, style="red", markup=False)
         sys.exit(EXIT_SET_UP)
 
 
-def _is_of_set_up(error: Exception) -> bool:
+def _set_up_fault(error: Exception) -> str | None:
+    """What to say of Kafka, the settings, or a file that cannot be read or written; else None."""
     from answerbus.client.errors import BusUnavailable  # noqa: PLC0415 - it takes long to load
     from services.settings.settings import SetUpError  # noqa: PLC0415
 
-    return isinstance(error, SetUpError | BusUnavailable)
+    if isinstance(error, SetUpError | BusUnavailable):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    return None
 
 
 if __name__ == "__main__":

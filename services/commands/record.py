@@ -112,7 +112,8 @@ def record(
         stderr().print(plain_line(f"It would be no cassette: {fault.text}."), markup=False)
         raise typer.Exit(EXIT_UNKNOWN)
     path = out or Path(f"{_file_name(wanted.request_id or wanted.workflow_id)}.json")
-    path.write_text(text, encoding="utf-8")
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
     stdout().print(plain_line(f"{path}: {len(cassette.requests)} requests."), markup=False)
     for line in (*unredacted(cassette), *_unplayable(cassette)):
         stderr().print(plain_line(line), markup=False)

@@ -348,7 +348,7 @@ async def test_a_client_that_is_closed_while_its_reader_starts_leaves_none(bus: 
     async with client_of(bus) as client:
         first = asyncio.create_task(client.ask("Say hello.", workflow_id="w"))
         await asyncio.sleep(0)
-    with pytest.raises((BusUnavailable, RuntimeError), match="closed|async with"):
+    with pytest.raises((BusUnavailable, RuntimeError), match=r"closed|async with"):
         await first
     left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert "answerbus terminals" not in left

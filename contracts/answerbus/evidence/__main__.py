@@ -25,12 +25,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     keys = []
-    for path in given.key:
-        key = key_of(path.read_bytes()[:KEY_FILE_BYTES_MAX])
-        if key is None:
-            parser.error(f"{path} is no public key of Ed25519")
-        keys.append(key)
-    report = verify(given.pack, keys, given.anchor)
+    try:
+        for path in given.key:
+            key = key_of(path.read_bytes()[:KEY_FILE_BYTES_MAX])
+            if key is None:
+                parser.error(f"{path} is not a public key of Ed25519")
+            keys.append(key)
+        report = verify(given.pack, keys, given.anchor)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
     sys.stdout.write(_as_json(report) if given.json else _as_text(report))
     return 1 if report.count else 0
 

@@ -1,6 +1,7 @@
 """A broker in memory that keeps Kafka's promises to a lane, and fails on demand."""
 
 import asyncio
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from datetime import datetime
 from enum import Enum, auto
 from functools import partial
 from math import ceil
+from operator import attrgetter
 
 from aiokafka import TopicPartition
 from aiokafka.errors import ProducerFenced
@@ -303,8 +305,9 @@ class FakeIntake:
         """Deliver what there is, as the real intake does: nothing that a seek has overtaken."""
         if self.is_paused or self._broker.owners.get(self._partition) is not self._worker:
             return
-        log = self._broker.log(REQUESTS, self._partition)
-        batch = [record for record in log.records if record.offset >= self.position][:BATCH_MAX]
+        records = self._broker.log(REQUESTS, self._partition).records
+        begin = bisect_left(records, self.position, key=attrgetter("offset"))
+        batch = records[begin : begin + BATCH_MAX]
         if not batch:
             return
         self.position, seeks = batch[-1].offset + 1, self._seeks
