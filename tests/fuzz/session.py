@@ -1,9 +1,11 @@
 """One target under the fuzzer, from outside: its process, its folders, and what it found."""
 
 import hashlib
+import json
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tests.fuzz.targets import TARGETS
 CONSOLE = Console(markup=False, highlight=False, soft_wrap=True)
 KEPT = Path(__file__).parent / "corpus"
 WORK = Path(".run/fuzz")
+LOG = WORK / "fuzzer.log"
 INPUT_BYTES_MAX = 8192
 INPUT_S_MAX = 20  # of one input, with instrumented code
 MEMORY_MIB_MAX = 2048
@@ -56,10 +59,36 @@ def _run(name: str, log: Path, *options: str | Path) -> bool:
         f"-rss_limit_mb={MEMORY_MIB_MAX}",
         f"-artifact_prefix={WORK}/{name}-",
     )
-    with log.open("wb") as file:
-        command = [_program(name), *bounds, *options]
-        ended = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False)
-    return ended.returncode == 0
+    return _of_this_thread().run(str(log), str(_program(name)), name, *bounds, *map(str, options))
+
+
+class _Fuzzer:
+    """A process with the instrumented code, and a child of it for each run."""
+
+    def __init__(self) -> None:
+        command, pipe = (sys.executable, "-m", "tests.fuzz.one"), subprocess.PIPE
+        with LOG.open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=log, text=True, bufsize=1
+            )
+
+    def run(self, *arguments: str) -> bool:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(arguments) + "\n")
+        if not (code := self._process.stdout.readline()):
+            raise RuntimeError(f"the fuzzer has ended: see {LOG}")
+        return code == "0\n"
+
+
+_threads = threading.local()
+
+
+def _of_this_thread() -> _Fuzzer:
+    if not hasattr(_threads, "fuzzer"):
+        _threads.fuzzer = _Fuzzer()
+    fuzzer: _Fuzzer = _threads.fuzzer
+    return fuzzer
 
 
 def _program(name: str) -> Path:

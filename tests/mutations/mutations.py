@@ -362,8 +362,8 @@ MUTATIONS = (
         "attempts are not written down",
         lambda: _without(lambda record: record.topic.name == "attempts"),
     ),
-    Mutation("a predecessor's calls are not written off", _no_write_off, first=2),
-    Mutation("a predecessor's calls are written off for nothing", _write_off_refunds, first=2),
+    Mutation("a predecessor's calls are not written off", _no_write_off, first=8),
+    Mutation("a predecessor's calls are written off for nothing", _write_off_refunds, first=8),
     Mutation("a lane is opened again without proof of membership", _no_proof, first=7),
     Mutation(
         "all that were in flight at a few crashes are given up", _blames_all_in_flight, first=21
