@@ -52,6 +52,8 @@ def anchor(
 async def _anchor(
     bus: Bus, signer: EvidenceSigner, by: str, out: Path, topic: str | None, every: float | None
 ) -> None:
+    if topic is not None and not await bus.has_topic(topic):  # Kafka might make one by itself
+        raise SetUpError(f"There is no topic {topic}: create it, for `audit anchor` alone.")
     while True:
         path, statement = await write_anchor(bus, out, signer, by, now)
         if topic is not None:
@@ -63,9 +65,6 @@ async def _anchor(
 
 
 async def _publish(bus: Bus, topic: str, statement: bytes) -> None:
-    """Raises SetUpError where there is no such topic: Kafka would make one by its own defaults."""
     async with bus.running(bus.producer()) as producer:
         with bus.explained():
-            if not await producer.partitions_for(topic):
-                raise SetUpError(f"There is no topic {topic}: create it, for `audit anchor` alone.")
             await producer.send_and_wait(topic, statement)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from services.http.server import HttpServer, without_name
+from services.http.server import HttpServer, host_and_port, without_name
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
@@ -18,13 +18,12 @@ from services.worker.core.health_hosts import is_meant
 @asynccontextmanager
 async def serving_health(place: str, counts: Counts) -> AsyncIterator[str]:
     """Served at HOST:PORT; gives the address. Raises SetUpError."""
-    host, _, port = place.rpartition(":")
-    if not host or not port.isdigit():
+    if (found := host_and_port(place)) is None:
         raise SetUpError(f"`--health` must be HOST:PORT, not {place!r}.")
-    server = HttpServer(_application((host, socket.gethostname()), counts))
+    server = HttpServer(_application((found[0], socket.gethostname()), counts))
     try:
         try:
-            address = await server.start((host, int(port)))
+            address = await server.start(found)
         except OSError:
             raise SetUpError(
                 f"The health port {place} is taken; give another --health, or port 0 for any free "

@@ -27,7 +27,12 @@ from services.kafka.planning.plan import (
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
 from services.kafka.topics import topics_on
 from services.settings.agents import installed_agents
-from services.settings.settings import KafkaSettings, SetUpError, from_environment
+from services.settings.settings import (
+    PARTITIONS_MAX,
+    KafkaSettings,
+    SetUpError,
+    from_environment,
+)
 from services.text.escaping import json_lines, plain
 
 RoleOption = Annotated[Role, typer.Option("--role", help="Who gets the rights.")]
@@ -136,7 +141,9 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
 @app.command()
 def move(
     *,
-    partitions: Annotated[int, typer.Option(min=1, help="How many there shall be in use.")],
+    partitions: Annotated[
+        int, typer.Option(min=1, max=PARTITIONS_MAX, help="How many there shall be in use.")
+    ],
     dry_run: DryRun = False,
     as_json: AsJson = False,
     config: Config = None,

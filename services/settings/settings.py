@@ -38,6 +38,7 @@ from services.settings.section import (
 from services.settings.shadow import fault_of_shadows
 from services.settings.worker import AccountSettings, IdSettings, WorkerSettings, card_advice
 
+PARTITIONS_MAX = 10_000
 METRIC_LABELS_MAX = 5  # each multiplies the series that Prometheus keeps
 FILE_DEFAULT = Path("answerbus.toml")
 FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
@@ -59,7 +60,7 @@ class KafkaSettings(Section):
     bootstrap_servers: Text = "localhost:9092"
     topic_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,100}$")] = PREFIX_DEFAULT
     group_id: Text | None = None
-    partitions: Annotated[Whole, Field(ge=1, le=10_000)] = PARTITIONS_DEFAULT
+    partitions: Annotated[Whole, Field(ge=1, le=PARTITIONS_MAX)] = PARTITIONS_DEFAULT
     replication_factor: Annotated[Whole, Field(ge=-1, le=32)] = -1
     session_timeout_ms: Annotated[Whole, Field(ge=1_000, le=1_800_000)] = 45_000
     rebalance_timeout_ms: Annotated[Whole, Field(ge=1_000, le=1_800_000)] = 60_000

@@ -129,6 +129,22 @@ def test_a_specialist_of_a_type_is_its_schema_wrapped() -> None:
     assert of(Specialist).ref == of(Specialist[JsonValue]).ref == SPECIALIST.ref
 
 
+def test_a_class_that_is_derived_from_a_specialist_is_one() -> None:
+    class Forecast(Specialist[Weather]):
+        pass
+
+    class Anything(Specialist):
+        pass
+
+    assert of(Forecast).ref == of(Specialist[Weather]).ref
+    anything = of(Anything).ref
+    assert isinstance(anything, InlineRef)
+    assert (anything.name, anything.wrapped) == ("answer", True)
+    found = of(Forecast).typed(example("inline_wrapped_without_success"))
+    assert isinstance(found, Result)
+    assert isinstance(found.answer, Forecast)
+
+
 def test_a_wrapped_result_is_read_into_the_type_of_its_output() -> None:
     class Endpoint(BaseModel):
         method: str

@@ -281,9 +281,11 @@ def test_scripts_follow_and_decide_without_await() -> None:
     assert [control.kind for control in fake.controls] == [*["approval"] * 2, *["cancel"] * 2]
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "1:2.3.4", "1:2.3.4.5,", "1:2.3.4.5.6", "1:²"])
-def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no position"):
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "1:2.3.4", "1:2.3.4.5,", "1:2.3.4.5.6", "1:²", f"7:0.0.0.{2**63}"]
+)
+def test_what_is_not_a_position_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a position"):
         offsets_of(text)
 
 

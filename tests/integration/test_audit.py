@@ -14,7 +14,7 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, 
 from services.commands.workflow import UNREAD
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus
-from tests.integration.evidence_packs import is_whole
+from tests.integration.evidence_packs import is_whole, keys
 
 pytestmark = pytest.mark.kafka
 
@@ -73,6 +73,23 @@ async def work(bus: Bus, requests: Sequence[Any]) -> None:
     assert len(await bus.terminals(len(requests))) == len(requests)
     assert worker.terminate() == 0
     await bus.settled()
+
+
+async def test_an_anchor_goes_to_a_topic_that_is_there_and_makes_none(
+    bus: Bus, tmp_path: Path
+) -> None:
+    private, _ = keys(tmp_path)
+    command = ("audit", "anchor", "--key", private, "--out", str(tmp_path), "--topic")
+    missing = await answerbus(bus.bootstrap, bus.prefix, *command, f"{bus.prefix}.anchors")
+    assert missing.code == 3
+    assert f"There is no topic {bus.prefix}.anchors" in missing.err
+    again = await answerbus(bus.bootstrap, bus.prefix, *command, f"{bus.prefix}.anchors")
+    assert again.code == 3
+
+    done = await answerbus(bus.bootstrap, bus.prefix, *command, bus.topic(RESULTS))
+    assert done.code == 0, done.err
+    (signed,) = await bus.records(RESULTS)
+    assert json.loads(signed.value.splitlines()[0])["kind"] == "anchor"
 
 
 async def verified(bus: Bus, *options: str) -> tuple[int, dict[str, Any]]:

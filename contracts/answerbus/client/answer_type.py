@@ -94,10 +94,16 @@ def _unvalidated(result: AnyResult, error: ValidationError) -> UnvalidatedResult
     )
 
 
+def _output_of(form: type[Specialist[Any]]) -> Any:
+    """The T of Specialist[T], or of a class that is derived from it."""
+    bases = (getattr(base, "__pydantic_generic_metadata__", {}) for base in form.__mro__)
+    return next((found["args"][0] for found in bases if found.get("args")), JsonValue)
+
+
 def _inline(form: Any, adapter: TypeAdapter[Any]) -> InlineRef:
     wrapped = isinstance(form, type) and issubclass(form, Specialist)
     if wrapped:
-        adapter = TypeAdapter(form.__pydantic_generic_metadata__["args"][0])
+        adapter = TypeAdapter(_output_of(form))
     schema = adapter.json_schema(schema_generator=ClosedSchema)
     title = re.sub(r"[^A-Za-z0-9_]+", "_", schema.get("title", "")).strip("_")
     return InlineRef(

@@ -159,6 +159,10 @@ class Bus:
         there = await self._counts()
         return tuple(topic for topic in topics if topic.full_name(self.prefix) in there)
 
+    async def has_topic(self, name: str) -> bool:
+        """Whether there is a topic of this full name, which may be another's than ours."""
+        return name in await self._counts()
+
     async def card_topics(self) -> tuple[Topic, ...]:
         """The topics of cards that are there, by the names of their toolsets."""
         found = (topic_named(name, self.prefix) for name in sorted(await self._counts()))

@@ -8,6 +8,7 @@ from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, STEPS
 
 FOLLOWED_TOPICS = (STEPS, RESULTS, REFUSALS, DEAD_LETTERS)
 _PART = re.compile(r"(\d{1,9}):(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})", re.ASCII)
+_OFFSET_MAX = 2**63 - 1
 
 Offsets: TypeAlias = dict[tuple[str, int], int]
 """The next offset to be read, by the name of a topic and a partition."""
@@ -28,8 +29,10 @@ def offsets_of(position: str) -> Offsets:
     for part in position.split(","):
         matched = _PART.fullmatch(part)
         if matched is None:
-            raise ValueError(f"{position[:100]!r} is no position that `follow` gave.")
+            raise ValueError(f"{position[:100]!r} is not a position that `follow` gave.")
         number, *offsets = map(int, matched.groups())
+        if max(offsets) > _OFFSET_MAX:
+            raise ValueError(f"{position[:100]!r} is not a position that `follow` gave.")
         for topic, offset in zip(FOLLOWED_TOPICS, offsets, strict=True):
             found[topic.name, number] = offset
     return found

@@ -77,10 +77,9 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
         await self._bus.counts(*self._topics)
         consumer = self._bus.consumer(
             group_id=self._group_id,
-            auto_offset_reset="earliest",
             # One member has the same partitions of all topics, so that a workflow stays together.
             partition_assignment_strategy=(RangePartitionAssignor,),
-            **self._options,
+            **{"auto_offset_reset": "earliest", **self._options},
         )
         self._consumer = await self._stack.enter_async_context(self._bus.running(consumer))
         names = [topic.full_name(self._bus.prefix) for topic in self._topics]

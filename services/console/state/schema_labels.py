@@ -5,7 +5,7 @@ from collections import OrderedDict
 from services.operators.records.event_parts import AnsweredSchema
 
 LABELS_MAX = 1_000
-UNNAMED = "(still running)"
+UNNAMED = "(no answer so far)"
 
 
 class SchemaLabels:

@@ -11,7 +11,7 @@ from itertools import chain
 from aiohttp import web
 
 from answerbus.masking import NO_MASK, Mask
-from services.http.server import HttpServer, without_name
+from services.http.server import HttpServer, host_and_port, without_name
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
@@ -36,12 +36,11 @@ class Health:
         hosts: Iterable[str] = (),
         mask: Mask = NO_MASK,
     ) -> None:
-        host, _, port = place.rpartition(":")
-        if not host or not port.isdigit():
+        if (found := host_and_port(place)) is None:
             raise SetUpError(f"`worker.health` must be HOST:PORT, not {place!r}.")
-        self._host, self._port = host, int(port)
+        self._host, self._port = found
         self._watched, self._counts = inputs, counts
-        self._hosts = (*hosts, host, socket.gethostname())
+        self._hosts = (*hosts, self._host, socket.gethostname())
         self._json = partial(web.json_response, dumps=lambda body: mask(json.dumps(body)))
         application = web.Application(middlewares=[self._meant_alone])
         application.on_response_prepare.append(without_name)

@@ -94,7 +94,7 @@ def test_a_digest_is_named_by_the_outcomes_that_it_led_to() -> None:
     board = board_of(stored("attempt/result", schema_digest=result["schema"]["digest"]))
     (pair,) = board.window(NOON_MS, 1, 1).total.spend
 
-    assert board.schema_labels.of(pair[0]) == "(still running)"
+    assert board.schema_labels.of(pair[0]) == "(no answer so far)"
     board.take(summarize(stored("result/dep_bump")))
     assert board.schema_labels.of(pair[0]) == "plan_proposal.v1"
 
