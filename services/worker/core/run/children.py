@@ -134,7 +134,8 @@ def child_record(
     else:
         child = _delegated(above, run, call)
     ttl_s = max(ceil((deadline - now).total_seconds()), 1)
-    begins = deadline - timedelta(seconds=ttl_s)
+    # Not before its run: what was cancelled until then is not this.
+    begins = max(deadline - timedelta(seconds=ttl_s), origin.timestamp)
     if child.agent is None and ttl_s > TTL_S_MAX:
         ttl_s, begins = TTL_S_MAX, now
     request = child.model_copy(

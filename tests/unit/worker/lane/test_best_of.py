@@ -14,6 +14,7 @@ from services.worker.core.attempt.reply import CallFacts, Refused, Unavailable
 from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.proposing import (
+    TITLED,
     ProposingStage,
     check_choice,
     finished,
@@ -289,5 +290,26 @@ def test_an_answer_in_text_is_one_that_was_proposed() -> None:
         result = await told(stage, answer_schema={"kind": "text"})
 
         assert result["answer"] == "Text 2."
+
+    run(main())
+
+
+def test_a_cancellation_just_before_a_run_ends_none_of_its_proposals() -> None:
+    """Nor once its lane is opened again, where it is compared with the times of all requests."""
+
+    async def main() -> None:
+        stage = ProposingStage()
+        stage.provider.child_s = 20.0
+        await stage.worker.open()
+        await asyncio.sleep(5)
+        stage.cancel_workflow()
+        await asyncio.sleep(0.1)
+        stage.publish("r-1", answer_schema=TITLED, budget={"attempts": 10}, ttl_s=299)
+        await asyncio.sleep(2)
+        await stage.crash()
+        stage.worker.assign(0)
+        await finished(stage)
+
+        assert [end["kind"] for end in stage.ended().values()] == ["ok"] * 3
 
     run(main())
