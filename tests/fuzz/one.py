@@ -26,7 +26,7 @@ def serve() -> None:
         log, *arguments = json.loads(line)
         child = os.fork()
         if not child:
-            file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.dup2(file, sys.stdout.fileno())
             os.dup2(file, sys.stderr.fileno())
             main(*arguments)

@@ -10,7 +10,7 @@ from answerbus.client.bus import Bus as ClientBus
 from answerbus.partition import partition_of
 from answerbus.topics import RESULTS, RETRIES
 from services.operators.adapters.picker import picking
-from services.operators.adapters.reader import Reader, reading
+from services.operators.adapters.reader import BATCH_RECORDS_MAX, Reader, reading
 from services.operators.records.stored import RecordPosition, Stored
 from tests.integration.bus import Bus
 
@@ -56,6 +56,34 @@ async def test_a_reader_gives_what_is_committed_and_goes_on_where_it_stopped(
 
         assert await reader.left() > 0
         assert await rest(reader) == list(range(60, 70))
+
+
+async def test_the_oldest_come_first_and_what_comes_meanwhile_is_read_later(
+    bus: Bus, seen_from_outside: ClientBus
+) -> None:
+    many = 3 * BATCH_RECORDS_MAX
+
+    async def put(partition: int, *numbers: int) -> None:
+        sent = [
+            await producer.send(bus.topic(RESULTS), json.dumps({"n": n}).encode(), None, partition)
+            for n in numbers
+        ]
+        await asyncio.gather(*sent)
+
+    async def read(limit: int | None = None) -> list[int]:
+        found = []
+        async for stored in reader.oldest_first(RESULTS, reader.partitions):
+            found.append(json.loads(stored.value or b"")["n"])
+            if len(found) == limit:
+                await put(1, many)
+        return found
+
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        await put(1, 0)
+        await put(0, *range(1, many))
+        async with reading(seen_from_outside, (RESULTS,)) as reader:
+            assert sorted(await read(limit=2)) == list(range(many))
+            assert await read() == [many]
 
 
 async def test_a_reader_that_follows_begins_at_the_given_position(

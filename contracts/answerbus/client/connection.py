@@ -61,9 +61,11 @@ class BusConnection:
 
     async def __aexit__(self, *raised: object) -> None:
         self._producer = self._terminals = None
-        async with self._starting:
-            await self._reading.aclose()
-        await self._stack.aclose()
+        try:
+            async with self._starting:
+                await self._reading.aclose()
+        finally:
+            await self._stack.aclose()
         if self._looks:
             await asyncio.wait(self._looks, timeout=LOOKS_END_S)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiokafka import ConsumerRecord, TopicPartition
 
-from answerbus.client.bounded import bounded
+from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
@@ -137,9 +137,11 @@ class Terminals:
                 for records in found.values():
                     async for record in in_turns(records):
                         self._hand_over(record)
-        except Exception as error:
+        except BaseException as error:
+            if was_cancelled(error):
+                raise
             _log.exception("the reader of terminals has ended")
-            self._end(error)
+            self._end(error if isinstance(error, Exception) else ClientCancelled())
 
     def _hand_over(self, record: Record) -> None:
         terminal = terminal_of(record, self._waiting)

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             keys.append(key)
         report = verify(given.pack, keys, given.anchor)
     except OSError as error:
-        parser.error(f"{error.filename}: {error.strerror}")
+        parser.error(str(error))
     sys.stdout.write(_as_json(report) if given.json else _as_text(report))
     return 1 if report.count else 0
 

@@ -59,15 +59,18 @@ class Claims:
         self, mark: int, partition: int = -1, positions: PartitionPositions | None = None
     ) -> None:
         async with self._lock:
-            if self._committed >= mark:
+            committed = positions.committed if positions else self._committed
+            if committed >= mark:
                 return  # with the commit of another
             if positions and self._partitions.get(partition) is not positions:
                 raise ClaimLost
-            upto = self._marked
+            upto, partitions = self._marked, dict(self._partitions)
             await self._channel.commit(
-                {number: found.position for number, found in self._partitions.items()}
+                {number: found.position for number, found in partitions.items()}
             )
             self._committed = upto
+            for found in partitions.values():
+                found.committed = upto
 
     @property
     def pending(self) -> int:

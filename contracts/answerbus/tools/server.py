@@ -182,7 +182,7 @@ class ToolServer:
             return
         if running:  # also after a partition went and came back: done is what has its answer
             self.counts["repeated"] += 1
-            if running.is_claimed:
+            if running.is_claimed and isinstance(what, Accept) and what.begins:
                 self.claims.finish(*taken.place)
             else:
                 running.places.append(taken.place)
@@ -256,7 +256,7 @@ class ToolServer:
             self._release(CallKey.of(record), finished)
         took_s = loop.time() - since
         if isinstance(finished.outcome, Ask):
-            await self._claim(running)  # else the next server would begin and ask again
+            await self._claim_beginning(running, what)
             running.awaits_answer = True
             await progress.ask(finished.outcome)
             self._drop("asks", *self._places(taken))
@@ -279,11 +279,17 @@ class ToolServer:
     async def _keep(
         self, running: _Running, what: Accept, progress: ProgressWriter, state: str
     ) -> None:
-        """Its lane sends the call again by a new state: no server begins it from its records."""
-        if what.given is not None or state != what.state:
-            with suppress(ClaimLost):  # another server has them, and may have begun the call
-                await self._claim(running)
+        await self._claim_beginning(running, what)
         await progress.keep(state)
+
+    async def _claim_beginning(self, running: _Running, what: Accept) -> None:
+        """Before a state or a question is written: then no server begins the call again.
+
+        What goes on from a state stays for the next server, as its lane waits for long.
+        """
+        if what.begins:
+            with suppress(ClaimLost):  # another server has the call, and may have begun it
+                await self._claim(running)
 
     async def _claim(self, running: _Running) -> None:
         """All records of the call; again, if the partition went and came back meanwhile."""
@@ -296,6 +302,8 @@ class ToolServer:
                     raise
             else:
                 running.is_claimed = True
+                for place in running.places[known:]:  # which came meanwhile
+                    self.claims.finish(*place)
 
     def _release(self, call: CallKey, finished: RunEnded | None) -> None:
         """A tool that hangs keeps its slot until it ends."""

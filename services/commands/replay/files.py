@@ -117,7 +117,7 @@ def import_(
     """
     repaired = {path.name.removesuffix(SUFFIX): _content(path) for path in files}
     if len(repaired) < len(files):
-        raise typer.BadParameter("two files are named alike, and so are for one dead letter")
+        raise typer.BadParameter("two files have the same name, so both are for one dead letter")
     settings, order = from_environment(config), ReplayOrder(operator(by), reason)
     bus, known = bus_of(settings.kafka), known_of(settings)
     done = asyncio.run(_import(bus, repaired, order, known, ask=not yes))

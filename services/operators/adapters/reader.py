@@ -60,7 +60,9 @@ class Reader:
         while True:
             await self._fill(queues, ends, empty)
             for at in empty:
-                if queues[at]:
+                if not queues[at]:
+                    del queues[at]  # it has ended; what comes now is for the next reading
+                else:
                     latest_ms[at] = max(latest_ms[at], queues[at][0].at_ms)
                     heapq.heappush(waiting, (latest_ms[at], at))
             if not waiting:

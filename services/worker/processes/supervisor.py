@@ -14,6 +14,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
+from services.http.server import host_and_port
 from services.settings.profiles import Profile
 from services.settings.secrets import mask_of
 from services.settings.settings import KafkaSettings, Settings, SettingsFile, SetUpError
@@ -46,12 +47,13 @@ def _kafka(kafka: KafkaSettings, number: int) -> KafkaSettings:
 
 def _worker(worker: WorkerSettings, number: int, processes: int) -> WorkerSettings:
     """Health ports count up from the one that is named; port 0 is any free one for each."""
-    host, _, port = worker.health.rpartition(":")
-    counted = port.isdigit() and port != "0"
+    health, found = worker.health, host_and_port(worker.health)
+    if found and found[1]:
+        health = f"{found[0]}:{found[1] + number}"
     return worker.model_copy(
         update={
             "name": worker.name and f"{worker.name}-{number}",
-            "health": f"{host}:{int(port) + number}" if counted else worker.health,
+            "health": health,
             "max_in_flight": _part("worker.max_in_flight", worker.max_in_flight, number, processes),
             "held_max": _part("worker.held_max", worker.held_max, number, processes),
         }

@@ -19,9 +19,14 @@ class SilentBus:
 
     def producer(self) -> None: ...
 
+    stopped = 0
+
     @asynccontextmanager
     async def running(self, client: Any) -> AsyncIterator[Any]:
-        yield object()
+        try:
+            yield object()
+        finally:
+            self.stopped += 1
 
 
 class SlowReader:
@@ -35,6 +40,16 @@ class SlowReader:
         yield self
 
 
+class ReaderThatHangs(SlowReader):
+    closing = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Any]:
+        yield self
+        ReaderThatHangs.closing = True
+        await asyncio.Event().wait()
+
+
 def test_a_client_may_be_opened_in_several_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "Terminals", SlowReader)
     opened = BusConnection(cast("Bus", SilentBus()))
@@ -45,3 +60,25 @@ def test_a_client_may_be_opened_in_several_event_loops(monkeypatch: pytest.Monke
             return len(set(map(id, readers)))
 
     assert [asyncio.run(use()) for _ in range(2)] == [1, 1]
+
+
+def test_a_close_that_is_cancelled_still_stops_the_producer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "Terminals", ReaderThatHangs)
+    bus = SilentBus()
+    opened = BusConnection(cast("Bus", bus))
+
+    async def use() -> None:
+        async with opened:
+            await opened._reader()
+
+    async def cut_off() -> None:
+        using = asyncio.create_task(use())
+        while not ReaderThatHangs.closing:
+            await asyncio.sleep(0)
+        using.cancel()
+        await asyncio.wait([using])
+
+    asyncio.run(cut_off())
+    assert bus.stopped == 1

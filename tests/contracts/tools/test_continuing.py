@@ -1,15 +1,26 @@
 """Tools that ask people, and calls that go on from what their server kept, over its crashes."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from answerbus.continued_call import ToolQuestion
 from answerbus.tools import Toolset
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.asking import Ask
+from answerbus.tools.core.positions import Position
 from answerbus.toolset_card import Delivery
-from tests.contracts.tools.channel_in_memory import Broker, Serving, call_body, cancel_body, until
+from tests.contracts.tools.channel_in_memory import (
+    Broker,
+    MemoryChannel,
+    Serving,
+    call_body,
+    cancel_body,
+    until,
+)
 
 QUESTION = ToolQuestion(question="Where to?", json_schema={"type": "object"})
 GIVEN = {"value": {"street": "High Street"}, "by": "ops"}
@@ -181,6 +192,62 @@ async def begun_over_a_kill() -> list[tuple[str | None, Any]]:
 
 async def test_a_call_with_a_kept_state_is_not_begun_again_by_the_next_server() -> None:
     assert await begun_over_a_kill() == [(None, None), ("task-1", None)]
+
+
+async def test_a_repeat_that_comes_while_its_call_is_claimed_is_done_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, deeds = Broker(), Deeds(delivery="at_least_once")
+    commit, may_commit, began = MemoryChannel.commit, asyncio.Event(), asyncio.Event()
+
+    async def slow(channel: MemoryChannel, positions: Mapping[int, Position]) -> None:
+        began.set()
+        await may_commit.wait()
+        await commit(channel, positions)
+
+    broker.put(call_body("c-1"))
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryChannel, "commit", slow)
+        serving = deeds.serving(broker)
+        await began.wait()
+        broker.put(call_body("c-1"))
+        await until(lambda: serving.server.counts["repeated"])
+        may_commit.set()
+        await until(lambda: progress_of(broker))
+        await serving.server.claims.commit()
+    await serving.kill()
+
+    assert broker.committed == Position(2, "")
+
+
+async def test_a_question_is_asked_also_where_its_call_cannot_be_claimed() -> None:
+    broker, deeds = Broker(), Deeds(asks=True, delivery="at_least_once")
+    broker.refuse_commits = True
+    broker.put(call_body("c-1"))
+    serving = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    broker.refuse_commits = False
+    await serving.stop()
+
+    (said,) = progress_of(broker)
+    assert said["asks"]["question"] == "Where to?"
+
+
+async def test_what_goes_on_from_a_state_stays_for_the_next_server_though_it_keeps_another() -> (
+    None
+):
+    broker, deeds = Broker(), Deeds(delivery="at_least_once")
+    broker.put(continue_body("task-0"))
+    first = deeds.serving(broker)
+    await until(lambda: progress_of(broker))
+    await first.server.claims.commit()
+    await first.kill()
+    deeds.may_end.set()
+    second = deeds.serving(broker)
+    await until(lambda: broker.results)
+    await second.stop()
+
+    assert deeds.began == [("task-0", None), ("task-0", None)]
 
 
 async def test_an_answer_that_came_between_two_servers_goes_on() -> None:

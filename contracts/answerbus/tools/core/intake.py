@@ -76,6 +76,11 @@ class Accept:
     given: GivenInput | None = None
 
     @property
+    def begins(self) -> bool:
+        """Whether it is to be run from its beginning."""
+        return self.state is None
+
+    @property
     def is_once(self) -> bool:
         """Whether it must not be done twice."""
         is_harmless = self.state is not None and self.given is None

@@ -26,6 +26,7 @@ class PartitionPositions:
 
     def __init__(self, offset: int, text: str = "") -> None:
         """A text that is not ours says nothing."""
+        self.committed = 0  # the mark of its server up to which its ends are committed
         self._horizon, left = _read(offset, text)  # all before the horizon was taken
         self._pending = set(left)
         self._unseen = set(left)  # of those, what a predecessor took and this server did not yet
