@@ -167,13 +167,11 @@ class ToolServer:
         record = taken.record
         key = CallKey.of(record)
         running, found = self._running.get(key), self._replies.answered.find(record)
-        known = (
-            running.taken.record.args_digest
-            if running
-            else found[0]
-            if found
-            else record.args_digest
-        )
+        known = record.args_digest
+        if running:
+            known = running.taken.record.args_digest
+        elif found:
+            known = found[0]
         if known != record.args_digest:
             self._drop("conflicting", taken.place)
             return
