@@ -45,6 +45,9 @@ def verify(*, workflow: Workflow = None, as_json: AsJson = False, config: Config
             console.print(line)
     if found.breaks:
         raise typer.Exit(EXIT_BROKEN)
+    if workflow is not None and not found.attempts:
+        message = f"No attempt of the workflow {workflow} is kept: see that its id is right."
+        stderr().print(plain_line(message), style="yellow", markup=False)
 
 
 async def _verified(
