@@ -281,7 +281,7 @@ def main() -> None:
 
 
 def _set_up_fault(error: Exception) -> str | None:
-    """What to say of Kafka, the settings, or a file that cannot be read or written; else None."""
+    """The text for a fault of Kafka, the settings or a file; None for a bug."""
     from answerbus.client.errors import BusUnavailable  # noqa: PLC0415 - it takes long to load
     from services.settings.settings import SetUpError  # noqa: PLC0415
 

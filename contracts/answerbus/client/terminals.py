@@ -67,7 +67,7 @@ class Terminals:
 
     @property
     def has_ended(self) -> bool:
-        """Whether an error has ended it: whoever waits has had that, and others need another."""
+        """Whether an error has ended it; those that waited got that error."""
         return self._ended.done()
 
     @asynccontextmanager

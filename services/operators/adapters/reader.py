@@ -47,7 +47,7 @@ class Reader:
     async def oldest_first(
         self, topic: Topic, partitions: Collection[int]
     ) -> AsyncIterator[Stored]:
-        """What is committed by now and was not read yet, over partitions by Kafka's time.
+        """Committed records that were not read yet, of several partitions in order of Kafka's time.
 
         Records of one partition stay in their order, also where clocks of brokers differ. Holds a
         few batches of each partition.
@@ -87,7 +87,7 @@ class Reader:
                 queues[self._bus.place(stored.topic, stored.partition)].append(stored)
 
     def _fetch_only(self, places: Collection[TopicPartition]) -> None:
-        """What is fetched and not taken would hold up the fetches of all others of its broker."""
+        """Pause all others: records fetched and not taken would hold up fetches of their broker."""
         self._consumer.pause(*(self._consumer.assignment() - set(places)))
         self._consumer.resume(*(self._consumer.paused() & set(places)))
 

@@ -1,17 +1,19 @@
-"""What a server takes for committed, where commits fail and partitions go."""
+"""Claims of a tool server where commits fail and partitions are revoked."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from answerbus.tools.channel import Answer, ClaimLost, Received
+from answerbus.tools.channel import ClaimLost
 from answerbus.tools.claims import Claims
 from answerbus.tools.core.positions import PartitionPositions, Position
+from tests.contracts.tools.channel_in_memory import Broker, MemoryChannel
 
 
-class Commits:
-    """A channel whose first commit hangs until it is told whether it fails."""
+class SlowCommit(MemoryChannel):
+    """The first commit waits for `first`, and fails if that does."""
 
     def __init__(self) -> None:
+        super().__init__(Broker())
         self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.begun = asyncio.Event()
 
@@ -20,16 +22,10 @@ class Commits:
             self.begun.set()
             await self.first
 
-    async def receive(self, limit: int) -> Sequence[Received]:
-        raise NotImplementedError
-
-    async def answer(self, answer: Answer) -> None:
-        raise NotImplementedError
-
 
 async def claimed_during_a_revocation(error: ClaimLost | None) -> BaseException | None:
     """How a claim ends that waits for the commit of a partition which is taken away."""
-    channel = Commits()
+    channel = SlowCommit()
     claims = Claims(channel)
     claims.assigned({0: Position(0, "")})
     claimed, other = begun(claims, 0), begun(claims, 1)

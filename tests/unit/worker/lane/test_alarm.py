@@ -10,8 +10,8 @@ from tests.unit.worker.lane.fakes import Broker
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, publish
 
-EACH_S = 3.0
-PERIODS = 2
+EACH_S = 1.0
+PERIODS = 3
 
 
 @pytest.mark.wide

@@ -124,7 +124,7 @@ def test_the_most_suspect_are_kept_if_there_are_too_many() -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("count", [SUSPECTS_MAX, 2 * SUSPECTS_MAX + 7])
+@pytest.mark.parametrize("count", [SUSPECTS_MAX, 3 * SUSPECTS_MAX + 7])
 @pytest.mark.parametrize("places", [(0,), (-1,), (1_500, -1, 3)])
 def test_more_in_flight_than_can_be_written_down_ends_as_well(
     count: int, places: tuple[int, ...]
