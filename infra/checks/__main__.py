@@ -5,11 +5,24 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from infra.checks.reports import counts
-from infra.checks.steps import LONG, REPORTS, STEPS, again, report_of, second_report, tried_again
+from infra.checks.steps import (
+    BESIDE,
+    LONG,
+    REPORTS,
+    STEPS,
+    again,
+    report_of,
+    second_report,
+    tried_again,
+)
+
+NICENESS_BESIDE = 10  # about a tenth of a core while others want both
+OUTPUT_BESIDE = REPORTS / "beside.log"
 
 
 def main(names: Sequence[str]) -> int:
@@ -22,15 +35,51 @@ def main(names: Sequence[str]) -> int:
     chosen = names or tuple(STEPS)
     REPORTS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    for number, name in enumerate(chosen, start=1):
+    failed = _first_failed(chosen, known)
+    if failed:
+        print(f"\n{failed} failed; again: .venv/bin/python -m infra.checks {failed}")
+    print(_total(chosen, time.monotonic() - began))
+    return 1 if failed else 0
+
+
+def _first_failed(chosen: Sequence[str], known: Mapping[str, Sequence[str]]) -> str | None:
+    """The first step that fails; those after it are not run, and one beside it is stopped."""
+    for name in chosen:
         for report in (report_of(name), second_report(report_of(name))):
             report.unlink(missing_ok=True)
-        if not _passes(name, known[name], f"[{number}/{len(chosen)}] {name}"):
-            print(f"\n{name} failed; again: .venv/bin/python -m infra.checks {name}")
-            print(_total(chosen, time.monotonic() - began))
-            return 1
-    print(_total(chosen, time.monotonic() - began))
-    return 0
+    headings = {name: f"[{n}/{len(chosen)}] {name}" for n, name in enumerate(chosen, start=1)}
+    with ExitStack() as stack:
+        beside: subprocess.Popen[bytes] | None = None
+        for name in chosen:
+            if name == BESIDE and name != chosen[-1]:
+                _print_command(f"{headings[name]}, beside the next steps", known[name])
+                beside = stack.enter_context(_started(known[name]))
+            elif not _passes(name, known[name], headings[name]):
+                return name
+            elif beside and beside.poll():
+                break  # it failed already
+        return None if beside is None or _ends(beside, headings[BESIDE]) else BESIDE
+
+
+@contextmanager
+def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with less right to the cores, whose output goes to a file."""
+    with OUTPUT_BESIDE.open("wb") as output:
+        nice = ("nice", "-n", str(NICENESS_BESIDE), *command)
+        process = subprocess.Popen(nice, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _ends(beside: subprocess.Popen[bytes], heading: str) -> bool:
+    print(f"\n{heading}: waiting for its end", flush=True)
+    passes = beside.wait() == 0
+    print(OUTPUT_BESIDE.read_text(errors="replace"), end="")
+    print(f"{heading}: {'ok' if passes else 'FAILED'}", flush=True)
+    return passes
 
 
 def _passes(name: str, command: Sequence[str], heading: str) -> bool:
@@ -45,9 +94,13 @@ def _passes(name: str, command: Sequence[str], heading: str) -> bool:
 
 
 def _runs(command: Sequence[str], heading: str) -> bool:
+    _print_command(heading, command)
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def _print_command(heading: str, command: Sequence[str]) -> None:
     program, *arguments = command
     print(f"\n{heading}: {shlex.join([Path(program).name, *arguments])}", flush=True)
-    return subprocess.run(command, check=False).returncode == 0
 
 
 def _total(names: Sequence[str], took_s: float) -> str:

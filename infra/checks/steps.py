@@ -15,6 +15,9 @@ _ON_KAFKA = "kafka and not real_llm and not browser"
 _TWO_FILES = ("--quiet", "--numprocesses=2", "--dist=loadfile")
 _BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
 
+# Of a step that runs beside others: each writes down at its end which tests failed last.
+_OWN_CACHE = ("-o", f"cache_dir={REPORTS / 'cache'}")
+
 # Folders of tests by what they need, so that a step does not import tests of other steps.
 WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
 WITH_BROKER = ("browser", "chaos", "demo", "e2e", "infra", "integration", "storms")
@@ -40,13 +43,13 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "shape": (sys.executable, "-m", "ruff", "format", "--check"),
         "lint": (sys.executable, "-m", "ruff", "check"),
-        "types": (sys.executable, "-m", "mypy"),
+        "types": (sys.executable, "-m", "mypy", "--num-workers=2"),
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
         "quick": _tests("quick", "not wide and " + _ALONE, *_NOT_QUICK, *_ON_TWO),
-        "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO),
         # The same inputs each time: new ones are looked for by `make fuzz`.
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "10", "--seed", "1"),
         "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "15", "--seed", "1"),
+        "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO, *_OWN_CACHE),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
@@ -54,6 +57,9 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "e2e": _tests("e2e", "real_llm and not long", *_without(_ALL - {"demo", "e2e", "infra"})),
     }
 )
+
+# A step that only computes takes what the steps after it leave of the cores: those wait for Kafka.
+BESIDE = "wide"
 
 # What `make test` leaves out, since it takes minutes: by name only.
 LONG: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -50,6 +50,49 @@ def test_nothing_runs_after_a_failure(
     assert not Path(".run/checks/two.xml").exists()
 
 
+def steps_beside(monkeypatch: pytest.MonkeyPatch, beside: str, after: str) -> None:
+    """`wide` runs the code of one, and `integration` that of the other."""
+    waiting = "import pathlib, time\nwhile not pathlib.Path('seen').exists(): time.sleep(0.01)\n"
+    steps = {
+        "wide": (sys.executable, "-c", waiting + beside),
+        "integration": (sys.executable, "-c", after),
+    }
+    monkeypatch.setattr(checks, "STEPS", steps)
+
+
+SEEN = "open('seen', 'w').close()"
+
+
+def test_a_step_runs_beside_those_after_it_and_what_it_printed_comes_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps_beside(monkeypatch, beside="print('words', 'of wide')", after=SEEN)
+
+    assert checks.main([]) == 0
+    out = capsys.readouterr().out
+    assert out.index("integration: ok") < out.index("words of wide") < out.index("wide: ok")
+
+
+def test_a_step_beside_the_others_fails_them_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps_beside(monkeypatch, beside="raise SystemExit('words of wide')", after=SEEN)
+
+    assert checks.main([]) == 1
+    out = capsys.readouterr().out
+    assert "words of wide" in out
+    assert "wide failed; again" in out
+
+
+def test_a_step_beside_one_that_fails_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps_beside(monkeypatch, beside="", after="raise SystemExit(1)")
+
+    assert checks.main([]) == 1
+    assert "integration failed; again" in capsys.readouterr().out
+
+
 def test_an_unknown_check_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert checks.main(["lintt"]) == 2
     assert "there are: shape, lint" in capsys.readouterr().out
