@@ -29,7 +29,7 @@ async def ask_many(
     """See `Client.ask_many`."""
     if not 1 <= concurrency <= CONCURRENCY_MAX:
         raise ValueError(f"concurrency is 1 to {CONCURRENCY_MAX:,}")
-    wanted = Wanted(job_id, frozenset(request.request_id for _, request in requests))
+    wanted = Wanted(job_id, {request.request_id: request for _, request in requests})
     async with connection.outcomes_of(wanted, is_new=is_new) as outcomes:
         job = _Job(connection, outcomes, answers, len(requests), on_progress)
         rows = iter(enumerate(requests))

@@ -56,7 +56,7 @@ async def bounded(
     in a cancellation that did not come from here.
     """
     task = asyncio.create_task(work)
-    task.add_done_callback(_take_error)
+    task.add_done_callback(take_error)
     try:
         await wait([task], limit_s)
     finally:
@@ -94,7 +94,7 @@ async def _end(task: "asyncio.Task[Any]") -> None:
     await asyncio.wait([task], timeout=CLEAN_UP_S)
 
 
-def _take_error(ended: "asyncio.Task[Any]") -> None:
+def take_error(ended: "asyncio.Task[Any]") -> None:
     """A caller that is cancelled does not take it any more, and asyncio would report it."""
     if not ended.cancelled():
         ended.exception()

@@ -1,16 +1,17 @@
 """A client's operations on events: publish a request, wait for its outcome, find it."""
 
 import asyncio
-import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
 
+from answerbus.client.bounded import take_error
 from answerbus.client.bus import Bus
 from answerbus.client.controls import PublishedControl, find_effect, publish_control
 from answerbus.client.errors import BusUnavailable, NoAnswerYet
@@ -19,7 +20,7 @@ from answerbus.client.follow_up import is_follow_up
 from answerbus.client.history import find_past_terminal, find_terminal
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.request_id import is_new
-from answerbus.client.terminals import Terminals
+from answerbus.client.terminals import Terminals, digest_of
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, Encoded, Undecodable, decode_request, encode
@@ -32,6 +33,7 @@ from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
 
 LOOKS_END_S = 5.0  # for looks at earlier outcomes, whose requests are not waited for any more
+PUBLISH_S_MIN = 5.0  # to publish a request, however short its outcome is waited for
 CONFLICT_S = 1.0  # in which a worker reports that the id was used with another body
 
 _log = logging.getLogger(__name__)
@@ -46,24 +48,26 @@ class BusConnection:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._stack, self._reading = AsyncExitStack(), AsyncExitStack()
-        self._starting = asyncio.Lock()
+        self._starting: asyncio.Task[Terminals] | None = None
         self._producer: AIOKafkaProducer | None = None
         self._terminals: Terminals | None = None
         self._layout = Layout(1)
         self._looks = set[asyncio.Task[None]]()
 
     async def __aenter__(self) -> Self:
-        self._starting = asyncio.Lock()  # it belongs to one event loop, and a Client may see two
+        self._starting = None  # of another event loop, perhaps
         self._layout = await self._bus.layout(REQUESTS)
         producer = self._bus.running(self._bus.producer())
         self._producer = await self._stack.enter_async_context(producer)
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        self._producer = self._terminals = None
+        self._producer = None
         try:
-            async with self._starting:
-                await self._reading.aclose()
+            if self._starting is not None:
+                await asyncio.wait([self._starting])
+            self._terminals = None
+            await self._reading.aclose()
         finally:
             await self._stack.aclose()
         if self._looks:
@@ -99,19 +103,43 @@ class BusConnection:
         A request that was asked before may have had its outcome: it is looked for meanwhile. A
         follow-up that was published before with other words of its validator goes on.
         """
+        record = request_record(request, trace)
+        limit, ends_s = asyncio.timeout(None), None
+        if timeout_s is not None:
+            ends_s = asyncio.get_running_loop().time() + timeout_s
+            limit = asyncio.timeout(max(timeout_s, PUBLISH_S_MIN))
+        asked = _Asked(request, record, limit, ends_s)
+        try:
+            async with limit:
+                return await self._outcome(asked, on_progress)
+        except TimeoutError:
+            if not limit.expired():  # a progress callback raised it
+                raise
+            if asked.is_published:
+                raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+            raise BusUnavailable(
+                f"Kafka at {self._bus.servers} has not confirmed request {request.request_id} in "
+                "time. It may be published or not: ask again with the same ids."
+            ) from None
+
+    async def _outcome(self, asked: "_Asked", on_progress: ProgressCallback | None) -> AnyOutcome:
+        request, digest = asked.request, asked.digest
         terminals = await self._reader()
         partition = self._layout.owner(request.workflow_id)
-        record = request_record(request, trace)
-        digest = None if is_follow_up(request.request_id) else _digest(record.value)
         async with terminals.awaiting(RequestKey.of(request), partition, digest) as terminal:
             self._start_look_back(request, digest, terminal)
             if on_progress is None:
-                await self._publish(request, record)
-                return await _in_time(terminal, request, timeout_s)
+                await self._publish_asked(asked)
+                return await terminal
             async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
-                on_progress(await self._publish(request, record))
-                waiting = with_retries(terminal, request.request_id, retries, on_progress)
-                return await _in_time(waiting, request, timeout_s)
+                on_progress(await self._publish_asked(asked))
+                return await with_retries(terminal, request.request_id, retries, on_progress)
+
+    async def _publish_asked(self, asked: "_Asked") -> Published:
+        published = await self._publish(asked.request, asked.record)
+        asked.is_published = True
+        asked.limit.reschedule(asked.ends_s)
+        return published
 
     def _start_look_back(
         self, request: Request, digest: str | None, terminal: "asyncio.Future[AnyOutcome]"
@@ -193,13 +221,24 @@ class BusConnection:
             return None
 
     async def _reader(self) -> Terminals:
-        async with self._starting:
-            self._open()
-            if self._terminals is None or self._terminals.has_ended:
-                await self._reading.aclose()
-                terminals = Terminals(self._bus).running()
-                self._terminals = await self._reading.enter_async_context(terminals)
+        """The reader that is there, or a new one.
+
+        A client of Kafka whose start is cut off leaves connections: the start outlasts an ask, and
+        the next ask has its reader.
+        """
+        self._open()
+        if self._terminals is not None and not self._terminals.has_ended:
             return self._terminals
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.create_task(self._start_reader())
+            self._starting.add_done_callback(take_error)
+        return await asyncio.shield(self._starting)
+
+    async def _start_reader(self) -> Terminals:
+        await self._reading.aclose()
+        terminals = Terminals(self._bus).running()
+        self._terminals = await self._reading.enter_async_context(terminals)
+        return self._terminals
 
     def _open(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -221,19 +260,17 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
     return record
 
 
-def _digest(value: bytes) -> str:
-    """As a dead letter names a record."""
-    return "sha256:" + hashlib.sha256(value).hexdigest()
+@dataclass(slots=True)
+class _Asked:
+    """A request under way; until it is published its limit may be later than its end."""
 
+    request: Request
+    record: Encoded
+    limit: asyncio.Timeout
+    ends_s: float | None  # by the event loop's clock
+    is_published: bool = False
 
-async def _in_time(
-    terminal: Awaitable[AnyOutcome], request: Request, timeout_s: float | None
-) -> AnyOutcome:
-    limit = asyncio.timeout(timeout_s)
-    try:
-        async with limit:
-            return await terminal
-    except TimeoutError:
-        if not limit.expired():  # a progress callback raised it
-            raise
-        raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
+    @property
+    def digest(self) -> str | None:
+        """See `Terminals.awaiting`."""
+        return None if is_follow_up(self.request.request_id) else digest_of(self.record.value)

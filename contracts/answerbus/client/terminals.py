@@ -1,6 +1,7 @@
 """The one reader behind all asks of a client: it hands each outcome to its waiters."""
 
 import asyncio
+import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Container
@@ -177,6 +178,11 @@ def ends(terminal: AnyOutcome, digest: str | None = None) -> bool:
     if digest is None or terminal.raw is None:
         return not isinstance(terminal.cause, ConflictingId)
     return terminal.raw.digest == digest
+
+
+def digest_of(value: bytes) -> str:
+    """As a dead letter names the record with this value."""
+    return "sha256:" + hashlib.sha256(value).hexdigest()
 
 
 def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:

@@ -11,9 +11,12 @@ from aiokafka import TopicPartition
 from answerbus.client.bus import Bus
 from answerbus.client.follow_up import root_of
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.terminals import TOPICS, ends, request_of, terminal_of
+from answerbus.client.terminals import TOPICS, digest_of, ends, request_of, terminal_of
 from answerbus.client.turns import in_turns
+from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
+from answerbus.request import Request
 from answerbus.request_key import RequestKey
 
 _POLL_MS = 1_000
@@ -27,15 +30,28 @@ class Wanted:
     """The requests of one workflow whose outcomes are kept, with their follow-ups."""
 
     workflow_id: str
-    request_ids: frozenset[str]
+    requests: Mapping[str, Request]  # by their ids
 
     def __contains__(self, key: object) -> bool:
         """Whether the outcome of this request is kept."""
         return (
             isinstance(key, RequestKey)
             and key.workflow_id == self.workflow_id
-            and root_of(key.request_id) in self.request_ids
+            and root_of(key.request_id) in self.requests
         )
+
+    def ends(self, terminal: AnyOutcome) -> bool:
+        """Whether it is the outcome of one of them.
+
+        A conflicting id ends nothing: a job may go on with another budget. Other dead letters that
+        keep a record end what they are about, as in `ends`.
+        """
+        if not ends(terminal):
+            return False
+        request = self.requests.get(terminal.request_id or "")
+        if request is None or not isinstance(terminal, DeadLetter) or terminal.raw is None:
+            return True
+        return ends(terminal, digest_of(encode(request).value))
 
 
 class WorkflowOutcomes:
@@ -63,7 +79,7 @@ class WorkflowOutcomes:
     def add(self, terminal: AnyOutcome) -> None:
         """Take an outcome; the first of a request counts."""
         key = request_of(terminal)
-        if key is None or not ends(terminal):
+        if key is None:
             return
         self._known.setdefault(key.request_id, terminal)
         waiter = self._waiting.pop(key.request_id, None)
@@ -127,5 +143,6 @@ async def _read(
 ) -> None:
     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
         async for record in in_turns(records):
-            if (terminal := terminal_of(record, wanted)) is not None:
+            terminal = terminal_of(record, wanted)
+            if terminal is not None and wanted.ends(terminal):
                 take(terminal)

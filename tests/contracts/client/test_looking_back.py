@@ -97,7 +97,7 @@ async def test_all_windows_together_are_bounded(
 
 
 async def test_an_error_of_any_kind_ends_who_waits_for_an_outcome() -> None:
-    bus, wanted = bus_of(Consumer(1)), Wanted("w-0", frozenset(["r-1"]))
+    bus, wanted = bus_of(Consumer(1)), Wanted("w-0", {})
     async with workflow_outcomes(bus, wanted, [0], is_new=True) as outcomes:
         with pytest.raises(AssertionError):
             await asyncio.wait_for(outcomes.wait("r-1"), 5)

@@ -2,8 +2,11 @@
 
 import pytest
 
-from answerbus.client.terminals import ends
+from answerbus.client.terminals import digest_of, ends
+from answerbus.client.workflow_outcomes import Wanted
 from answerbus.dead_letter import DeadLetter
+from answerbus.envelope import encode
+from answerbus.request import Request
 from tests.unit.operators.runs.events import event
 
 OWN, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
@@ -31,3 +34,19 @@ def test_without_a_digest_a_conflict_alone_ends_nothing() -> None:
     assert not ends(about("conflicting_id", OTHER))
     assert ends(about("undecodable", OTHER))
     assert ends(letter("invalid_answer"), OWN)
+
+
+@pytest.mark.parametrize("name", ["undecodable", "request_too_large", "conflicting_id"])
+def test_a_row_of_a_job_is_ended_by_a_letter_about_its_own_record_and_by_no_conflict(
+    name: str,
+) -> None:
+    request = event("request/minimal")
+    assert isinstance(request, Request)
+    ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
+    job = Wanted(request.workflow_id, {request.request_id: request})
+    own = about(name, digest_of(encode(request).value)).model_copy(update=ids)
+    other = about(name, OTHER).model_copy(update=ids)
+
+    assert job.ends(own) == (name != "conflicting_id")
+    assert not job.ends(other)
+    assert job.ends(letter("invalid_answer").model_copy(update=ids))

@@ -1,0 +1,135 @@
+"""An ask ends in time, also where Kafka does not answer before its request is published."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka import TopicPartition
+
+from answerbus.client import connection
+from answerbus.client.bus import Bus
+from answerbus.client.connection import BusConnection
+from answerbus.client.errors import BusUnavailable, NoAnswerYet
+from answerbus.partition import Layout
+from answerbus.request import Context, Request, TextRef
+from answerbus.topics import Topic
+
+REQUEST = Request(
+    request_id="r-1",
+    workflow_id="w",
+    answer_schema=TextRef(),
+    context=Context(instructions="Say it."),
+)
+LONG_S = 60.0
+
+
+class Producer:
+    def __init__(self) -> None:
+        self.answers = asyncio.Event()
+        self.sends = 0
+
+    async def send_and_wait(self, *_: Any, **__: Any) -> SimpleNamespace:
+        self.sends += 1
+        await self.answers.wait()
+        return SimpleNamespace(partition=0, offset=0)
+
+
+class QuietBus:
+    servers = "there:9092"
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    async def layout(self, *_: Any) -> Layout:
+        return Layout(1)
+
+    def producer(self) -> Producer:
+        return self._producer
+
+    def place(self, topic: Topic, partition: int) -> TopicPartition:
+        return TopicPartition(topic.name, partition)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        yield
+
+    @asynccontextmanager
+    async def running(self, client: Any) -> AsyncIterator[Any]:
+        yield client
+
+
+class Reader:
+    """Starts once `may_start` is set, and hands over no outcome."""
+
+    has_ended = False
+    may_start = asyncio.Event()
+    starts = 0
+
+    def __init__(self, _: Bus) -> None: ...
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Reader"]:
+        Reader.starts += 1
+        await Reader.may_start.wait()
+        yield self
+
+    @asynccontextmanager
+    async def awaiting(self, *_: Any) -> AsyncIterator[asyncio.Future[Any]]:
+        yield asyncio.get_running_loop().create_future()
+
+
+@asynccontextmanager
+async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BusConnection, Producer]]:
+    """A connection whose look at earlier outcomes finds none."""
+
+    async def nothing(*_: Any, **__: Any) -> None: ...
+
+    monkeypatch.setattr(connection, "Terminals", Reader)
+    monkeypatch.setattr(connection, "find_past_terminal", nothing)
+    monkeypatch.setattr(connection, "PUBLISH_S_MIN", 0.05)
+    monkeypatch.setattr(Reader, "may_start", asyncio.Event())
+    monkeypatch.setattr(Reader, "starts", 0)
+    producer = Producer()
+    async with BusConnection(cast("Bus", QuietBus(producer))) as opened:
+        yield opened, producer
+        Reader.may_start.set()
+
+
+async def test_kafka_that_takes_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch) as (client, producer):
+        Reader.may_start.set()
+        with pytest.raises(BusUnavailable, match="has not confirmed request r-1 in time"):
+            await client.ask(REQUEST, timeout_s=0.01)
+        assert producer.sends == 1
+
+
+async def test_a_reader_that_is_slow_to_start_is_there_for_the_next_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch) as (client, producer):
+        producer.answers.set()
+        for _ in range(2):
+            with pytest.raises(BusUnavailable, match="has not confirmed"):
+                await client.ask(REQUEST, timeout_s=0.01)
+        Reader.may_start.set()
+        with pytest.raises(NoAnswerYet):
+            await client.ask(REQUEST, timeout_s=0.01)
+        assert (Reader.starts, producer.sends) == (1, 1)
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, 0.01])
+async def test_a_published_request_is_waited_for_no_longer_than_it_was_said(
+    monkeypatch: pytest.MonkeyPatch, timeout_s: float
+) -> None:
+    async with opened(monkeypatch) as (client, producer):
+        monkeypatch.setattr(connection, "PUBLISH_S_MIN", LONG_S)
+        Reader.may_start.set()
+        producer.answers.set()
+        began_s = asyncio.get_running_loop().time()
+        with pytest.raises(NoAnswerYet):
+            await client.ask(REQUEST, timeout_s)
+        assert asyncio.get_running_loop().time() - began_s < LONG_S / 2
+        assert producer.sends == 1
