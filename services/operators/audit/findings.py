@@ -35,7 +35,7 @@ MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
         "link": "the record does not follow on the one before it",
         "number": "the attempts of the request are not numbered 1, 2, 3",
         "spent": "what was charged does not add up",
-        "head": "the ledger's last attempt is not in the chain",
+        "head": "the ledger's last attempt is not the last of the chain",
         "in_flight": "the ledger has a settled call in flight",
         "limit": "more is spent than the budget allows",
         "account": "the account is not that of the workflow, or of the replayed dead letter",

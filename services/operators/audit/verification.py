@@ -21,6 +21,9 @@ from services.text.digest import record_digest
 
 _ATTEMPT = JsonReader.of(Attempt)
 ACCOUNT_MEMORY = timedelta(milliseconds=LEDGER.retention_ms or 0)  # by default
+# An attempt and its account are written in one transaction. What other brokers' clocks, and a
+# transaction that lasts, may put between the times of the two is less.
+LEDGER_LAG_MS_MAX = 600_000
 
 
 class Verification:
@@ -45,11 +48,14 @@ class Verification:
         self._balances: dict[str, Balance] | None = None
         self._unread: set[str] = set()  # accounts whose head, as the ledger had it, is not read yet
         self._begins_at_ms: int | None = None
+        self._ledger_at_ms: dict[int, int] = {}  # of the last record of each partition
         self._verified = Verified()
         self._steps = StepVerification(STEPS in cut, workflow_id)
 
     def claim(self, stored: Stored) -> None:
         """A record of the ledger or of a topic of terminals; not after the first attempt."""
+        if stored.topic is LEDGER:
+            self._ledger_at_ms[stored.partition] = stored.at_ms
         self._claims.take(stored)
 
     def attempt(self, stored: Stored) -> None:
@@ -132,8 +138,17 @@ class Verification:
             fault = fault or _balance_fault(attempt, chain, balance)
             if balance.head == attempt.hash:
                 self._unread.discard(attempt.account_id)
+        elif balance:
+            fault = fault or self._unknown_to_ledger(stored.at_ms, balance)
         if fault:
             self._fault(attempt.account_id, fault[0], attempt.event_id, stored.place, fault[1])
+
+    def _unknown_to_ledger(self, at_ms: int, balance: Balance) -> Fault | None:
+        """An attempt after the ledger's head, unless it may have been written since."""
+        newest_ms = self._ledger_at_ms[balance.place.partition] - LEDGER_LAG_MS_MAX
+        if balance.head is None or at_ms >= newest_ms:  # without a head it may have started again
+            return None
+        return "head", f"no attempt after {balance.head}, the ledger's"
 
     def _ended_otherwise(self, attempt: Attempt, chain: AttemptChain) -> Fault | None:
         if attempt.outcome not in ENDING:

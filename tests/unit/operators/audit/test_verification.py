@@ -11,7 +11,7 @@ import pytest
 from answerbus.dead_letter import DeadlinePassed
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
 from services.operators.audit.findings import MEANINGS, AuditFinding, FindingKind
-from services.operators.audit.verification import Verification
+from services.operators.audit.verification import LEDGER_LAG_MS_MAX, Verification
 from services.operators.audit.verified import Verified
 from services.operators.records.stored import Stored
 from services.text.digest import canonical_digest
@@ -116,6 +116,25 @@ def test_a_record_that_is_changed_with_its_hash_breaks_the_link_behind_it(
     found = only(verified(instead(partition.stored, record, forged)))
 
     assert (found.kind, found.place) == ("link", behind.place)
+
+
+@pytest.mark.parametrize(
+    "later_s", [LEDGER_LAG_MS_MAX / 1_000 - 60, LEDGER_LAG_MS_MAX / 1_000 + 60]
+)
+def test_an_attempt_that_the_ledger_does_not_know_is_named_once_it_is_too_old_to_be_new(
+    partition: Partition, later_s: float
+) -> None:
+    last = attempts(partition.stored)[-1]
+    said = json.loads(last.value or b"")
+    ids = {"request_id": "r-9", "event_id": "r-9.attempt.1", "attempt": 1, "outcome": "retry"}
+    forged = replace(rehashed(last, previous=said["hash"], **ids), offset=last.offset + 1)
+    partition.clock += timedelta(seconds=later_s)
+    partition.put(LEDGER, b"account:of-another", None)
+
+    breaks = verified([*partition.stored, forged]).breaks
+
+    late = later_s * 1_000 > LEDGER_LAG_MS_MAX
+    assert [(found.kind, found.place) for found in breaks] == [("head", forged.place)] * late
 
 
 def test_the_last_record_changed_with_its_hash_is_not_the_ledgers_head(
