@@ -67,18 +67,23 @@ class Kept:
         return ceil(self.at.timestamp() * 1000)
 
 
+def _ignore() -> None: ...
+
+
 @dataclass(slots=True)
 class Log:
     """A partition: offsets have gaps, since each transaction ends with a marker."""
 
     records: list[Kept] = field(default_factory=list)
     end: int = 0
+    on_append: Callable[[], None] = _ignore
 
     def append(
         self, key: bytes | None, value: bytes | None, headers: Headers, at: datetime
     ) -> None:
         self.records.append(Kept(self.end, key, value, headers, at))
         self.end += 1
+        self.on_append()
 
 
 @dataclass(slots=True)
@@ -93,7 +98,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.logs: dict[tuple[Topic, int], Log] = defaultdict(Log)
+        self._logs: dict[tuple[str, int], Log] = {}
+        self.pollers: set[asyncio.Event] = set()  # each is set when a poll may find something
         self.offsets: dict[int, int] = {}
         self.epochs: dict[int, int] = defaultdict(int)
         self.owners: dict[int, object] = {}
@@ -105,7 +111,14 @@ class Broker:
         self._undecided: dict[int, tuple[_Transaction, bool]] = {}
 
     def log(self, topic: Topic, partition: int = 0) -> Log:
-        return self.logs[topic, partition]
+        place = topic.name, partition
+        if place not in self._logs:
+            self._logs[place] = Log(on_append=self.wake_pollers if topic is REQUESTS else _ignore)
+        return self._logs[place]
+
+    def wake_pollers(self) -> None:
+        for poller in self.pollers:
+            poller.set()
 
     def publish(self, value: bytes, partition: int = 0, headers: Headers = ()) -> int:
         """What upstream does; gives the offset."""
@@ -141,17 +154,17 @@ class Broker:
     def leave_open(self, partition: int, transaction: _Transaction, *, happens: bool) -> None:
         self._undecided[partition] = transaction, happens
 
-    def append(self, record: OutRecord) -> tuple[Topic, int]:
+    def append(self, record: OutRecord) -> Log:
         """Where it now is; its key says where, if its sender does not."""
-        place = record.topic, _partition(record)
-        self.log(*place).append(record.key, record.value, record.headers, self.clock.now())
-        return place
+        log = self.log(record.topic, _partition(record))
+        log.append(record.key, record.value, record.headers, self.clock.now())
+        return log
 
     def apply(self, partition: int, transaction: _Transaction) -> None:
         """All or none, then the markers."""
-        touched = {self.append(record) for record in transaction.records}
-        for place in touched:
-            self.logs[place].end += 1
+        touched = {id(log): log for log in map(self.append, transaction.records)}
+        for log in touched.values():
+            log.end += 1
         if transaction.offset is not None:
             self.offsets[partition] = transaction.offset
 
@@ -284,10 +297,12 @@ class FakeIntake:
 
     def resume(self) -> None:
         self.is_paused = False
+        self._broker.wake_pollers()
 
     def seek(self, offset: int) -> None:
         self.position = offset
         self._seeks += 1
+        self._broker.wake_pollers()
 
     async def start_offset(self) -> tuple[int, int]:
         await asyncio.sleep(COMMIT_S)
@@ -311,6 +326,7 @@ class FakeIntake:
         if not batch:
             return
         self.position, seeks = batch[-1].offset + 1, self._seeks
+        self._broker.wake_pollers()  # there may be more
         await asyncio.sleep(0)
         if seeks != self._seeks:
             return

@@ -124,6 +124,8 @@ class Worker:
         self.shards: list[FakeShard] = []
         self.membership = Membership(lambda: PausedConsumer(self.intakes), self._new_lane_lifecycle)
         self._owned: set[int] = set()
+        self._news = asyncio.Event()
+        broker.pollers.add(self._news)
         self._polling = asyncio.create_task(self._poll())
 
     @property
@@ -139,6 +141,7 @@ class Worker:
         for partition in partitions:
             self.broker.owners[partition] = self
         self._owned = set(partitions)
+        self.broker.wake_pollers()
         self.membership.on_partitions_assigned({TopicPartition(TOPIC, p) for p in partitions})
 
     def revoke(self) -> None:
@@ -179,18 +182,24 @@ class Worker:
 
     def _leave(self) -> None:
         self._polling.cancel()
+        self.broker.pollers.discard(self._news)
         for partition in self._owned:
             if self.broker.owners.get(partition) is self:
                 del self.broker.owners[partition]
         self._owned = set()
 
     async def _poll(self) -> None:
+        """Every POLL_S, but not while there is nothing to find: hours may pass without records."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         while True:
+            await self._news.wait()
+            await asyncio.sleep(POLL_S - (loop.time() - began_s) % POLL_S)
+            self._news.clear()
             for partition in list(self._owned):
                 if partition in self.membership.lifecycles and partition in self.intakes:
                     lane = self.membership.lifecycles[partition].lane
                     await self.intakes[partition].poll(lane)
-            await asyncio.sleep(POLL_S)
 
     def _new_lane_lifecycle(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
