@@ -296,6 +296,17 @@ async def create_topics(bus: Bus, replicas: int = 1, topics: Sequence[Topic] = T
         await admin.close()
 
 
+async def remove_topics(bus: Bus) -> None:
+    """Those of its prefix: each client of a broker reads about all topics that are there."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
+    await admin.start()
+    try:
+        names = await admin.list_topics()
+        await admin.delete_topics([name for name in names if name.startswith(f"{bus.prefix}.")])
+    finally:
+        await admin.close()
+
+
 def _is_ready(topic: Mapping[str, Any]) -> bool:
     return bool(topic["partitions"]) and not topic["error_code"]
 

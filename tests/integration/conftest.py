@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.bus import Bus, create_topics
+from tests.integration.bus import Bus, create_topics, remove_topics
 from tests.integration.container import docker_answers, kafka_container
 from tests.integration.secured import Secured, secured_broker
 
@@ -71,3 +71,4 @@ async def bus(
     await create_topics(bus)
     yield bus
     bus.stop_workers()
+    await remove_topics(bus)
