@@ -68,7 +68,7 @@ async def _read(feed: Feed, poller: Poller) -> None:
     while not feed.progress.caught_up and feed.progress.error is None:
         await asyncio.sleep(0.05)
     deadline = time.monotonic() + POLLED_WITHIN_S
-    while poller.results.lag is None and time.monotonic() < deadline:
+    while not poller.has_asked_all and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
 
 

@@ -251,7 +251,7 @@ LANE_LAG = Metric(
     "answerbus_lane_lag",
     "gauge",
     ("partition",),
-    "Offsets from the first unfinished request to the end of the partition.",
+    "Offsets from the first unfinished request to the end of the partition; 0 if all are done.",
 )
 LANE_UNREAD = Metric(
     "answerbus_lane_unread_seconds",

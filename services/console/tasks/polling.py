@@ -167,6 +167,11 @@ class Poller:
         self._empty: set[TopicPartition] = set()  # of those
         self._failed = False
 
+    @property
+    def has_asked_all(self) -> bool:
+        """Whether the broker and each worker were asked once."""
+        return self.results.lag is not None and len(self.results.workers) == len(self._addresses)
+
     async def run(self) -> None:
         await asyncio.gather(self._poll_broker(), self._poll_workers())
 
@@ -210,8 +215,11 @@ class Poller:
                     await admin.close()
 
     async def _only_markers(self, gaps: Mapping[TopicPartition, Gap]) -> Collection[TopicPartition]:
-        """Where nothing but markers of transactions waits; looked for once it stands still."""
-        still = {at: gap for at, gap in gaps.items() if self._gaps.get(at) == gap}
+        """Where nothing but markers of transactions waits.
+
+        It is looked for the first time, and again where the gap stands still.
+        """
+        still = {at: gap for at, gap in gaps.items() if self._gaps.get(at, gap) == gap}
         self._gaps = gaps
         self._looked = {at: gap for at, gap in self._looked.items() if still.get(at) == gap}
         self._empty &= self._looked.keys()

@@ -4,7 +4,7 @@ A wait is counted as a whole, with all its causes. What the consumer is
 blamed for is less: while Kafka does not say where a partition ends, it gives no records either.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -63,6 +63,7 @@ class ReadWaits:
 
     unread: Mapping[int, Unread] = field(default_factory=dict)
     silent: Mapping[int, Silence] = field(default_factory=dict)
+    read_out: Collection[int] = ()  # nothing but markers of transactions was left of them
 
     def look(self, places: Mapping[int, PartitionPosition], now: float) -> None:
         """Compare the places of all lanes that take requests in with those of the last look.
@@ -74,7 +75,7 @@ class ReadWaits:
             unread.pop(partition, None)
             if place.position is None or place.position < place.end:
                 unread[partition] = self._waiting(partition, place, now)
-        self.unread = unread
+        self.unread, self.read_out = unread, places.keys() - unread.keys()
 
     def mark_silent(self, causes: Mapping[int, str | None], began: float, now: float) -> None:
         """Partitions without an answer from Kafka; it answered for all others."""

@@ -104,7 +104,9 @@ def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:
     yield metrics.LANE_QUEUE, labels, len(lane_state.queue)
     end = inputs.probe.ends.get(lane.partition)
     if end is not None:
-        yield metrics.LANE_LAG, labels, max(end - lane_state.watermark.committable, 0)
+        nothing = not lane_state.queue and inputs.read_monitor.is_read_out(lane.partition)
+        lag = 0 if nothing else max(end - lane_state.watermark.committable, 0)
+        yield metrics.LANE_LAG, labels, lag
     yield metrics.LANE_UNREAD, labels, inputs.read_monitor.unread_s(lane.partition)
     yield metrics.LANE_HELD_BACK, labels, inputs.transactions.held_s(lane.partition)
     oldest = next(iter(lane_state.queue.requests.values()), None)  # they are kept as they came

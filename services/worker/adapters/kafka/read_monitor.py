@@ -77,6 +77,10 @@ class ReadMonitor:
         """The partitions whose end Kafka did not give, though it gave others."""
         return {number for number, silence in self._waits.silent.items() if silence.cause}
 
+    def is_read_out(self, partition: int) -> bool:
+        """Whether all records were read, as of the last look at a lane that takes requests in."""
+        return partition in self._waits.read_out
+
     def unread_s(self, partition: int) -> float:
         """How long the records of a partition have waited."""
         unread = self.unread.get(partition)

@@ -10,6 +10,7 @@ from services.telemetry.counts import Counts, Metric, Spread
 from services.telemetry.exposition import exposition
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
+from services.worker.core.read_latency import PartitionPosition
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.health.gauges import gauges
 from services.worker.health.loop_monitor import LoopMonitor
@@ -40,8 +41,8 @@ def inputs_of(stage: RunStage) -> HealthInputs:
     )
 
 
-def gauged(stage: RunStage) -> dict[tuple[Metric, Any], float]:
-    inputs = inputs_of(stage)
+def gauged(stage: RunStage, inputs: HealthInputs | None = None) -> dict[tuple[Metric, Any], float]:
+    inputs = inputs or inputs_of(stage)
     return {(metric, labels): value for metric, labels, value in gauges(judge(inputs), inputs)}
 
 
@@ -86,6 +87,26 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
         assert now[metrics.APPROVAL_AGE, ()] == 0
         assert measures.totals[metrics.TOOL_CALLS, ("orders.pay", "cancelled")] == 1
         assert spread_of(measures, "orders.pay") is None  # it was never sent
+        await finished(stage)
+
+    run(main())
+
+
+def test_a_marker_at_the_end_of_a_partition_is_no_lag() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(says("Well.")),))
+        await stage.worker.open()
+        stage.publish("r-1")
+        inputs, lag = inputs_of(stage), (metrics.LANE_LAG, ("0",))
+        inputs.probe.ends = {0: 2}  # the request, and a marker
+        inputs.read_monitor.look({0: PartitionPosition(2, 2)})
+        await until(lambda: len(stage.worker.lane.lane_state.queue) == 1)
+        assert gauged(stage, inputs)[lag] == 2, "it was read, and is not done"
+        await until(lambda: done(stage.broker, stage.names))
+        await asyncio.sleep(1)
+        assert gauged(stage, inputs)[lag] == 0
+        inputs.read_monitor.look({0: PartitionPosition(1, 2)})
+        assert gauged(stage, inputs)[lag] == 1, "what is there is not known"
         await finished(stage)
 
     run(main())

@@ -71,6 +71,7 @@ def test_records_wait_from_the_moment_at_which_their_lane_stands_still() -> None
         reading.look(
             {0: PartitionPosition(3, 9), 1: PartitionPosition(5, 5), 2: PartitionPosition(None, 4)}
         )
+        assert list(filter(reading.is_read_out, range(4))) == [1]
         await asyncio.sleep(STUCK_S - 1)
         reading.look(
             {0: PartitionPosition(4, 9), 1: PartitionPosition(5, 6), 2: PartitionPosition(None, 4)}
