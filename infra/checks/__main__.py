@@ -32,7 +32,7 @@ def main(names: Sequence[str]) -> int:
     if unknown:
         print(f"There is no check {unknown[0]!r}; there are: {', '.join(known)}")
         return 2
-    chosen = names or tuple(STEPS)
+    chosen = tuple(dict.fromkeys(names)) or tuple(STEPS)
     REPORTS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     failed = _first_failed(chosen, known)
@@ -49,16 +49,20 @@ def _first_failed(chosen: Sequence[str], known: Mapping[str, Sequence[str]]) -> 
             report.unlink(missing_ok=True)
     headings = {name: f"[{n}/{len(chosen)}] {name}" for n, name in enumerate(chosen, start=1)}
     with ExitStack() as stack:
+        failed: str | None = None
         beside: subprocess.Popen[bytes] | None = None
         for name in chosen:
             if name == BESIDE and name != chosen[-1]:
                 _print_command(f"{headings[name]}, beside the next steps", known[name])
                 beside = stack.enter_context(_started(known[name]))
             elif not _passes(name, known[name], headings[name]):
-                return name
-            elif beside and beside.poll():
-                break  # it failed already
-        return None if beside is None or _ends(beside, headings[BESIDE]) else BESIDE
+                failed = name
+            if failed or (beside and beside.poll()):
+                break
+        if beside and (not failed or beside.poll()):
+            passes = _ends(beside, known[BESIDE], headings[BESIDE])
+            failed = failed or (None if passes else BESIDE)
+        return failed
 
 
 @contextmanager
@@ -74,17 +78,23 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _ends(beside: subprocess.Popen[bytes], heading: str) -> bool:
+def _ends(beside: subprocess.Popen[bytes], command: Sequence[str], heading: str) -> bool:
     print(f"\n{heading}: waiting for its end", flush=True)
+    began = time.monotonic()
     passes = beside.wait() == 0
     print(OUTPUT_BESIDE.read_text(errors="replace"), end="")
-    print(f"{heading}: {'ok' if passes else 'FAILED'}", flush=True)
-    return passes
+    return _verdict(BESIDE, command, heading, began, passes=passes)
 
 
 def _passes(name: str, command: Sequence[str], heading: str) -> bool:
     began = time.monotonic()
-    passes = _runs(command, heading)
+    return _verdict(name, command, heading, began, passes=_runs(command, heading))
+
+
+def _verdict(
+    name: str, command: Sequence[str], heading: str, began: float, *, passes: bool
+) -> bool:
+    """Whether it passes, perhaps at a second try of a few tests."""
     if not passes and (tests := tried_again(name, report_of(name))):
         passes = _runs(again(command, report_of(name)), f"{heading}, second try")
         print(f"{heading}: failed at first: {', '.join(tests)}")

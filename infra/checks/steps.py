@@ -75,9 +75,9 @@ def report_of(step: str) -> Path:
     return REPORTS / f"{step}.xml"
 
 
-# Tests of real processes depend on a machine that others may load: a fault of the code fails twice,
-# and each test that needed a second try is named (docs/decisions/0070).
-STEPS_TRIED_AGAIN = ("integration", "browser", "e2e")
+# Tests of real processes and clocks depend on a machine that others may load: a fault of the code
+# fails twice, and each test that needed a second try is named (docs/decisions/0070).
+STEPS_TRIED_AGAIN = ("integration", "browser", "e2e", BESIDE)
 TESTS_TRIED_AGAIN_MAX = 2  # more than that is not an accident
 
 

@@ -16,7 +16,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.controls import PublishedControl, find_effect, publish_control
 from answerbus.client.errors import BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
-from answerbus.client.follow_up import is_follow_up
+from answerbus.client.follow_up import is_follow_up, root_of
 from answerbus.client.history import find_past_terminal, find_terminal
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.request_id import is_new
@@ -32,7 +32,7 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
 
-LOOKS_END_S = 5.0  # for looks at earlier outcomes, whose requests are not waited for any more
+BACKGROUND_END_S = 5.0  # at the close, for what nobody waits for any more
 PUBLISH_S_MIN = 5.0  # to publish a request, however short its outcome is waited for
 CONFLICT_S = 1.0  # in which a worker reports that the id was used with another body
 
@@ -55,7 +55,6 @@ class BusConnection:
         self._looks = set[asyncio.Task[None]]()
 
     async def __aenter__(self) -> Self:
-        self._starting = None  # of another event loop, perhaps
         self._layout = await self._bus.layout(REQUESTS)
         producer = self._bus.running(self._bus.producer())
         self._producer = await self._stack.enter_async_context(producer)
@@ -65,13 +64,16 @@ class BusConnection:
         self._producer = None
         try:
             if self._starting is not None:
-                await asyncio.wait([self._starting])
-            self._terminals = None
-            await self._reading.aclose()
+                self._starting.cancel()
+                await asyncio.wait([self._starting], timeout=BACKGROUND_END_S)
         finally:
-            await self._stack.aclose()
+            self._terminals = self._starting = None
+            try:
+                await self._reading.aclose()
+            finally:
+                await self._stack.aclose()
         if self._looks:
-            await asyncio.wait(self._looks, timeout=LOOKS_END_S)
+            await asyncio.wait(self._looks, timeout=BACKGROUND_END_S)
 
     @property
     def principal(self) -> str:
@@ -118,8 +120,9 @@ class BusConnection:
             if asked.is_published:
                 raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
             raise BusUnavailable(
-                f"Kafka at {self._bus.servers} has not confirmed request {request.request_id} in "
-                "time. It may be published or not: ask again with the same ids."
+                f"Kafka at {self._bus.servers} has not confirmed request "
+                f"{root_of(request.request_id)!r} of workflow {request.workflow_id!r} in time. It "
+                "may be published: ask again with these ids, and it is paid for once."
             ) from None
 
     async def _outcome(self, asked: "_Asked", on_progress: ProgressCallback | None) -> AnyOutcome:
@@ -133,7 +136,9 @@ class BusConnection:
                 return await terminal
             async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
                 on_progress(await self._publish_asked(asked))
-                return await with_retries(terminal, request.request_id, retries, on_progress)
+                outcome = await with_retries(terminal, request.request_id, retries, on_progress)
+                asked.limit.reschedule(None)  # it is there, however long the rest takes
+                return outcome
 
     async def _publish_asked(self, asked: "_Asked") -> Published:
         published = await self._publish(asked.request, asked.record)
@@ -232,7 +237,11 @@ class BusConnection:
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start_reader())
             self._starting.add_done_callback(take_error)
-        return await asyncio.shield(self._starting)
+        starting = self._starting
+        await asyncio.wait([starting])
+        if starting.cancelled():
+            raise BusUnavailable("The client was closed while this call waited.")
+        return starting.result()
 
     async def _start_reader(self) -> Terminals:
         await self._reading.aclose()

@@ -1,7 +1,8 @@
 """The exceptions of a client: Kafka cannot be used, or no outcome has come yet.
 
 ConnectionError
-    BusUnavailable    nothing can be published or read; the text says what to do
+    BusUnavailable    Kafka or a topic cannot be used, or does not answer in time; the text says
+                      what to do
         BusRefused    Kafka answers and refuses: credentials, certificates, protocol, rights
         LanesDisagree the ledger does not say how many partitions the deployment uses
 TimeoutError

@@ -13,7 +13,7 @@ from answerbus.client.follow_up import root_of
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.terminals import TOPICS, digest_of, ends, request_of, terminal_of
 from answerbus.client.turns import in_turns
-from answerbus.dead_letter import DeadLetter
+from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
@@ -46,12 +46,11 @@ class Wanted:
         A conflicting id ends nothing: a job may go on with another budget. Other dead letters that
         keep a record end what they are about, as in `ends`.
         """
-        if not ends(terminal):
-            return False
         request = self.requests.get(terminal.request_id or "")
         if request is None or not isinstance(terminal, DeadLetter) or terminal.raw is None:
-            return True
-        return ends(terminal, digest_of(encode(request).value))
+            return ends(terminal)
+        is_conflict = isinstance(terminal.cause, ConflictingId)
+        return not is_conflict and ends(terminal, digest_of(encode(request).value))
 
 
 class WorkflowOutcomes:

@@ -66,19 +66,26 @@ class Reader:
 
     has_ended = False
     may_start = asyncio.Event()
-    starts = 0
+    outcome: object = None
+    starts = stops = 0
 
     def __init__(self, _: Bus) -> None: ...
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Reader"]:
         Reader.starts += 1
-        await Reader.may_start.wait()
-        yield self
+        try:
+            await Reader.may_start.wait()
+            yield self
+        finally:
+            Reader.stops += 1
 
     @asynccontextmanager
     async def awaiting(self, *_: Any) -> AsyncIterator[asyncio.Future[Any]]:
-        yield asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if Reader.outcome is not None:
+            future.set_result(Reader.outcome)
+        yield future
 
 
 @asynccontextmanager
@@ -91,7 +98,8 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BusConn
     monkeypatch.setattr(connection, "find_past_terminal", nothing)
     monkeypatch.setattr(connection, "PUBLISH_S_MIN", 0.05)
     monkeypatch.setattr(Reader, "may_start", asyncio.Event())
-    monkeypatch.setattr(Reader, "starts", 0)
+    for name, value in (("starts", 0), ("stops", 0), ("outcome", None)):
+        monkeypatch.setattr(Reader, name, value)
     producer = Producer()
     async with BusConnection(cast("Bus", QuietBus(producer))) as opened:
         yield opened, producer
@@ -101,7 +109,9 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BusConn
 async def test_kafka_that_takes_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch) as (client, producer):
         Reader.may_start.set()
-        with pytest.raises(BusUnavailable, match="has not confirmed request r-1 in time"):
+        with pytest.raises(
+            BusUnavailable, match="has not confirmed request 'r-1' of workflow 'w' in time"
+        ):
             await client.ask(REQUEST, timeout_s=0.01)
         assert producer.sends == 1
 
@@ -133,3 +143,35 @@ async def test_a_published_request_is_waited_for_no_longer_than_it_was_said(
             await client.ask(REQUEST, timeout_s)
         assert asyncio.get_running_loop().time() - began_s < LONG_S / 2
         assert producer.sends == 1
+
+
+async def test_an_outcome_that_is_there_is_given_though_the_rest_takes_longer_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @asynccontextmanager
+    async def slow_to_end(*_: Any) -> AsyncIterator[asyncio.Queue[Any]]:
+        yield asyncio.Queue()
+        await asyncio.sleep(0.2)
+
+    monkeypatch.setattr(connection, "retries_of", slow_to_end)
+    async with opened(monkeypatch) as (client, producer):
+        Reader.may_start.set()
+        producer.answers.set()
+        Reader.outcome = sentinel = object()
+        assert await client.ask(REQUEST, 0.1, on_progress=lambda _: None) is sentinel
+
+
+async def test_a_start_is_cut_off_by_the_close_and_not_gone_on_with_in_the_next_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch) as (client, _):
+        with pytest.raises(BusUnavailable):
+            await client.ask(REQUEST, timeout_s=0.01)
+        await client.__aexit__()
+        assert Reader.stops == 1
+        async with client:
+            asking = asyncio.create_task(client.ask(REQUEST, None))
+            while Reader.starts < 2:
+                await asyncio.sleep(0)
+        with pytest.raises(BusUnavailable, match="was closed"):
+            await asking
