@@ -92,7 +92,7 @@ class Client:
     ) -> "TypedOutcome[AnswerT]":
         """Publish a request and wait for its outcome, at most `timeout_s` (None: for ever).
 
-        Kafka has 5 s at least to take the request; BusUnavailable if it does not in that time.
+        Before, Kafka has as long to take it, and 5 s at least; then it raises BusUnavailable.
         A request that was asked before (the same `request_id` and `workflow_id`) gives the outcome
         that it had within the last 24 h. Without `timeout_s` it waits 120 s, and for a run until
         60 s after its deadline (`ttl_s`).

@@ -33,7 +33,7 @@ from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
 
 BACKGROUND_END_S = 5.0  # at the close, for what nobody waits for any more
-PUBLISH_S_MIN = 5.0  # to publish a request, however short its outcome is waited for
+PUBLISH_S_MIN = 5.0  # to publish a request, however short its outcome is waited for afterwards
 CONFLICT_S = 1.0  # in which a worker reports that the id was used with another body
 
 _log = logging.getLogger(__name__)
@@ -106,11 +106,8 @@ class BusConnection:
         follow-up that was published before with other words of its validator goes on.
         """
         record = request_record(request, trace)
-        limit, ends_s = asyncio.timeout(None), None
-        if timeout_s is not None:
-            ends_s = asyncio.get_running_loop().time() + timeout_s
-            limit = asyncio.timeout(max(timeout_s, PUBLISH_S_MIN))
-        asked = _Asked(request, record, limit, ends_s)
+        limit = asyncio.timeout(None if timeout_s is None else max(timeout_s, PUBLISH_S_MIN))
+        asked = _Asked(request, record, limit, timeout_s)
         try:
             async with limit:
                 return await self._outcome(asked, on_progress)
@@ -143,7 +140,8 @@ class BusConnection:
     async def _publish_asked(self, asked: "_Asked") -> Published:
         published = await self._publish(asked.request, asked.record)
         asked.is_published = True
-        asked.limit.reschedule(asked.ends_s)
+        if asked.timeout_s is not None:
+            asked.limit.reschedule(asyncio.get_running_loop().time() + asked.timeout_s)
         return published
 
     def _start_look_back(
@@ -271,12 +269,12 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
 
 @dataclass(slots=True)
 class _Asked:
-    """A request under way; until it is published its limit may be later than its end."""
+    """A request under way, whose limit begins again once it is published."""
 
     request: Request
     record: Encoded
     limit: asyncio.Timeout
-    ends_s: float | None  # by the event loop's clock
+    timeout_s: float | None
     is_published: bool = False
 
     @property
