@@ -51,16 +51,17 @@ def _first_failed(chosen: Sequence[str], known: Mapping[str, Sequence[str]]) -> 
     with ExitStack() as stack:
         failed: str | None = None
         beside: subprocess.Popen[bytes] | None = None
+        began = time.monotonic()
         for name in chosen:
             if name == BESIDE and name != chosen[-1]:
                 _print_command(f"{headings[name]}, beside the next steps", known[name])
-                beside = stack.enter_context(_started(known[name]))
+                began, beside = time.monotonic(), stack.enter_context(_started(known[name]))
             elif not _passes(name, known[name], headings[name]):
                 failed = name
             if failed or (beside and beside.poll()):
                 break
         if beside and (not failed or beside.poll()):
-            passes = _ends(beside, known[BESIDE], headings[BESIDE])
+            passes = _ends(beside, known[BESIDE], headings[BESIDE], began)
             failed = failed or (None if passes else BESIDE)
         return failed
 
@@ -78,9 +79,10 @@ def _started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def _ends(beside: subprocess.Popen[bytes], command: Sequence[str], heading: str) -> bool:
+def _ends(
+    beside: subprocess.Popen[bytes], command: Sequence[str], heading: str, began: float
+) -> bool:
     print(f"\n{heading}: waiting for its end", flush=True)
-    began = time.monotonic()
     passes = beside.wait() == 0
     print(OUTPUT_BESIDE.read_text(errors="replace"), end="")
     return _verdict(BESIDE, command, heading, began, passes=passes)

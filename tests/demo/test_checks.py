@@ -10,6 +10,9 @@ from infra.checks import __main__ as checks
 _REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
 
 
+LIMIT_S = 60
+
+
 def step(report: str, tests: int, failures: int = 0, skipped: int = 0) -> tuple[str, ...]:
     text = _REPORT.format(tests, failures, skipped)
     writes = f"open('.run/checks/{report}.xml', 'w').write('{text}'); raise SystemExit({failures})"
@@ -52,7 +55,12 @@ def test_nothing_runs_after_a_failure(
 
 def steps_beside(monkeypatch: pytest.MonkeyPatch, beside: str, after: str) -> None:
     """`wide` runs the code of one, and `integration` that of the other."""
-    waiting = "import pathlib, time\nwhile not pathlib.Path('seen').exists(): time.sleep(0.01)\n"
+    waiting = f"""
+import pathlib, time
+ends_at = time.monotonic() + {LIMIT_S}
+while not pathlib.Path("seen").exists() and time.monotonic() < ends_at:
+    time.sleep(0.01)
+"""
     steps = {
         "wide": (sys.executable, "-c", waiting + beside),
         "integration": (sys.executable, "-c", after),

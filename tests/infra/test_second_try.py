@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.checks.reports import counts, failed
-from infra.checks.steps import again, second_report, tried_again
+from infra.checks.steps import BESIDE, again, second_report, tried_again
 
 FAILS_ONCE = """
 from pathlib import Path
@@ -44,6 +44,7 @@ def test_what_failed_is_tried_alone(project: Path) -> None:
     assert run(project, command(report)) == 1
     assert tried_again("integration", report) == ["test_it::test_fails_once"]
 
+    assert tried_again(BESIDE, report) == ["test_it::test_fails_once"]
     assert run(project, again(command(report), report)) == 0
     assert counts(report) == Counter(passed=1, failed=1)
     assert counts(second_report(report)) == Counter(passed=1)

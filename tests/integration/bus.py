@@ -297,7 +297,7 @@ async def create_topics(bus: Bus, replicas: int = 1, topics: Sequence[Topic] = T
 
 
 async def remove_topics(bus: Bus) -> None:
-    """Those of its prefix: each client of a broker reads about all topics that are there."""
+    """Delete the topics of its prefix: each client fetches the metadata of all topics."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bus.bootstrap)
     await admin.start()
     try:

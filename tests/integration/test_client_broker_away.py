@@ -31,6 +31,12 @@ REQUEST = Request(
 )
 
 
+async def topics_of_its_own(broker: Broker, folder: Path) -> Bus:
+    bus = Bus(broker.bootstrap_servers, f"test-{uuid.uuid4().hex[:8]}", 2, folder)
+    await create_topics(bus)
+    return bus
+
+
 async def requests_published(bus: Bus, count: int) -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers=bus.bootstrap, auto_offset_reset="earliest")
     async with consumer:
@@ -44,8 +50,7 @@ async def test_a_wait_survives_a_crash_of_the_broker_and_a_publish_says_that_it_
     brokers: list[Broker], tmp_path: Path
 ) -> None:
     broker = brokers[0]
-    bus = Bus(broker.bootstrap_servers, f"test-{uuid.uuid4().hex[:8]}", 2, tmp_path)
-    await create_topics(bus)
+    bus = await topics_of_its_own(broker, tmp_path)
     async with (
         asyncio.timeout(LIMIT_S),
         Client(bus.bootstrap, topic_prefix=bus.prefix, request_timeout_ms=2_000) as client,
@@ -69,8 +74,7 @@ async def test_an_ask_ends_in_time_while_the_broker_stands_still_and_can_be_aske
     brokers: list[Broker], tmp_path: Path
 ) -> None:
     broker = brokers[0]
-    bus = Bus(broker.bootstrap_servers, f"test-{uuid.uuid4().hex[:8]}", 2, tmp_path)
-    await create_topics(bus)
+    bus = await topics_of_its_own(broker, tmp_path)
 
     async def stands_still(asked: Request) -> None:
         os.kill(broker.pid, signal.SIGSTOP)

@@ -32,8 +32,8 @@ from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
 
-BACKGROUND_END_S = 5.0  # at the close, for what nobody waits for any more
-PUBLISH_S_MIN = 5.0  # to publish a request, however short its outcome is waited for afterwards
+BACKGROUND_END_S = 5.0  # for background tasks to end when a client is closed
+PUBLISH_S_MIN = 5.0  # for Kafka to take a request, even if its outcome is awaited for less
 CONFLICT_S = 1.0  # in which a worker reports that the id was used with another body
 
 _log = logging.getLogger(__name__)

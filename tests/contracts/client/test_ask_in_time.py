@@ -62,7 +62,7 @@ class QuietBus:
 
 
 class Reader:
-    """Starts once `may_start` is set, and hands over no outcome."""
+    """Starts once `may_start` is set, and hands over `outcome`, if there is one."""
 
     has_ended = False
     may_start = asyncio.Event()

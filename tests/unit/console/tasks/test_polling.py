@@ -1,9 +1,15 @@
 """What workers' answers say of lanes, and of whom nothing is heard any more."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from aiokafka import TopicPartition
 
 from services.console.state.lanes import ReportedLane
+from services.console.tasks import polling
 from services.console.tasks.polling import Poller, PollResults, WorkerStatus
 from services.console.views.status import StuckLane
 from tests.unit.console.context import NOWHERE
@@ -47,3 +53,31 @@ async def test_a_worker_that_is_killed_is_silent_at_once_and_known_by_its_name()
     assert poller.results.silent_names == {"worker-3"}
     (silent,) = poller.results.silent_workers
     assert silent.startswith("worker-3: ")
+
+
+async def test_markers_are_looked_for_at_first_and_where_a_gap_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[Mapping[TopicPartition, Any]] = []
+
+    async def all_are_markers(_: Any, gaps: Mapping[TopicPartition, Any]) -> frozenset[Any]:
+        looked.append(dict(gaps))
+        return frozenset(gaps)
+
+    monkeypatch.setattr(polling, "marker_gaps", all_are_markers)
+    poller, at = Poller(NOWHERE, "group", []), TopicPartition("requests", 0)
+
+    assert at in await poller._only_markers({at: (1, 2)})
+    assert at not in await poller._only_markers({at: (2, 4)}), "it moves"
+    assert at in await poller._only_markers({at: (2, 4)})
+    assert looked == [{at: (1, 2)}, {}, {at: (2, 4)}]
+
+
+async def test_all_is_asked_once_the_lag_and_each_worker_are_known() -> None:
+    poller = Poller(NOWHERE, "group", ["http://127.0.0.1:1"])
+    poller.results.lag = {0: 0}
+    assert not poller.has_asked_all
+
+    await poller.ask_workers()
+
+    assert poller.has_asked_all, "one that does not answer was asked as well"
