@@ -20,7 +20,7 @@ def small_json(
 
     Raises ValueError.
     """
-    text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="replace")
     if len(text) > bytes_max:
         raise ValueError(f"at most {bytes_max:,} bytes of JSON")
     if has_more_values(text, values_max):

@@ -34,6 +34,7 @@ class Wire(BaseModel):
         serialize_by_alias=True,
         validate_by_alias=True,
         validate_by_name=True,
+        ser_json_inf_nan="constants",  # which no reader takes; the default writes null instead
     )
 
     @classmethod

@@ -152,6 +152,27 @@ def test_the_client_without_await_asks_again_as_well() -> None:
     assert outcome.unwrap() == Version(v="1.2.3")
 
 
+async def test_a_validator_that_fails_is_paid_for_once(
+    fake_client: FakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Faulty(BaseModel):
+        v: str
+
+        @field_validator("v")
+        @classmethod
+        def _known(cls, v: str) -> str:
+            return {"a": "b"}[v]
+
+    fake_client.prepare(answered({"v": "secret"}))
+
+    outcome = await fake_client.ask("Which?", response_model=Faulty)
+
+    problem = Problem.of("", "validator_failed", "no error in a validator: KeyError")
+    assert isinstance(outcome, UnvalidatedResult)
+    assert (outcome.unvalidated_answer, outcome.problems) == ({"v": "secret"}, (problem,))
+    assert (len(fake_client.requests), len(caplog.records)) == (1, 1)
+
+
 async def test_the_budget_ends_it_as_it_ends_other_attempts(fake_client: FakeClient) -> None:
     fake_client.prepare(answered({"v": "1"}), answered({"v": "2"}))
 

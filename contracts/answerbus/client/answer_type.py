@@ -1,5 +1,6 @@
 """Maps a Python type to a request's schema, and a published answer back to that type."""
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -13,6 +14,7 @@ from answerbus.client.closed_schema import ClosedSchema
 from answerbus.dead_letter import DeadLetter
 from answerbus.event import AnyOutcome
 from answerbus.fail_fast import JsonReader
+from answerbus.failure import Problem
 from answerbus.limits import NAME_CHARS_MAX, NOTES_MAX, REASON_BYTES_MAX
 from answerbus.outcome import AnyResult, Refusal, Result, UnvalidatedResult
 from answerbus.problems import problems_of
@@ -21,10 +23,13 @@ from answerbus.request import ContractRef, InlineRef, SchemaId, SchemaRef, TextR
 from answerbus.schema_name import schema_name
 from answerbus.wire import clip
 
+_log = logging.getLogger(__name__)
+
 AnswerT = TypeVar("AnswerT")
 TypedOutcome = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
 
 TYPE_DISAGREES = "the answer fits its schema, but breaks a rule of the type that reads it"
+VALIDATOR_FAILED = "validator_failed"
 _IDENTITY = {"kind", "name", "version", "wrapped"}
 
 
@@ -67,14 +72,19 @@ class AnswerType(Generic[AnswerT]):
         """The result with its answer as an instance of the type.
 
         A type may be stricter than its JSON Schema can say, and a worker may know a newer version
-        of it: an answer that the type refuses becomes an UnvalidatedResult.
+        of it: an answer that the type refuses becomes an UnvalidatedResult. So does one at which a
+        validator of the type raises another error: a subscription would get it again and again.
         """
         # Readers of contracts ignore fields that are newer than they; other types have own rules.
         extra: Literal["ignore"] | None = "ignore" if isinstance(self.ref, ContractRef) else None
         try:
             answer = self.reader.validate_json(to_json(result.answer), extra=extra)
         except ValidationError as error:
-            return _unvalidated(result, error)
+            return _unvalidated(result, problems_of(error, result.answer))
+        except Exception as error:  # of the type's author
+            _log.exception("A validator failed at the answer of request %s.", result.request_id)
+            expected = f"no error in a validator: {type(error).__name__}"
+            return _unvalidated(result, (Problem.of("", VALIDATOR_FAILED, expected),))
         return result.model_copy(update={"answer": answer})
 
     def typed_outcome(self, terminal: AnyOutcome) -> "TypedOutcome[AnswerT]":
@@ -82,14 +92,14 @@ class AnswerType(Generic[AnswerT]):
         return self.typed(terminal) if isinstance(terminal, Result) else terminal
 
 
-def _unvalidated(result: AnyResult, error: ValidationError) -> UnvalidatedResult:
+def _unvalidated(result: AnyResult, problems: tuple[Problem, ...]) -> UnvalidatedResult:
     shared: dict[str, Any] = {
         name: value for name, value in result if name not in {"kind", "answer", "notes"}
     }
     return UnvalidatedResult(
         **shared,
         unvalidated_answer=result.answer,
-        problems=problems_of(error, result.answer),
+        problems=problems,
         notes=(*result.notes[: NOTES_MAX - 1], TYPE_DISAGREES),
     )
 

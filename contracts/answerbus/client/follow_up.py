@@ -8,7 +8,12 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from answerbus.budget import AccountState
-from answerbus.client.answer_type import AnswerT, AnswerType, TypedOutcome
+from answerbus.client.answer_type import (
+    VALIDATOR_FAILED,
+    AnswerT,
+    AnswerType,
+    TypedOutcome,
+)
 from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
 from answerbus.failure import Invalid
@@ -52,11 +57,11 @@ def follow_up(request: Request, answered: AnyResult, refused: UnvalidatedResult)
 
     Its id is derived from the request's, so that an answer has one follow-up, however often it is
     asked for. A run is not asked again, as its tools would be called again; nor is a contract,
-    whose rules the workers check.
+    whose rules the workers check; and no model can mend a validator.
     """
     if not isinstance(request.answer_schema, InlineRef) or request.agent is not None:
         return None
-    if request.policy.on_invalid != "retry":
+    if request.policy.on_invalid != "retry" or refused.problems[0].code == VALIDATOR_FAILED:
         return None
     if request.policy.at_last != "dead_letter" and _is_spent(answered.account):
         return None

@@ -1,6 +1,7 @@
 """An event loop in its own thread, for callers without a loop or with a running one."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -21,6 +22,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._thread: threading.Thread | None = None
+        self._process = 0
 
     def start(self) -> None:
         """Start the thread, and wait until its loop runs."""
@@ -30,6 +32,7 @@ class LoopThread:
             target=lambda: asyncio.run(self._serve(started)), name=self._name, daemon=True
         )
         self._thread.start()
+        self._process = os.getpid()
         self._loop = started.result()
 
     def stop(self) -> None:
@@ -44,11 +47,21 @@ class LoopThread:
         """Whether it was started and not stopped."""
         return self._loop is not None
 
+    @property
+    def is_forked(self) -> bool:
+        """Whether the thread was left behind in the process that this one was forked from."""
+        return self.is_running and self._process != os.getpid()
+
     def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Start the work; raises RuntimeError outside of start and stop."""
+        """Start the work; raises RuntimeError outside of start and stop, and after a fork."""
         if self._loop is None:
             work.close()
             raise RuntimeError("The client is not open: use `with` or call `open()`.")
+        if self.is_forked:
+            work.close()
+            raise RuntimeError(
+                "The client was opened before this process was forked: open another one here."
+            )
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

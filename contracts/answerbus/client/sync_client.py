@@ -11,6 +11,7 @@ from collections.abc import (
 )
 from datetime import datetime
 from queue import SimpleQueue
+from threading import RLock
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -63,26 +64,29 @@ class SyncClient:
             bootstrap_servers, topic_prefix=topic_prefix, registry=registry, **kafka
         )
         self._thread = LoopThread("answerbus client")
+        self._opening = RLock()
 
     def open(self) -> Self:
         """Connect; raises BusUnavailable. To open twice does no harm."""
-        if self._thread.is_running:
+        with self._opening:
+            if self._thread.is_running:
+                return self
+            self._thread.start()
+            try:
+                self._thread.call(self._client.__aenter__())
+            except BaseException:
+                self._thread.stop()
+                raise
             return self
-        self._thread.start()
-        try:
-            self._thread.call(self._client.__aenter__())
-        except BaseException:
-            self._thread.stop()
-            raise
-        return self
 
     def close(self) -> None:
-        """Disconnect; to close twice does no harm."""
-        if self._thread.is_running:
-            try:
-                self._thread.call(self._client.__aexit__())
-            finally:
-                self._thread.stop()
+        """Disconnect; to close twice does no harm, nor in a process forked from the client's."""
+        with self._opening:
+            if self._thread.is_running and not self._thread.is_forked:
+                try:
+                    self._thread.call(self._client.__aexit__())
+                finally:
+                    self._thread.stop()
 
     def __enter__(self) -> Self:
         return self.open()

@@ -1,5 +1,7 @@
 """A request that no worker could read is refused before it is published."""
 
+import math
+
 import pytest
 from pydantic import JsonValue
 
@@ -14,7 +16,15 @@ def nested(levels: int) -> JsonValue:
     return value
 
 
-@pytest.mark.parametrize("value", [nested(210), [0] * 20_000], ids=["nested", "many values"])
+UNREADABLE = {
+    "nested": nested(210),
+    "many values": [0] * 20_000,
+    "no number": [math.nan],
+    "infinite": math.inf,
+}
+
+
+@pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_a_fact_that_no_worker_could_read_is_refused(value: JsonValue) -> None:
     context = Context(instructions="Say hello.", facts=(Fact(name="f", value=value),))
     request = Request(request_id="r", workflow_id="w", answer_schema=TextRef(), context=context)
