@@ -11,9 +11,9 @@ from tests.infra.compose import ROOT
 
 FASTER = 60
 RULES = ROOT / "infra/prometheus/alerts.yml"
-_TIME = re.compile(r"(\d+)([smh])")
+_TIME = re.compile(r"(\d+)([smhd])")
 _APPROVAL_AGE = re.compile(r"(?<=answerbus_approval_age_seconds\) > )\d+")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600}
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def quick_rules() -> str:
@@ -22,7 +22,9 @@ def quick_rules() -> str:
     for group in document["groups"]:
         for rule in group["rules"]:
             rule["expr"] = re.sub(
-                r"\[(\w+)\]", lambda found: f"[{_shorter(found[1])}]", str(rule["expr"])
+                r"(\[|offset )(\w+)",
+                lambda found: found[1] + _shorter(found[2]),
+                str(rule["expr"]),
             )
             rule["expr"] = _APPROVAL_AGE.sub(
                 lambda found: str(int(found[0]) // FASTER), rule["expr"]

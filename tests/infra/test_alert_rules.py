@@ -86,6 +86,15 @@ FAULTS = {
     "SettingsRefused": Fault({'answerbus_settings_refused{instance="w"}': ("0", "1")}),
     "LanesReopen": Fault({'answerbus_transactions_total{instance="w",result="lost"}': ("0", "+2")}),
 }
+# Each in a series that begins with it, as those of a worker that has just started do.
+BURSTS = {
+    "DeadLettersGrowing": {'answerbus_dead_letters_total{cause="rejected",profile="q"}': "20"},
+    "DeadlineMisses": {
+        'answerbus_dead_letters_total{cause="deadline_passed",profile="q"}': "2",
+        TERMINALS.format("dead_letter"): "2",
+    },
+    "RequestsLost": {'answerbus_requests_lost_to_retention_total{instance="v"}': "1"},
+}
 ALWAYS = {'answerbus_lane_state{instance="w",partition="0",state="open"}': "1x400"}
 
 
@@ -97,13 +106,24 @@ def promtool() -> Path:
         pytest.skip(f"no promtool: {error}")
 
 
-def group(name: str) -> dict[str, Any]:
-    """A test of promtool: quiet before, firing at the end of the fault, quiet long after."""
-    series = {**ALWAYS, **FAULTS[name].values()}
+def fault(name: str) -> dict[str, Any]:
+    """Quiet before, firing at the end of the fault, quiet long after."""
+    return group(name, FAULTS[name].values(), WELL + BAD - 2)
+
+
+def burst(name: str) -> dict[str, Any]:
+    """Firing soon after all of it came at once, and quiet long after."""
+    series = {one: f"_x{WELL} {value}x{BAD + LATER}" for one, value in BURSTS[name].items()}
+    return group(name, series, WELL + 8)
+
+
+def group(name: str, faulty: dict[str, str], firing: int) -> dict[str, Any]:
+    """A test of promtool that has the alert fire in that minute."""
+    series = {**ALWAYS, **faulty}
     message = f'count(ALERTS{{alertname="Answerbus{name}",alertstate="firing"}})'
     expected: list[tuple[int, list[dict[str, Any]]]] = [
         (WELL - 1, []),
-        (WELL + BAD - 2, [{"labels": "{}", "value": 1}]),
+        (firing, [{"labels": "{}", "value": 1}]),
         (WELL + BAD + LATER - 5, []),
     ]
     return {
@@ -126,7 +146,7 @@ def test_each_alert_fires_on_its_fault_and_is_over_with_it(promtool: Path, tmp_p
     tests = {
         "rule_files": [str(RULES)],
         "evaluation_interval": "1m",
-        "tests": [group(name) for name in FAULTS],
+        "tests": [*map(fault, FAULTS), *map(burst, BURSTS)],
     }
     file.write_text(yaml.safe_dump(tests), encoding="utf-8")
     done = subprocess.run(
