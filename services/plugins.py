@@ -11,6 +11,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -27,6 +28,7 @@ __all__ = [
     "Connection",
     "HttpRequest",
     "HttpResponse",
+    "NoAnswer",
     "NotReady",
     "OpenAIApi",
     "OpenAILikeKind",

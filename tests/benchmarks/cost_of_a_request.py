@@ -41,7 +41,9 @@ class Answering(HttpProvider):
     def __init__(self) -> None:
         super().__init__(OpenAIApi(Connection("stub", "key", REQUESTS_A_ROUND)), VirtualClock())
 
-    async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse:
+    async def _exchange(
+        self, request: HttpRequest, timeout_s: float, begins_by: float | None = None
+    ) -> HttpResponse:
         await asyncio.sleep(CALL_S)
         return HttpResponse(200, {"content-type": "application/json"}, BODY)
 

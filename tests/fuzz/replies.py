@@ -80,7 +80,7 @@ def check_reply(data: bytes) -> None:
             assert code is None or code.encode() is not None
         case replies.Throttled(retry_after_s=delay_s):
             assert delay_s is None or 0 <= delay_s < float("inf")
-        case replies.Unavailable() | replies.TimedOut():
+        case replies.NoAnswer() | replies.Unavailable() | replies.TimedOut():
             assert reply.failure.kind
 
 

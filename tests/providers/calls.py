@@ -23,6 +23,7 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalPropert
 WIRE = WireSchema("native", "plan.v1", SCHEMA)
 PROMPT = Prompt(
     "r-1",
+    "w-1",
     1,
     "private system",
     (Turn("user", "q"), Turn("assistant", "a")),

@@ -13,6 +13,7 @@ from services.worker.adapters.providers.apis.anthropic import parse_error, parse
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -34,6 +35,10 @@ def facts(stop_reason: str | None = "end_turn", **rest: Any) -> CallFacts:
     return CallFacts(stop_reason=stop_reason, **rest)
 
 
+def no_answer(stop_reason: str | None = "end_turn") -> Reply:
+    return NoAnswer(200, facts(stop_reason))
+
+
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "x"}
 TOOL = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
 ANSWERS: list[tuple[Any, Reply]] = [
@@ -43,9 +48,10 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body("hi", stop="stop_sequence"), Answered("hi", facts("stop_sequence"))),
     ({"content": [THOUGHT, {"type": "text", "text": "hi"}], "stop_reason": "end_turn"},
      Answered("hi", facts())),
-    ({"content": [THOUGHT], "stop_reason": "end_turn"}, NOTHING),
-    ({"content": [TOOL], "stop_reason": "end_turn"}, NOTHING),
-    ({"content": ["hi", None, {"type": "text", "text": 1}], "stop_reason": "end_turn"}, NOTHING),
+    ({"content": [THOUGHT], "stop_reason": "end_turn"}, no_answer()),
+    ({"content": [TOOL], "stop_reason": "end_turn"}, no_answer()),
+    ({"content": ["hi", None, {"type": "text", "text": 1}], "stop_reason": "end_turn"},
+     no_answer()),
     (body("{", stop="max_tokens"), Truncated(77, facts("max_tokens"))),
     (body(stop="model_context_window_exceeded"),
      Truncated(77, facts("model_context_window_exceeded"))),
@@ -57,11 +63,11 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body(stop="refusal", stop_details={"category": None, "explanation": "n" * 5_000}),
      Refused("n" * 2_045 + "…", facts("refusal"))),
     (body(stop="refusal", stop_details="odd"), Refused(DECLINED, facts("refusal"))),
-    (body("hi", stop="pause_turn"), NOTHING),
-    (body("hi", stop="tool_use"), NOTHING),
-    (body("hi", stop=None), NOTHING),
-    (body("hi", stop="a new word"), NOTHING),
-    (body("hi", stop=["end_turn"]), NOTHING),
+    (body("hi", stop="pause_turn"), no_answer("pause_turn")),
+    (body("hi", stop="tool_use"), no_answer("tool_use")),
+    (body("hi", stop=None), no_answer(None)),
+    (body("hi", stop="a new word"), no_answer(None)),
+    (body("hi", stop=["end_turn"]), no_answer(None)),
     ({"content": "hi", "stop_reason": "end_turn"}, NOTHING),
     ({"type": "error", "error": {"type": "a_new_word"}}, NOTHING),
     (None, NOTHING),

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import TypeAdapter
@@ -194,6 +194,10 @@ async def gives_line_break(_audience: str | None) -> Token:
     return Token("to\nken")
 
 
+async def gives_words(_audience: str | None) -> Any:
+    return Token("key", cast("float", "3600"))
+
+
 async def never_ends(_audience: str | None) -> Token:
     await asyncio.Event().wait()
     raise AssertionError
@@ -203,11 +207,12 @@ async def never_ends(_audience: str | None) -> Token:
     ("credential", "fault"),
     [
         (Issuer(failing=True), "gave no token (OSError)"),
-        (gives_number, "gave what no header can carry"),
-        (gives_line_break, "gave what no header can carry"),
+        (gives_number, "gave what is no token"),
+        (gives_line_break, "gave what is no token"),
+        (gives_words, "gave what is no token"),
         (never_ends, "gave no token in 0.1 s"),
     ],
-    ids=["fails", "no token", "line break", "hangs"],
+    ids=["fails", "no token", "line break", "no seconds", "hangs"],
 )
 async def test_a_credential_without_a_token_makes_its_profile_unhealthy(
     credential: Credential, fault: str, use: Use, monkeypatch: pytest.MonkeyPatch

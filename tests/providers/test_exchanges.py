@@ -6,26 +6,38 @@ import json
 import logging
 import socket
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.core.attempt.reply import Reply, Throttled, TimedOut, Unavailable
+from services.worker.core.attempt.reply import (
+    Answered,
+    Rejected,
+    Reply,
+    Throttled,
+    TimedOut,
+    Unavailable,
+)
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, SHORT_S, Api
 from tests.providers.misbehaving import (
+    HEAD_BYTES_MAX,
     Close,
     Drip,
     Hang,
     Reset,
     Script,
     Send,
+    When,
     answer,
     head,
     misbehaving,
 )
 
 EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+UNREAD_CHARS = 8_000_000  # more than the buffers of both sockets
 HASTY = ExchangeLimits(connect_timeout_s=SHORT_S)
 RAN = Unavailable(None, ran=True)
 NO_ANSWER = Unavailable(200, ran=True)
@@ -137,6 +149,69 @@ async def test_a_call_that_got_no_connection_of_the_pool_did_not_run(
 
     assert second == Unavailable(None, ran=False)
     assert len(server.seen) == 1
+
+
+@EACH
+async def test_a_call_is_not_sent_after_its_permit(api: Api) -> None:
+    """It had waited for a connection of the pool."""
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    async with (
+        misbehaving([When(told), *api.whole], api.whole) as server,
+        api.at(server.base_url, max_in_flight=1) as provider,
+    ):
+        first = asyncio.create_task(provider.ask(PROMPT, timeout_s=LIMIT_S))
+        await server.requests(1)
+        begins_by = loop.time() + SHORT_S
+        loop.call_at(begins_by, told.set)
+        second = await provider.ask(replace(PROMPT, begins_by=begins_by), timeout_s=LIMIT_S)
+
+        assert await first == api.good_reply
+    assert second == Unavailable(None, ran=False)
+    assert len(server.seen) == 1
+
+
+async def test_a_request_answered_before_it_was_sent_is_not_ahead_of_the_next() -> None:
+    """A server that refuses one by its head may read no more of it."""
+    api, connections = APIS[0], list[asyncio.StreamWriter]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        if len(connections) == 1:
+            cast("asyncio.Transport", writer.transport).pause_reading()
+            writer.write(head(400, length=2) + b"{}")
+        else:
+            writer.write(api.whole[0].data)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=HEAD_BYTES_MAX) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with api.at(f"http://127.0.0.1:{port}/v1") as provider:
+            large = replace(PROMPT, system="x" * UNREAD_CHARS)
+            refused = await provider.ask(large, timeout_s=LIMIT_S)
+            reply = await provider.ask(PROMPT, timeout_s=LIMIT_S)
+        for writer in connections:
+            writer.transport.abort()
+
+    assert refused == Rejected("request", 400, None)
+    assert (reply, len(connections)) == (api.good_reply, 2)
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage()),
+        ({"prompt_tokens": 0}, Usage()),
+        ({"prompt_tokens": 0, "completion_tokens": 3}, Usage(input_tokens=0, output_tokens=3)),
+    ],
+)
+async def test_a_server_that_counts_no_tokens_has_reported_none(
+    usage: dict[str, int], expected: Usage
+) -> None:
+    api = APIS[0]
+    reply, _ = await api.ask(answer({**api.good, "usage": usage}))
+
+    assert isinstance(reply, Answered)
+    assert reply.facts.usage == expected
 
 
 @EACH

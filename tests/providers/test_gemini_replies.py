@@ -14,6 +14,7 @@ from services.worker.adapters.providers.apis.gemini import parse_error, parse_re
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -40,6 +41,10 @@ def facts(stop_reason: str | None = "STOP", **rest: Any) -> CallFacts:
     return CallFacts(stop_reason=stop_reason, **rest)
 
 
+def no_answer(stop_reason: str | None = "STOP") -> Reply:
+    return NoAnswer(200, facts(stop_reason))
+
+
 CALL = {"functionCall": {"name": "f", "args": {}}}
 ANSWERS: list[tuple[Any, Reply]] = [
     (body(text("hi")), Answered("hi", facts())),
@@ -50,12 +55,12 @@ ANSWERS: list[tuple[Any, Reply]] = [
     ({"candidates": [{"finishReason": "STOP"}]}, Answered("", facts())),
     ({"candidates": [*body(text("a"))["candidates"], *body(text("b"))["candidates"]]},
      Answered("a", facts())),
-    (body(text("hm", thought=True)), NOTHING),
-    (body(CALL), NOTHING),
-    (body(text(1)), NOTHING),
-    (body(text("{"), finish=None), NOTHING),
-    (body(text("{"), finish=["STOP"]), NOTHING),
-    (body(text("{"), finish="A_NEW_WORD"), NOTHING),
+    (body(text("hm", thought=True)), no_answer()),
+    (body(CALL), no_answer()),
+    (body(text(1)), no_answer()),
+    (body(text("{"), finish=None), no_answer(None)),
+    (body(text("{"), finish=["STOP"]), no_answer(None)),
+    (body(text("{"), finish="A_NEW_WORD"), no_answer("A_NEW_WORD")),
     ({"candidates": []}, NOTHING),
     ({"candidates": ["hi"]}, NOTHING),
     ({"promptFeedback": {"blockReason": "SAFETY"}}, Refused(UNASKED, facts(None), "SAFETY")),
@@ -87,7 +92,7 @@ FINISHES: dict[str, Reply] = {
     "MAX_TOKENS": Truncated(77, facts("MAX_TOKENS")),
     "CONTINUATION": Truncated(77, facts("CONTINUATION")),
     **{word: Refused(FILTERED, facts(word), word) for word in REFUSED},
-    **dict.fromkeys(NO_ANSWER, NOTHING),
+    **{word: no_answer(word) for word in NO_ANSWER},
 }
 
 

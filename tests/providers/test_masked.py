@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,17 @@ from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
     Truncated,
+    Unavailable,
 )
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
-from services.worker.ports.costly_work import WorkLimits
+from services.worker.ports.costly_work import EndedAtLimit, InPlace, P, T, WorkLimits
 from services.worker.ports.provider import Unhealthy
 from tests.cpu_time import cpu_time
 from tests.providers.apis import APIS
@@ -132,6 +134,8 @@ async def test_what_an_error_echoes_is_masked(
         Answered(f'{{"a": "{KEY}"}}', CallFacts(KEY, KEY, KEY)),
         Refused(f"not with {KEY}", CallFacts(KEY, KEY, KEY), KEY),
         Truncated(7, CallFacts(KEY, KEY, KEY)),
+        NoAnswer(200, CallFacts(KEY, KEY, KEY)),
+        Unavailable(200, ran=True, facts=CallFacts(KEY, KEY, KEY)),
         Rejected("request", 400, KEY),
     ],
 )
@@ -183,6 +187,22 @@ async def test_a_long_answer_is_masked_in_the_child_process(tmp_path: Path) -> N
         is_done = limits.wall_s > 0
         assert reply.content == (quoted.content.replace(KEY, MASKED) if is_done else MASKED)
         assert KEY not in repr(reply)
+
+
+async def test_long_answers_take_turns_by_workflow() -> None:
+    owners: list[str] = []
+
+    class Noting(InPlace):
+        async def run(
+            self, owner: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+        ) -> T | EndedAtLimit:
+            owners.append(owner)
+            return work(*args, **kwargs)
+
+    provider = FakeProvider(lambda _request, _attempt: (0.0, Answered("x" * 10_000, CallFacts())))
+    await MaskedProvider(provider, LiveMask([], []), Noting()).ask(PROMPT, timeout_s=1)
+
+    assert owners == [PROMPT.workflow_id]
 
 
 def test_an_answer_of_the_largest_size_is_kept() -> None:

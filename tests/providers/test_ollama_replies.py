@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.ollama import parse_error, parse_response
-from services.worker.core.attempt.reply import Answered, CallFacts, Reply, Truncated, Unavailable
+from services.worker.core.attempt.reply import (
+    Answered,
+    CallFacts,
+    NoAnswer,
+    Reply,
+    Truncated,
+    Unavailable,
+)
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)
@@ -24,6 +31,10 @@ def facts(stop_reason: str | None = "stop", **rest: Any) -> CallFacts:
     return CallFacts(stop_reason=stop_reason, **rest)
 
 
+def no_answer(stop_reason: str | None = "stop") -> Reply:
+    return NoAnswer(200, facts(stop_reason))
+
+
 TOOL = {"content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}
 COUNTS = {"prompt_eval_count": 1, "eval_count": 2}
 ANSWERS: list[tuple[Any, Reply]] = [
@@ -35,15 +46,15 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body("hi", prompt_eval_count=-1, eval_count=None), Answered("hi", facts())),
     (body("hi", model="m:latest"), Answered("hi", facts(model="m:latest"))),
     (body("{", "length"), Truncated(77, facts("length"))),
-    (body("", "load"), NOTHING),
-    (body("", "unload"), NOTHING),
-    (body("hi", "a new word"), NOTHING),
-    (body("hi", ["stop"]), NOTHING),
-    ({"message": TOOL, "done": True, "done_reason": "stop"}, NOTHING),
+    (body("", "load"), no_answer("load")),
+    (body("", "unload"), no_answer("unload")),
+    (body("hi", "a new word"), no_answer(None)),
+    (body("hi", ["stop"]), no_answer(None)),
+    ({"message": TOOL, "done": True, "done_reason": "stop"}, no_answer()),
     ({"message": {"content": "hi"}, "done": False}, NOTHING),
     ({"message": {"content": "hi"}}, NOTHING),
-    (body(None), NOTHING),
-    (body(1), NOTHING),
+    (body(None), no_answer()),
+    (body(1), no_answer()),
     ({"message": "hi", "done": True}, NOTHING),
     ({"error": "went wrong"}, NOTHING),
     (None, NOTHING),

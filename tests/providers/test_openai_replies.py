@@ -18,6 +18,7 @@ from services.worker.adapters.providers.apis.response_fields import (
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -37,6 +38,14 @@ def body(message: Any = None, finish: Any = "stop", **rest: Any) -> dict[str, An
 
 def facts(stop_reason: str | None = "stop", **rest: Any) -> CallFacts:
     return CallFacts(stop_reason=stop_reason, **rest)
+
+
+def no_answer(stop_reason: str | None = "stop") -> Reply:
+    return NoAnswer(200, facts(stop_reason))
+
+
+def broken_off(stop_reason: str | None = "stop") -> Reply:
+    return Unavailable(200, ran=True, facts=facts(stop_reason))
 
 
 ANSWERS: list[tuple[Any, Reply]] = [
@@ -59,10 +68,11 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body({"content": "x"}, "content_filter"),
      Refused(FILTERED, facts("content_filter"), "content_filter")),
     (body(None, "content_filter: SAFETY"), Refused(FILTERED, facts(None), "content_filter")),
-    (body({"content": "half"}, "error"), NOTHING),
-    (body({"content": None}, "tool_calls"), NOTHING),
-    (body({"content": None}), NOTHING),
-    (body({"content": "", "tool_calls": [{"function": {"name": "f"}}]}, "tool_calls"), NOTHING),
+    (body({"content": "half"}, "error"), broken_off("error")),
+    (body({"content": None}, "tool_calls"), no_answer("tool_calls")),
+    (body({"content": None}), no_answer()),
+    (body({"content": "", "tool_calls": [{"function": {"name": "f"}}]}, "tool_calls"),
+     no_answer("tool_calls")),
     (body({"content": "hi", "tool_calls": [{}]}), Answered("hi", facts())),
     (body({"content": "", "tool_calls": []}), Answered("", facts())),
     (body({"content": [{"type": "text", "text": "hi"}]}), Answered("hi", facts())),
@@ -70,11 +80,12 @@ ANSWERS: list[tuple[Any, Reply]] = [
                        {"type": "text", "text": "h"}, {"type": "text", "text": "i"}]}),
      Answered("hi", facts())),
     (body({"content": [{"type": "text", "text": "h"}]}, "length"), Truncated(77, facts("length"))),
-    (body({"content": [{"type": "image_url"}, "hi", None, {"type": "text", "text": 1}]}), NOTHING),
-    (body({"content": []}), NOTHING),
-    (body({"content": 1}), NOTHING),
-    (body(), NOTHING),
-    (body("hi"), NOTHING),
+    (body({"content": [{"type": "image_url"}, "hi", None, {"type": "text", "text": 1}]}),
+     no_answer()),
+    (body({"content": []}), no_answer()),
+    (body({"content": 1}), no_answer()),
+    (body(), broken_off()),
+    (body("hi"), broken_off()),
     ({"choices": []}, NOTHING),
     ({"choices": None}, NOTHING),
     ({"choices": ["hi"]}, NOTHING),
@@ -277,3 +288,11 @@ def test_no_body_and_no_header_makes_the_reader_raise(
 def test_no_bytes_make_the_reader_raise(text: bytes) -> None:
     assert isinstance(parse_response(200, {}, text, 77), get_args(Reply))
     assert isinstance(parse_error(400, {}, text, NOW), get_args(Reply))
+
+
+def test_an_answer_cut_within_a_character_is_cut_and_not_unreadable() -> None:
+    text = b'{"choices":[{"message":{"content":"caf\\ud83d"},"finish_reason":"%s"}]}'
+
+    assert parse_response(200, {}, text % b"length", 77) == Truncated(77, facts("length"))
+    assert parse_response(200, {}, text % b"stop", 77) == Answered("caf\ud83d", facts())
+    assert parse_response(200, {}, text.decode().encode("utf-16"), 77) == NOTHING

@@ -14,6 +14,7 @@ from services.worker.adapters.providers.apis.openai_responses import parse_respo
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -83,6 +84,14 @@ def facts(stop_reason: str | None = "completed", **rest: Any) -> CallFacts:
     return CallFacts(stop_reason=stop_reason, **rest)
 
 
+def no_answer(stop_reason: str | None = "completed") -> Reply:
+    return NoAnswer(200, facts(stop_reason))
+
+
+def broken_off(stop_reason: str | None = "completed") -> Reply:
+    return Unavailable(200, ran=True, facts=facts(stop_reason))
+
+
 def cut(reason: Any) -> dict[str, Any]:
     return body(text("{"), status="incomplete", incomplete_details={"reason": reason})
 
@@ -98,20 +107,23 @@ ANSWERS: list[tuple[Any, Reply]] = [
     (body({"type": "refusal", "refusal": "n" * 5_000}), Refused("n" * 2_045 + "…", facts())),
     (cut("max_output_tokens"), Truncated(77, facts("max_output_tokens"))),
     (cut("content_filter"), Refused(FILTERED, facts("content_filter"), "content_filter")),
-    (cut("max_messages"), NOTHING),
-    (cut(None), NOTHING),
-    (cut(["max_output_tokens"]), NOTHING),
-    (body(), NOTHING),
-    ({"status": "completed", "output": [{"type": "function_call", "name": "f"}]}, NOTHING),
-    ({"status": "completed", "output": [{"type": "reasoning", "content": [text("hm")]}]}, NOTHING),
-    ({"status": "completed", "output": ["hi", None]}, NOTHING),
-    ({"status": "completed", "output": "hi"}, NOTHING),
-    (body(text("hi"), status="in_progress"), NOTHING),
-    (body(text("hi"), status="cancelled"), NOTHING),
+    (cut("max_messages"), broken_off("max_messages")),
+    (cut(None), broken_off("incomplete")),
+    (cut(["max_output_tokens"]), broken_off("incomplete")),
+    (body(), no_answer()),
+    ({"status": "completed", "output": [{"type": "function_call", "name": "f"}]}, no_answer()),
+    (
+        {"status": "completed", "output": [{"type": "reasoning", "content": [text("hm")]}]},
+        no_answer(),
+    ),
+    ({"status": "completed", "output": ["hi", None]}, no_answer()),
+    ({"status": "completed", "output": "hi"}, no_answer()),
+    (body(text("hi"), status="in_progress"), broken_off("in_progress")),
+    (body(text("hi"), status="cancelled"), broken_off("cancelled")),
     (body(text("hi"), status=None), NOTHING),
     ({"error": {"code": "a_new_word"}}, NOTHING),
-    ({"status": "failed"}, NOTHING),
-    ({"status": "failed", "error": "odd"}, NOTHING),
+    ({"status": "failed"}, broken_off("failed")),
+    ({"status": "failed", "error": "odd"}, broken_off("failed")),
     (None, NOTHING),
     ([], NOTHING),
 ]
@@ -140,7 +152,7 @@ FAILURES: dict[str, Reply] = {
             *("unsupported_image_media_type", "empty_image_file", "failed_to_download_image"),
             "image_file_not_found",
         ),
-        NOTHING,
+        broken_off("failed"),
     ),
 }
 

@@ -81,8 +81,11 @@ async def joined(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> No
     sink.close()
 
 
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
 @asynccontextmanager
-async def tunnels(heads: list[bytes]) -> AsyncIterator[str]:
+async def tunnels(heads: list[bytes], said: bytes = ESTABLISHED) -> AsyncIterator[str]:
     """A proxy that makes a way to whom it is asked for, and keeps what it was asked."""
 
     serving = set[asyncio.Future[tuple[None, None]]]()
@@ -91,7 +94,7 @@ async def tunnels(heads: list[bytes]) -> AsyncIterator[str]:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         host, _, port = heads[-1].split()[1].decode().rpartition(":")
         there, back = await asyncio.open_connection(host, int(port))
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        writer.write(said)
         both = asyncio.gather(joined(reader, back), joined(there, writer))
         serving.add(both)
         await both
@@ -103,17 +106,44 @@ async def tunnels(heads: list[bytes]) -> AsyncIterator[str]:
             await asyncio.gather(*serving)
 
 
-@EACH
-async def test_a_call_by_tls_goes_through_a_tunnel(
-    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """That of a server whose authority is trusted."""
     authority = Authority(tmp_path, "trusted")
     signed = authority.signs("server")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(signed.certificate, signed.key)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    return context
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.0 200 OK\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nproxy-connection: close\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+    ],
+)
+async def test_a_tunnel_is_open_whatever_length_its_head_names(
+    said: bytes, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = APIS[0]
+    async with misbehaving(api.whole, tls=trusted) as server, tunnels([], said) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        async with api.at(server.base_url) as provider:
+            assert await provider.ask(PROMPT, timeout_s=LIMIT_S) == api.good_reply
+
+
+@EACH
+async def test_a_call_by_tls_goes_through_a_tunnel(
+    api: Api, trusted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heads: list[bytes] = []
-    async with misbehaving(api.whole, tls=context) as server, tunnels(heads) as proxy:
+    async with misbehaving(api.whole, tls=trusted) as server, tunnels(heads) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         async with api.at(server.base_url) as provider:
             replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(2)]

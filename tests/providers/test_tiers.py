@@ -1,8 +1,10 @@
 """Service tiers over HTTP: what names the tier, and a flex tier that has no room."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +17,9 @@ from services.worker.core.attempt.reply import Answered, Reply, Throttled, is_co
 from services.worker.ports.provider import Provider
 from tests.providers.apis import ANTHROPIC, GEMINI, OPENAI, RESPONSES
 from tests.providers.calls import LIMIT_S, PROMPT, Api, StoppedClock
-from tests.providers.misbehaving import answer, misbehaving
+from tests.providers.misbehaving import When, answer, misbehaving
 
+LATE_S = 0.3  # until a permit ends, long enough for a request to be sent
 NO_ROOM = answer({"error": {"code": "resource_unavailable"}}, status=429)
 FLEX: dict[str, Any] = {"service_tier": "flex", "flex_fallback": True}
 
@@ -90,6 +93,19 @@ async def test_without_that_it_is_throttled_and_not_counted() -> None:
     assert reply == Throttled(None)
     assert not is_counted(reply)
     assert len(server.seen) == 1
+
+
+async def test_after_its_permit_no_call_is_made_in_the_standard_tier() -> None:
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    async with (
+        misbehaving([When(told), *NO_ROOM], OPENAI.whole) as server,
+        provider_of(OPENAI, server.base_url, **FLEX) as provider,
+    ):
+        begins_by = loop.time() + LATE_S
+        loop.call_at(begins_by, told.set)
+        reply = await provider.ask(replace(PROMPT, begins_by=begins_by), timeout_s=LIMIT_S)
+
+    assert (reply, len(server.seen)) == (Throttled(None), 1)
 
 
 async def test_a_standard_tier_without_room_throttles_too() -> None:

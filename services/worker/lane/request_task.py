@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import replace
 
 from answerbus.dead_letter import BudgetExhausted, Cause, DeadLetter
 from answerbus.failure import Invalid
@@ -95,6 +96,8 @@ class LaneRequestTask:
         except LaneLost:
             return None  # reopened, the lane still knows this call, or has ended this task
         lane.calls.settled(call.lane_request)
+        if call.asked_too_much:
+            self._prepared = replace(call.plan, may_grow=False)
         open_lane.lane_state.apply_decision(call.lane_request, decision)
         lane.progressed()
         lane.context.observer.settled(call, decision, now)

@@ -9,8 +9,10 @@ from typing import assert_never
 from services.worker.core.attempt.fallback import HEALTHY, ProfileHealth
 from services.worker.core.attempt.reply import (
     Answered,
+    NoAnswer,
     Refused,
     Reply,
+    Served,
     Throttled,
     TimedOut,
     Truncated,
@@ -216,7 +218,7 @@ class ProfileLimiter:
         self.server.learn(reply, now)
         self._listen(reply, now)
         match reply:
-            case Answered() | Refused() | Truncated():
+            case Answered() | Refused() | Truncated() | NoAnswer():
                 self._concurrency.served(duration_s)
                 self.watchdog.served(duration_s)
                 self.check_fault = None
@@ -241,7 +243,7 @@ class ProfileLimiter:
 
     def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
         """What a call used is known only afterwards; it had been taken at its worst case."""
-        if self._tokens and isinstance(reply, Answered | Refused | Truncated):
+        if self._tokens and isinstance(reply, Served):
             usage = reply.facts.usage
             if usage.input_tokens is not None and usage.output_tokens is not None:
                 used = usage.input_tokens + usage.output_tokens

@@ -48,12 +48,15 @@ class HttpClient:
         self._limits, self._sign = limits, sign
         self._opened: Connections | None = None
 
-    async def exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
-        """The response, or what came of it that there is none."""
+    async def exchange(
+        self, request: HttpRequest, timeout_s: float, begins_by: float | None = None
+    ) -> HttpResponse | Reply:
+        """The response, or what came of it that there is none; see Connections.exchange."""
         try:
             async with FairTimeout(timeout_s):
                 body = None if request.body is None else partial(to_json, request.body)
-                return await self._connections().exchange(request.method, request.path, body)
+                connections = self._connections()
+                return await connections.exchange(request.method, request.path, body, begins_by)
         except Exception as error:
             return reply_to(error, timeout_s)
 

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
+from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.api import (
     Api,
     HttpRequest,
@@ -12,7 +14,7 @@ from services.worker.adapters.providers.apis.api import (
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.exchange import HttpClient, reply_to
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Reply, Throttled
+from services.worker.core.attempt.reply import Answered, NoAnswer, Reply, Throttled, Truncated
 from services.worker.ports.clock import Clock
 from services.worker.ports.provider import NotReady, Readiness
 
@@ -47,12 +49,15 @@ class HttpProvider:
         self._http = HttpClient(api.base_url, api.headers, slots, limits, sign and signed)
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
-        began_s = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + timeout_s
         reply = await self._ask(self._api, prompt, timeout_s)
-        left_s = timeout_s - (asyncio.get_running_loop().time() - began_s)
-        if self._fallback is None or not isinstance(reply, Throttled) or left_s <= 0:
+        if self._fallback is None or not isinstance(reply, Throttled):
             return reply
-        return await self._ask(self._fallback, prompt, left_s)
+        begins_by = ends_at if prompt.begins_by is None else min(ends_at, prompt.begins_by)
+        if loop.time() >= begins_by:
+            return reply
+        return await self._ask(self._fallback, prompt, ends_at - loop.time())
 
     async def preflight(self) -> Readiness:
         try:
@@ -80,18 +85,29 @@ class HttpProvider:
 
     async def _ask(self, api: Api, prompt: Prompt, timeout_s: float) -> Reply:
         try:
-            found = await self._exchange(api.request(prompt), timeout_s)
+            found = await self._exchange(api.request(prompt), timeout_s, prompt.begins_by)
             if isinstance(found, HttpResponse):
                 limit = prompt.max_output_tokens
-                found = api.parse_response(found.status, found.headers, found.body, limit)
+                found = _counted(api.parse_response(found.status, found.headers, found.body, limit))
         except Exception as error:  # as in `preflight`
             return reply_to(error, timeout_s)
         return found if isinstance(found, Reply) else reply_to(TypeError(), timeout_s)
 
-    async def _exchange(self, request: HttpRequest, timeout_s: float) -> HttpResponse | Reply:
+    async def _exchange(
+        self, request: HttpRequest, timeout_s: float, begins_by: float | None = None
+    ) -> HttpResponse | Reply:
         """One request: the response of a 2xx, and a Reply for everything else."""
-        found = await self._http.exchange(request, timeout_s)
+        found = await self._http.exchange(request, timeout_s, begins_by)
         if isinstance(found, HttpResponse) and found.status // 100 != 2:
             now = self._clock.now()
             return self._api.parse_error(found.status, found.headers, found.body, now)
         return found
+
+
+def _counted(reply: Reply) -> Reply:
+    """Without a usage of no tokens: no answer has that, and a server that counts none says so."""
+    if not isinstance(reply, Answered | Truncated | NoAnswer):
+        return reply
+    usage = reply.facts.usage
+    is_nothing = usage.input_tokens == 0 and not usage.output_tokens
+    return replace(reply, facts=replace(reply.facts, usage=Usage())) if is_nothing else reply

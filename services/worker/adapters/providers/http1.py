@@ -66,13 +66,20 @@ class KeptConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._is_head_read = self._has_length = False
 
-    def send(self, request: bytes) -> "asyncio.Future[HttpResponse]":
-        """The response to come. Raises BrokenExchangeError."""
-        answer = self._answer = asyncio.get_running_loop().create_future()
-        if self.transport is not None and self._is_open:
-            self.transport.write(request)
-        else:
-            self._fail("closed")
+    def send(
+        self, request: bytes, begins_by: float | None = None
+    ) -> "asyncio.Future[HttpResponse]":
+        """The response to come; it raises BrokenExchangeError.
+
+        Raises NotConnectedError, also where it is later than `begins_by`, in the time of the loop.
+        """
+        if self.transport is None or not self._is_open:
+            raise NotConnectedError
+        loop = asyncio.get_running_loop()
+        if begins_by is not None and loop.time() >= begins_by:
+            raise NotConnectedError
+        answer = self._answer = loop.create_future()
+        self.transport.write(request)
         return answer
 
     def may_be_asked(self, now: float) -> bool:
@@ -86,12 +93,16 @@ class KeptConnection(asyncio.Protocol):
         return not self._readable.poll(0)
 
     @property
-    def is_open(self) -> bool:
-        """Whether another request may be sent."""
-        return self._is_open
+    def may_be_kept(self) -> bool:
+        """Whether another request may be sent, and nothing of the last one is left to be."""
+        transport = self.transport
+        return self._is_open and transport is not None and not transport.get_write_buffer_size()
 
     async def tunnel(self, request: bytes, context: SSLContext, host: str) -> None:
-        """Ask a proxy for a way to `host`, then use TLS. Raises OSError, BrokenExchangeError."""
+        """Ask a proxy for a way to `host`, then use TLS.
+
+        Raises OSError, BrokenExchangeError, NotConnectedError.
+        """
         self._begin(is_tunnel=True)
         response = await self.send(request)
         if response.status // 100 != 2 or self.transport is None:
@@ -125,6 +136,9 @@ class KeptConnection(asyncio.Protocol):
         if self._received > HEAD_BYTES_MAX + (1 + FRAMING_PER_BYTE) * len(self._body):
             self._fail("a head, or chunks, of too many bytes")
 
+    def eof_received(self) -> None:
+        self._is_open = False  # asyncio closes it, and says so later
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_open = False
         if exc is None and self._is_head_read and not self._has_length:
@@ -151,7 +165,7 @@ class KeptConnection(asyncio.Protocol):
         self._has_length = not self._headers.keys().isdisjoint(
             ("content-length", "transfer-encoding")
         )
-        if self._is_tunnel:
+        if self._is_tunnel and not self._is_interim:
             self._complete()
 
     def on_body(self, body: bytes) -> None:
@@ -164,10 +178,15 @@ class KeptConnection(asyncio.Protocol):
             self._complete()
 
     def on_message_complete(self) -> None:
-        if 100 <= self._status < 200 and self._status != _SWITCHING:
-            return  # the response itself is still to come
+        if self._is_interim or self._is_tunnel:  # whose head is all, whatever length it names
+            return
         self._is_open = self._is_open and self._parser.should_keep_alive()
         self._complete()
+
+    @property
+    def _is_interim(self) -> bool:
+        """Whether the response itself is still to come."""
+        return 100 <= self._status < 200 and self._status != _SWITCHING
 
     def _complete(self) -> None:
         answer, self._answer = self._answer, None
@@ -245,21 +264,27 @@ class Connections:
         self._fields = self._said(headers)
 
     async def exchange(
-        self, method: Literal["GET", "POST"], path: str, body: Callable[[], bytes] | None
+        self,
+        method: Literal["GET", "POST"],
+        path: str,
+        body: Callable[[], bytes] | None,
+        begins_by: float | None = None,
     ) -> HttpResponse:
         """The response to one request. Raises NotConnectedError, BrokenExchangeError.
 
         `body` is asked for once there is a connection, so that nobody keeps it during the call.
+        Nothing is sent later than at `begins_by`.
         """
         connection = await self._connection()
         try:
-            response = await connection.send(self._request(method, path, body and body()))
+            request = self._request(method, path, body and body())
+            response = await connection.send(request, begins_by)
         except BaseException:
             self._close(connection)
             raise
         finally:
             self._slots.release()
-        if connection.is_open:
+        if connection.may_be_kept:
             self._keep(connection)
         else:
             self._close(connection)

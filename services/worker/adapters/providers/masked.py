@@ -9,6 +9,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -35,7 +36,7 @@ class MaskedProvider:
         if not (isinstance(reply, Answered) and len(reply.content) > IN_PLACE_CHARS_MAX):
             return masked(reply, self._mask)
         self._mask("")  # it learns of changed files here
-        found = await self._costly_work.run(prompt.request_id, masked, reply, self._mask)
+        found = await self._costly_work.run(prompt.workflow_id, masked, reply, self._mask)
         if not isinstance(found, EndedAtLimit):
             return found
         return masked(replace(reply, content=MASKED), self._mask)
@@ -64,11 +65,11 @@ def masked(reply: Reply, mask: Mask) -> Reply:
         case Refused():
             facts, category = _facts(reply.facts, mask), _masked(reply.category, mask)
             return Refused(mask(reply.reason), facts, category)
-        case Truncated():
+        case Truncated() | NoAnswer() | Unavailable():
             return replace(reply, facts=_facts(reply.facts, mask))
         case Rejected():
             return replace(reply, code=_masked(reply.code, mask))
-        case Throttled() | Unavailable() | TimedOut():
+        case Throttled() | TimedOut():
             return reply  # numbers alone
         case _:
             assert_never(reply)

@@ -48,7 +48,8 @@ class Plan:
     `step` is asked in the place of a request that an agent works on (core/run/next_step.py); with
     `may_go_on` its answer may call tools, so that the run needs one attempt more. `counted` is
     what the step before was shown. `hops` led to its profile from that of the request. `shown` is
-    what comes of the step, where that is there already.
+    what comes of the step, where that is there already. Without `may_grow` no output limit is above
+    the profile's, also after an answer was cut.
     """
 
     profile: ProfileFacts
@@ -60,6 +61,7 @@ class Plan:
     counted: CountedInput | None = None
     hops: tuple[Hop, ...] = ()
     shown: Shown | None = field(default=None, compare=False, repr=False)
+    may_grow: bool = True
 
     @property
     def may_change_profile(self) -> bool:
@@ -83,6 +85,7 @@ class Plan:
             counted=self.counted,
             input_tokens=self.profile.input_tokens,
             known=self.shown,
+            may_grow=self.may_grow,
         )
 
     def worst_cost(self, prompt: Prompt) -> int:

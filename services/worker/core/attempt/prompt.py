@@ -48,6 +48,7 @@ class Prompt:
     """
 
     request_id: str
+    workflow_id: str
     attempt: int
     system: str
     turns: tuple[Turn, ...]
@@ -90,6 +91,7 @@ def build(
     counted: CountedInput | None = None,
     input_tokens: int | None = None,
     known: Shown | None = None,
+    may_grow: bool = True,
 ) -> Prompt:
     """Put trusted text into the system part, and all else behind fences.
 
@@ -110,12 +112,13 @@ def build(
     earlier = [*turns_of(prior, own.fence, room_bytes)]
     prompt = Prompt(
         request_id=request.request_id,
+        workflow_id=request.workflow_id,
         attempt=FIRST_ATTEMPT,
         system="\n\n".join(part for part in system if part),
         # The text of a request stays the same when a retry adds more.
         turns=ended(joined(ended(own.turns), earlier)),
         wire=wire,
-        max_output_tokens=output_limit(prior, output_tokens),
+        max_output_tokens=output_limit(prior, output_tokens) if may_grow else output_tokens,
         digests=own.digests,
     )
     if counted is None:

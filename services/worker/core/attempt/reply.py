@@ -55,6 +55,18 @@ class Truncated:
 
 
 @dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The model was served, and wrote none: a tool call, thoughts alone, what breaks a grammar."""
+
+    status: int
+    facts: CallFacts
+
+    @property
+    def failure(self) -> Failure:
+        return failure.Unavailable(status=self.status)
+
+
+@dataclass(frozen=True, slots=True)
 class Throttled:
     """The provider did not work on the call and asks to come later."""
 
@@ -67,10 +79,14 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """No answer for the provider's or the network's fault; `ran` unless it surely never started."""
+    """No answer for the provider's or the network's fault; `ran` unless it surely never started.
+
+    There are facts where a provider broke off and says so in a whole reply.
+    """
 
     status: int | None
     ran: bool
+    facts: CallFacts = CallFacts()
 
     @property
     def failure(self) -> Failure:
@@ -101,13 +117,14 @@ class Rejected:
         return failure.Unavailable(status=self.status)
 
 
-Reply = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | Rejected
+Served = Answered | Refused | Truncated | NoAnswer  # by the model, whatever it made of the request
+Reply = Served | Throttled | Unavailable | TimedOut | Rejected
 
 
 def is_counted(reply: Reply) -> bool:
     """Whether the model may have worked on the call (the list is in docs/private-records.md)."""
     match reply:
-        case Answered() | Refused() | Truncated() | TimedOut():
+        case Answered() | Refused() | Truncated() | NoAnswer() | TimedOut():
             return True
         case Unavailable(ran=ran):
             return ran
@@ -120,16 +137,23 @@ def is_counted(reply: Reply) -> bool:
 def facts_of(reply: Reply) -> CallFacts:
     """The facts about the call; none where no answer arrived."""
     match reply:
-        case Answered() | Refused() | Truncated():
+        case Answered() | Refused() | Truncated() | NoAnswer() | Unavailable():
             return reply.facts
-        case Throttled() | Unavailable() | TimedOut() | Rejected():
+        case Throttled() | TimedOut() | Rejected():
             return CallFacts()
         case _:
             assert_never(reply)
 
 
 ReplyKind = Literal[
-    "answered", "refused", "truncated", "throttled", "unavailable", "timed_out", "rejected"
+    "answered",
+    "refused",
+    "truncated",
+    "no_answer",
+    "throttled",
+    "unavailable",
+    "timed_out",
+    "rejected",
 ]
 
 
@@ -142,6 +166,8 @@ def kind_of(reply: Reply) -> ReplyKind:
             return "refused"
         case Truncated():
             return "truncated"
+        case NoAnswer():
+            return "no_answer"
         case Throttled():
             return "throttled"
         case Unavailable():

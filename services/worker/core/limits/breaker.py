@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from services.worker.core.attempt.reply import (
     Answered,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -110,7 +111,7 @@ class Breaker:
         proves = is_probe or not self.is_open
         self._last_failure, self._failed_at = reply, now
         match reply:
-            case Answered() | Refused() | Truncated():
+            case Answered() | Refused() | Truncated() | NoAnswer():
                 if proves:
                     self._close(now)
                     self.setup_fault = None

@@ -19,7 +19,13 @@ from services.worker.core.attempt.check import Checked, check_as_text
 from services.worker.core.attempt.fallback import Failed
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.attempt.reply import Answered, Reply, facts_of, is_counted
+from services.worker.core.attempt.reply import (
+    Answered,
+    Rejected,
+    Reply,
+    facts_of,
+    is_counted,
+)
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
 from services.worker.core.request.lane_request import LaneRequest
@@ -51,6 +57,15 @@ class Call:
     def is_counted(self) -> bool:
         """Whether the model may have worked on it."""
         return is_counted(self.reply)
+
+    @property
+    def asked_too_much(self) -> bool:
+        """Whether it was refused with an output limit that grew beyond the profile's.
+
+        It may be beyond the model's as well, so that the request is not what was refused.
+        """
+        has_grown = self.prompt.max_output_tokens > self.plan.profile.max_output_tokens
+        return has_grown and isinstance(self.reply, Rejected) and self.reply.scope == "request"
 
     @cached_property
     def model(self) -> ModelUsed:

@@ -70,9 +70,11 @@ def decide(call: Call, inputs: DecisionInputs) -> Verdict:
             return PublishRefusal(reply)
         case replies.Refused():
             return _again(call, reply.failure, inputs, instead=PublishRefusal(reply))
-        case replies.Truncated() | replies.TimedOut() | replies.Unavailable(ran=True):
+        case replies.Truncated() | replies.NoAnswer():
             return _again(call, reply.failure, inputs)
-        case replies.Rejected(scope="request"):
+        case replies.TimedOut() | replies.Unavailable(ran=True):
+            return _again(call, reply.failure, inputs)
+        case replies.Rejected(scope="request") if not call.asked_too_much:
             return End(known, dead_letter.Rejected(status=reply.status, code=reply.code))
         case replies.Throttled() | replies.Unavailable() | replies.Rejected():
             return _wait(call, reply.failure, inputs)

@@ -6,6 +6,7 @@ import pytest
 
 from services.worker.core.attempt.reply import (
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -69,11 +70,13 @@ def test_no_more_pass_than_there_are_slots() -> None:
             [TimedOut(1.0), TimedOut(1.0), answered(), TimedOut(1.0), TimedOut(1.0), TimedOut(1.0)],
             0,
         ),
+        ([NoAnswer(200, CallFacts())] * FAILURES_BEFORE_OPEN, 0),  # another request may be served
         ([TimedOut(1.0)] * 4 + [Rejected("request", 400, None)] + [TimedOut(1.0)] * 4, 0),
         # What began before comes to something after: it proves nothing.
         ([Throttled(10.0), answered()], 10),
         ([Throttled(10.0), Refused("no", CallFacts())], 10),
         ([Throttled(10.0), Truncated(1, CallFacts())], 10),
+        ([Throttled(10.0), NoAnswer(200, CallFacts())], 10),
         ([Throttled(10.0), Rejected("request", 400, None)], 10),
     ],
 )

@@ -28,6 +28,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -96,7 +97,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         return Truncated(limit, facts)
     text = _text(blocks)
     if facts.stop_reason not in _FINISHED or (blocks and text is None):
-        return Unavailable(status, ran=True)  # a pause, a tool call, or a word that is new
+        return NoAnswer(status, facts)  # a pause, a tool call, or a word that is new
     return Answered(text or "", facts)
 
 

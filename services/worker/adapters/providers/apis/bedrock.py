@@ -31,6 +31,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -88,7 +89,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         if isinstance(block, dict) and isinstance(block.get("text"), str)
     ]
     if stop not in _FINISHED or (blocks and not texts):
-        return Unavailable(status, ran=True)  # a tool call, thoughts alone, a word that is new
+        return NoAnswer(status, facts)  # a tool call, thoughts alone, a word that is new
     return Answered("".join(texts), facts)
 
 

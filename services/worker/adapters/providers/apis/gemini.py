@@ -28,6 +28,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -120,7 +121,7 @@ def _finished(
         if isinstance(part.get("text"), str) and part.get("thought") is not True
     ]
     if finish != "STOP" or (parts and not texts):
-        return Unavailable(status, ran=True)  # a malformed answer, a tool call, a word that is new
+        return NoAnswer(status, facts)  # a malformed answer, a tool call, a word that is new
     return Answered("".join(texts), facts)
 
 

@@ -26,6 +26,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Rejected,
     Reply,
     Truncated,
@@ -70,7 +71,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     content = message.get("content")
     is_call = not content and message.get("tool_calls")
     if stop not in _FINISHED or is_call or not isinstance(content, str):
-        return Unavailable(status, ran=True)
+        return NoAnswer(status, facts)
     return Answered(content, facts)
 
 

@@ -21,6 +21,7 @@ from services.worker.adapters.providers.apis.response_fields import (
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -80,7 +81,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         case {"refusal": str(refusal)} if refusal.strip():
             return Refused(clip(refusal, REASON_BYTES_MAX), facts)
         case {**members}:
-            return _finished(finish, _content(members), facts, status, limit)
+            return _finished(finish, members, facts, status, limit)
         case _:
             return _finished(finish, None, facts, status, limit)
 
@@ -105,7 +106,7 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
 
 
 def _finished(
-    finish: object, content: str | None, facts: CallFacts, status: int, limit: int
+    finish: object, message: Members | None, facts: CallFacts, status: int, limit: int
 ) -> Reply:
     # Gemini's compatible endpoint says `content_filter: SAFETY`.
     word = finish.partition(":")[0].strip().lower() if isinstance(finish, str) else None
@@ -113,8 +114,11 @@ def _finished(
         return Truncated(limit, facts)
     if word in _FILTERED:
         return Refused("the provider's filter stopped the answer", facts, "content_filter")
-    if content is None or word in _BROKEN_OFF:
-        return Unavailable(status, ran=True)
+    if word in _BROKEN_OFF or message is None:
+        return Unavailable(status, ran=True, facts=facts)
+    content = _content(message)
+    if content is None:
+        return NoAnswer(status, facts)  # a tool call, or thoughts alone
     return Answered(content, facts)
 
 

@@ -17,6 +17,7 @@ from services.worker.adapters.providers.apis.response_fields import (
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -62,7 +63,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         case "completed", _:
             return _completed(response.get("output"), facts, status)
         case _:
-            return Unavailable(status, ran=True)
+            return Unavailable(status, ran=True, facts=facts)
 
 
 def _failed(code: str | None, facts: CallFacts, status: int) -> Reply:
@@ -73,7 +74,7 @@ def _failed(code: str | None, facts: CallFacts, status: int) -> Reply:
         return Rejected("profile", status, code)
     if code in _POLICIES:
         return Refused("the provider's filter stopped the request", facts, code)
-    return Unavailable(status, ran=True)
+    return Unavailable(status, ran=True, facts=facts)
 
 
 def _completed(output: Any, facts: CallFacts, status: int) -> Reply:
@@ -89,7 +90,7 @@ def _completed(output: Any, facts: CallFacts, status: int) -> Reply:
             return Refused(clip(refusal, REASON_BYTES_MAX), facts)
     texts = [piece["text"] for piece in pieces if isinstance(piece.get("text"), str)]
     if not texts:
-        return Unavailable(status, ran=True)  # a tool call, or thoughts alone
+        return NoAnswer(status, facts)  # a tool call, or thoughts alone
     return Answered("".join(texts), facts)
 
 

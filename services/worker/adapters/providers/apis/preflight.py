@@ -5,9 +5,10 @@ from collections.abc import Set as AbstractSet
 from typing import Any, assert_never
 
 from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse, Question
-from services.worker.adapters.providers.apis.response_fields import json_in
+from services.worker.adapters.providers.apis.response_fields import json_in, name_in
 from services.worker.core.attempt.reply import (
     Answered,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -80,7 +81,9 @@ def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
         case TimedOut(after_s):
             advice = "check the network and `base_url`"
             return Unhealthy(f"{url} did not answer in {after_s:g} s: {advice}")
-        case Rejected() | Throttled() | Unavailable() | Answered() | Refused() | Truncated():
+        case Answered() | Refused() | Truncated() | NoAnswer():
+            return None
+        case Rejected() | Throttled() | Unavailable():
             return None  # it lists nothing, or not now, and may answer all the same
         case _:
             assert_never(reply)
@@ -101,8 +104,8 @@ def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozense
         return None
     entries = document.get(under) if isinstance(document, dict) else document
     listed = entries if isinstance(entries, list) else []
-    names = (entry.get(name) for entry in listed if isinstance(entry, dict))
-    return frozenset(name for name in names if isinstance(name, str))
+    names = (name_in(entry.get(name)) for entry in listed if isinstance(entry, dict))
+    return frozenset(name for name in names if name is not None)
 
 
 def software_in(body: bytes) -> str | None:

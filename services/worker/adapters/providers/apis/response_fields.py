@@ -1,5 +1,6 @@
 """Reads the common fields of providers' HTTP responses, trusting nothing in them: pure."""
 
+import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -18,6 +19,7 @@ RETRY_AFTER_S_MAX = 86_400.0  # no request lasts longer than a day
 REPLY_VALUES_MAX = 10_000  # JSON values of a response; the longest answer is one of them
 TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")  # or a whole one
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 NO_STRUCTURED_OUTPUT = "no_structured_output"  # our word, where providers say it in prose alone
@@ -38,6 +40,14 @@ def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
     try:
         return from_json(body)
     except ValueError:
+        return _with_half_pairs(body) if _HALF_PAIR.search(body) else None
+
+
+def _with_half_pairs(body: bytes) -> Any:
+    """What models write that are cut within a character; the answer to check is no UTF-8."""
+    try:
+        return json.loads(body.decode())
+    except (ValueError, RecursionError):
         return None
 
 

@@ -25,6 +25,8 @@ class Token:
     @property
     def is_usable(self) -> bool:
         """Whether a header can carry it; a plug-in may have given anything."""
+        if not (self.lasts_s is None or type(self.lasts_s) in {int, float}):
+            return False
         if isinstance(self.key, AwsKeys):
             return True
         is_text = isinstance(self.key, str) and self.key.isascii() and self.key.isprintable()

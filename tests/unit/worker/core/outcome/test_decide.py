@@ -13,6 +13,7 @@ from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from services.worker.core.attempt.check import Checked, TooLarge
 from services.worker.core.attempt.reply import (
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -128,6 +129,7 @@ def test_what_breaks_the_schema_is_tried_again_with_its_problems(failed: Checked
     "reply",
     [
         Truncated(100, FACTS),
+        NoAnswer(200, FACTS),
         TimedOut(60.0),
         Unavailable(500, ran=True),
         Unavailable(None, ran=True),
