@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal
 
+from answerbus.envelope import SOURCES
 from answerbus.schema_export import event_models, event_schema
 from answerbus.topics import EVERY_TOPIC, PARTITIONS_DEFAULT, TOPIC_OF_KIND, Key, Topic
 
@@ -187,10 +188,7 @@ def _headers(kind: str) -> Schema:
         "ce_specversion": {**_TEXT, "const": "1.0"},
         "ce_id": _TEXT,
         "ce_type": {**_TEXT, "const": f"answerbus.{kind}.v1"},
-        "ce_source": {
-            **_TEXT,
-            "enum": ["/answerbus/worker", "/answerbus/client", "/answerbus/tools"],
-        },
+        "ce_source": {**_TEXT, "enum": list(SOURCES)},
         "ce_dataschema": {**_TEXT, "const": f"urn:answerbus:event:{kind}.v1"},
         "content-type": {**_TEXT, "const": "application/json"},
     }

@@ -155,18 +155,32 @@ def _read(file: Path) -> bytes:
 
 
 def _rows(file: Path) -> list[Row]:
-    text = _read(file).decode("utf-8-sig", errors="replace")
+    try:
+        text = _read(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{file} is not text in UTF-8 (byte {error.start}): save it as that"
+        ) from None
     if file.suffix == ".csv":
-        return _csv_rows(text)
-    return [_row(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        rows = _csv_rows(text)
+    else:
+        lines = enumerate(text.split("\n"), 1)
+        rows = [_row(number, line) for number, line in lines if line.strip()]
+    if not rows:
+        raise typer.BadParameter(f"{file} has no rows")
+    return rows
 
 
 def _csv_rows(text: str) -> list[Row]:
     lines = csv.DictReader(io.StringIO(text, newline=""))
+    header = lines.fieldnames or ()
+    if twice := [name for name in header if header.count(name) > 1]:
+        raise typer.BadParameter(f"the header has {twice[0]!r} twice")
     rows: list[Row] = []
     for row in lines:
-        if None in row:
-            raise typer.BadParameter(f"line {lines.line_num} has more cells than the header")
+        if None in row or None in row.values():
+            wrong = "more" if None in row else "fewer"
+            raise typer.BadParameter(f"line {lines.line_num} has {wrong} cells than the header")
         rows.append(dict(row))
     return rows
 

@@ -75,6 +75,11 @@ def export(
         raise typer.BadParameter(str(error)) from None
     except FileExistsError:
         raise typer.BadParameter(f"--out: {out} is there already.") from None
+    if workflow is not None and not any(done.lines.values()):
+        out.unlink()
+        nothing = plain_line(f"Nothing of the workflow {workflow} is kept: there is no pack.")
+        stderr().print(nothing, markup=False)
+        raise typer.Exit(1)
     counts = ", ".join(f"{count:,} {name}" for name, count in done.lines.items())
     stdout().print(plain_line(f"{out}: {counts}."), markup=False)
     for digest in sorted(done.unknown):

@@ -54,4 +54,5 @@ def _show(found: PromptSearch) -> None:
         if found.back_to_ms is None
         else f"back to {as_text(found.back_to_ms)}"
     )
-    stderr().print(f"{found.looked_at:,} records were searched, {back}.", style="dim")
+    none = "" if found.matches else "No prompt has this text; ids are not searched. "
+    stderr().print(f"{none}{found.looked_at:,} records were searched, {back}.", style="dim")

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from answerbus.client.bus import Bus
-from answerbus.envelope import encode
+from answerbus.envelope import REPLAY_SOURCE, encode
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.private.ledger import Skipped
 from answerbus.topics import LEDGER, RETRIES, RUNS
@@ -18,7 +18,6 @@ from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.operator import operator
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
-from services.operators.adapters.writer import SOURCE
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.private_topics import excerpt
 from services.settings.settings import from_environment
@@ -130,7 +129,7 @@ async def _write(bus: Bus, found: Unreadable, reason: str, by: str) -> None:
             reason=clip(reason, REASON_BYTES_MAX),
             at=datetime.fromtimestamp(time.time(), UTC),
         ),
-        source=SOURCE,
+        source=REPLAY_SOURCE,
     )
     at = bus.place(stored.topic, stored.partition)
     async with bus.running(bus.producer()) as producer:

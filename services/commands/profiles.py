@@ -26,7 +26,9 @@ def profiles(*, as_json: AsJson = False, config: Config = None) -> None:
         typer.echo(json_lines([_as_data(name, found[name]) for name in found]))
         return
     if not found:
-        stderr().print("The settings have no profiles: add a table [profiles.default].")
+        stderr().print(
+            "The settings have no profiles: add a table [profiles.default].", markup=False
+        )
         return
     table = Table("profile", "provider and model", "settings", show_lines=True)
     for name, profile in found.items():

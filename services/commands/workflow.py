@@ -81,6 +81,8 @@ def workflow(
         for line in bars(picture, width) if picture else ():
             terminal.print(line)
         _show(terminal, () if tree else entries, show_content=show_content)
+    if tree and entries and not runs:
+        stderr().print("No agent worked for this workflow.")
     if not entries:
         message = f"Nothing of the workflow {plain_line(workflow_id)} is kept. {UNREAD}"
         stderr().print(message, markup=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.client.turns import in_turns
-from answerbus.envelope import Undecodable, decode
+from answerbus.envelope import CLIENT_SOURCE, Undecodable, decode, encode
 from answerbus.event import Event
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOL_RESULTS, card_owner, tool_calls
@@ -70,9 +70,12 @@ class Caller:
         ]
 
     async def _send(self, producer: AIOKafkaProducer, value: bytes) -> None:
-        place = self._bus.place(self._calls, CALLS_PARTITION)
+        """The bytes as they are; an event has its key and headers, as a worker's."""
+        place, event = self._bus.place(self._calls, CALLS_PARTITION), decode(value)
+        told = None if isinstance(event, Undecodable) else encode(event, source=CLIENT_SOURCE)
+        key, headers = (told.key, told.headers) if told else (None, [])
         with self._bus.explained():
-            await producer.send_and_wait(place.topic, value, None, place.partition)
+            await producer.send_and_wait(place.topic, value, key, place.partition, headers=headers)
 
 
 @asynccontextmanager

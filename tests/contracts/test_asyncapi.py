@@ -92,6 +92,17 @@ def test_every_topic_is_a_channel_and_every_party_has_its_operations() -> None:
     }
 
 
+def test_the_document_has_every_source_of_our_programs() -> None:
+    used = {
+        found
+        for folder in ("contracts/answerbus", "services")
+        for file in (ROOT / folder).rglob("*.py")
+        for found in re.findall(r'"(/answerbus/\w+)"', file.read_text(encoding="utf-8"))
+    }
+    for kind, message in DOCUMENT["components"]["messages"].items():
+        assert set(message["headers"]["properties"]["ce_source"]["enum"]) == used, kind
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_payload_and_headers_of_an_event_are_as_the_document_says(path: Path) -> None:
     event = decode(path.read_bytes())

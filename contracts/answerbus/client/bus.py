@@ -32,6 +32,7 @@ from answerbus.topics import (
     EVERY_TOPIC,
     LEDGER,
     PREFIX_DEFAULT,
+    RUN_TOPICS,
     TOPICS,
     Topic,
     card_owner,
@@ -223,9 +224,10 @@ class Bus:
     def _of(self, there: Mapping[str, int], topics: Sequence[Topic]) -> Mapping[Topic, int]:
         for topic in topics:
             if (name := topic.full_name(self.prefix)) not in there:
+                runs = " --runs" if topic in RUN_TOPICS else ""
                 raise BusUnavailable(
                     f"There is no topic {name} at {self.servers}, or no right to see it: create "
-                    "the topics with `answerbus topics apply`, or correct the topic prefix."
+                    f"the topics with `answerbus topics apply{runs}`, or correct the topic prefix."
                 )
         return {topic: there[topic.full_name(self.prefix)] for topic in topics}
 

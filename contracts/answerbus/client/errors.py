@@ -30,9 +30,9 @@ class NoAnswerYet(TimeoutError):
     def __init__(self, request_id: str, workflow_id: str, waited_s: float | None) -> None:
         """Names the request and the call that waits further."""
         super().__init__(
-            f"Request {request_id} has had no outcome within {waited_s} s. It goes on: await "
-            f"client.outcome_of({request_id!r}, {workflow_id!r}) waits for it, also from another "
-            "process, as long as the topics keep it."
+            f"Request {request_id} has had no outcome within {waited_s} s. If it was published, it "
+            f"goes on: await client.outcome_of({request_id!r}, {workflow_id!r}) waits for it, "
+            "also from another process, as long as the topics keep it."
         )
         self.request_id = request_id
         self.workflow_id = workflow_id

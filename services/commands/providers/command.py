@@ -27,7 +27,7 @@ Show = Annotated[
 
 @app.command(name="list")
 def list_(*, as_json: AsJson = False) -> None:
-    """Show which providers profiles can name here; plug-ins are not loaded."""
+    """Show the providers of models that profiles can name here; plug-ins are not loaded."""
     try:
         found = {name: "answerbus" if name in SHIPPED else "a plug-in" for name in known_names()}
     except UnusablePlugin as error:

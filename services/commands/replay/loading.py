@@ -80,17 +80,21 @@ def report_unavailable_ids(
     Raises typer.Exit if some are unknown, or if an id is of several workflows: none is chosen then.
     """
     found = {dead_letter_id: dead_letters.named(dead_letter_id) for dead_letter_id in sorted(ids)}
-    unknown = [
-        f"There is no dead letter {dead_letter_id}."
-        for dead_letter_id, them in found.items()
-        if not them
-    ]
+    unknown = [_unknown(dead_letters, one) for one, them in found.items() if not them]
     ones = [one for them in found.values() for one in them]
     _say(unknown, "red")
     _say([_settled(one) for one in ones if one.status != status], "yellow")
     report_ambiguous_ids(dead_letters, ids)
     if unknown:
         raise typer.Exit(1)
+
+
+def _unknown(dead_letters: DeadLetterIndex, dead_letter_id: str) -> str:
+    """Of a request's id, that of its dead letter."""
+    request_id, at, workflow_id = dead_letter_id.partition("@")
+    meant = f"{request_id}.dead-letter{at}{workflow_id}"
+    hint = f" Is {meant} meant?" if dead_letters.named(meant) else ""
+    return f"There is no dead letter {dead_letter_id}.{hint}"
 
 
 def report_ambiguous_ids(dead_letters: DeadLetterIndex, ids: Collection[str]) -> None:

@@ -29,6 +29,11 @@ class RequestTimes:
                 self._old_step_ms *= 2
                 self._thin()
 
+    @property
+    def newest(self) -> int:
+        """The newest offset that has a sample; -1 without any."""
+        return self._offsets[-1] if self._offsets else -1
+
     def written_ms(self, offset: int) -> int | None:
         """About when it was written, or the first one after it; None if no request was read.
 

@@ -62,10 +62,25 @@ def _mostly(feed: Feed, now_ms: int, *, operator: bool) -> str | None:
 
 
 def _standing_s(feed: Feed, poller: Poller, now_ms: int) -> float:
-    """How long records have waited without a break while nothing has ended."""
+    """How long records have waited without a break while nothing has ended.
+
+    Those that waited before this program looked have done so since they were written.
+    """
     lagging_since = poller.results.lagging_since
     if lagging_since is None:
         return 0.0
     lasts_s = asyncio.get_running_loop().time() - lagging_since
+    lasts_s = max(lasts_s, (now_ms - _waiting_since_ms(feed, poller, now_ms)) / 1000)
     ended_ms = feed.state.ended_ms
     return lasts_s if ended_ms is None else min(lasts_s, max(0.0, (now_ms - ended_ms) / 1000))
+
+
+def _waiting_since_ms(feed: Feed, poller: Poller, now_ms: int) -> int:
+    """When the oldest record was written that waits and was read here."""
+    found = [now_ms]
+    for partition, lag in (poller.results.lag or {}).items():
+        times, committed = feed.state.request_times.get(partition), poller.results.committed
+        at_ms = times.written_ms(committed.get(partition, 0)) if lag and times else None
+        if times and at_ms is not None and times.newest >= committed.get(partition, 0):
+            found.append(at_ms)
+    return min(found)

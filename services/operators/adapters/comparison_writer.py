@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.compared import Compared
-from answerbus.envelope import encode
+from answerbus.envelope import COMPARE_SOURCE, encode
 from answerbus.topics import COMPARISONS
 
-SOURCE = "/answerbus/compare"
 WRITE_S = 30.0
 
 WriteCompared = Callable[[Compared], Awaitable[None]]
@@ -21,7 +20,7 @@ async def writing_comparisons(bus: Bus) -> AsyncIterator[WriteCompared]:
     async with bus.running(bus.producer()) as producer:
 
         async def write(compared: Compared) -> None:
-            place, record = bus.place(COMPARISONS, 0), encode(compared, source=SOURCE)
+            place, record = bus.place(COMPARISONS, 0), encode(compared, source=COMPARE_SOURCE)
             with bus.explained():
                 sent = producer.send_and_wait(
                     place.topic, record.value, record.key, place.partition, headers=record.headers

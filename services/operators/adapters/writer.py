@@ -14,7 +14,8 @@ from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.dead_letter import Dismissed
-from answerbus.envelope import Encoded, encode
+from answerbus.envelope import REPLAY_SOURCE, Encoded, encode
+from answerbus.event import Event
 from answerbus.partition import Layout
 from answerbus.topics import APPROVALS, DEAD_LETTERS, REQUESTS, STEPS, Topic
 from answerbus.trace import Trace
@@ -22,7 +23,6 @@ from services.kafka.options import TRANSACTION_TIMEOUT_MS
 from services.operators.dead_letters.prepare_replay import PreparedReplay
 from services.records.resumed_steps import run_resumed
 
-SOURCE = "/answerbus/replay"
 COMMIT_TIMEOUT_S = 10.0
 DECIDED_TIMEOUT_S = 60.0  # a worker's transaction lasts 15 s at most, its end is noticed within 10
 DECIDED_POLL_S = 0.05
@@ -100,14 +100,18 @@ class Writer:
         trace = None if change.trace is None else change.trace.headers()
         match change.done:
             case Dismissed() as dismissed:
-                yield DEAD_LETTERS, change.partition, encode(dismissed, source=SOURCE, trace=trace)
+                yield DEAD_LETTERS, change.partition, _encoded(dismissed, trace)
             case PreparedReplay(request, replayed):
                 owner = self._layout.owner(request.workflow_id)
-                yield REQUESTS, owner, encode(request, source=SOURCE, trace=trace)
+                yield REQUESTS, owner, _encoded(request, trace)
                 if request.resumed:
                     resumed = run_resumed(request, request.resumed, replayed.by, replayed.at)
-                    yield APPROVALS, owner, encode(resumed, source=SOURCE, trace=trace)
-                yield DEAD_LETTERS, change.partition, encode(replayed, source=SOURCE, trace=trace)
+                    yield APPROVALS, owner, _encoded(resumed, trace)
+                yield DEAD_LETTERS, change.partition, _encoded(replayed, trace)
+
+
+def _encoded(event: Event, trace: Mapping[str, str] | None) -> Encoded:
+    return encode(event, source=REPLAY_SOURCE, trace=trace)
 
 
 @asynccontextmanager

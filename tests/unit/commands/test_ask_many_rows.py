@@ -28,3 +28,24 @@ def test_a_row_with_too_many_cells_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(typer.BadParameter, match="line 3 has more cells"):
         _rows(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("rows.csv", b"a,b\n1\n", "line 2 has fewer cells"),
+        ("rows.csv", b"id,id\n1,2\n", "the header has 'id' twice"),
+        ("rows.csv", b"a,b\n", "has no rows"),
+        ("rows.jsonl", b"\n", "has no rows"),
+        ("rows.csv", "gr\u00f6\u00dfe\n1\n".encode("latin-1"), r"not text in UTF-8 \(byte 2\)"),
+        ("rows.csv", "a\n1\n".encode("utf-16"), r"not text in UTF-8 \(byte 0\)"),
+    ],
+)
+def test_a_file_that_would_be_asked_wrongly_is_refused(
+    name: str, content: bytes, expected: str, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+
+    with pytest.raises(typer.BadParameter, match=expected):
+        _rows(file)

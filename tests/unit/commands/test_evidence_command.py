@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from answerbus.evidence.ed25519 import is_signed
 from services import cli
 from services.operators.adapters import signing
-from services.operators.adapters.evidence import PackTooLarge
+from services.operators.adapters.evidence import Exported, PackTooLarge
 from services.operators.adapters.signing import signer_of
 from services.settings.settings import SetUpError
 from tests.contracts.evidence.packs import KEY, OTHER_KEY, public, signed, whole, written
@@ -72,6 +72,24 @@ def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
 
     assert code == 2
     assert "export a shorter time" in " ".join(text.replace("│", " ").split())
+    assert not out.exists()
+
+
+def test_of_an_unknown_workflow_no_pack_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
+    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    async def nothing(*_: Any) -> Exported:
+        out.write_bytes(b"an empty pack")
+        return Exported({"attempts": 0, "steps": 0})
+
+    monkeypatch.setattr("services.commands.evidence._export", nothing)
+
+    code, text = ran("export", "--workflow", "nope", "--key", str(private), "--out", str(out))
+
+    assert (code, text) == (1, "Nothing of the workflow nope is kept: there is no pack.\n")
     assert not out.exists()
 
 

@@ -84,3 +84,12 @@ def test_a_file_without_profiles_is_named_so(tmp_path: Path) -> None:
 
     assert done.exit_code == 0
     assert "no profiles" in done.output
+
+
+def test_without_profiles_it_says_which_table_to_add(tmp_path: Path) -> None:
+    (tmp_path / "empty.toml").write_text("")
+    command = ["profiles", "--config", str(tmp_path / "empty.toml")]
+
+    done = CliRunner().invoke(cli.application(), command)
+
+    assert "add a table [profiles.default]." in done.output

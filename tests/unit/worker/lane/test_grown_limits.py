@@ -19,7 +19,7 @@ class Model(FakeProvider):
         self.limit, self.calls_left = limit, calls
         self.asked: list[int] = []
 
-    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:  # noqa: ARG002
+    async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         await asyncio.sleep(0.1)
         self.asked.append(prompt.max_output_tokens)
         if prompt.max_output_tokens > self.limit:
