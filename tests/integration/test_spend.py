@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from answerbus.client.bus import Bus as ClientBus
+from answerbus.envelope import COMPARE_SOURCE
 from answerbus.topics import ATTEMPTS, COMPARISONS, LEDGER, RESULTS
 from services.console.tasks.comparison_reading import ComparisonReader
-from services.operators.adapters.comparison_writer import SOURCE
 from services.operators.adapters.shadowing import asked_on
 from services.operators.comparisons.listed import ComparisonList
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
@@ -181,4 +181,4 @@ async def test_a_shadow_is_asked_live_and_charges_and_writes_nothing_of_the_orig
         records = await bus.records(topic)
         assert topic is LEDGER or len(records) == REQUESTS
         sources = {value for one in records for name, value in one.headers if name == "ce_source"}
-        assert SOURCE.encode() not in sources
+        assert COMPARE_SOURCE.encode() not in sources
