@@ -46,10 +46,10 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "types": (sys.executable, "-m", "mypy", "--num-workers=2"),
         "arch": (str(Path(sys.executable).parent / "lint-imports"),),
         "quick": _tests("quick", "not wide and " + _ALONE, *_NOT_QUICK, *_ON_TWO),
-        # The same inputs each time: new ones are looked for by `make fuzz`.
-        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "10", "--seed", "1"),
         "cost": (sys.executable, "-m", "tests.fuzz.cost", "--seconds", "15", "--seed", "1"),
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO, *_OWN_CACHE),
+        # The same inputs each time: new ones are looked for by `make fuzz`.
+        "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "10", "--seed", "1"),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
