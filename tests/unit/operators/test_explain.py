@@ -49,6 +49,7 @@ def test_every_failure_has_a_phrase(failure: Failure) -> None:
         (Throttled(retry_after_s=20.0), "the provider is busy for 20 s"),
         (Throttled(retry_after_s=None), "the provider is busy"),
         (Unavailable(status=502), "the provider is not available (HTTP 502)"),
+        (Unavailable(status=200), "the provider gave no answer (HTTP 200)"),
         (Unavailable(status=None), "the provider is not available"),
         (Unknown(), "the worker ended during the call"),
     ],

@@ -41,6 +41,12 @@ def test_different_answers_may_need_more_attempts() -> None:
     assert remedy_of(dead_letter(SPENT, INVALID, OTHER)).endswith("or allow more attempts.")
 
 
+def test_a_reply_without_an_answer_is_not_mended_by_time() -> None:
+    replied = remedy_of(dead_letter(SPENT, {"kind": "unavailable", "status": 200}))
+
+    assert replied.startswith("The model wrote a tool call or thoughts alone")
+
+
 @pytest.mark.parametrize("kind", FAILURES)
 def test_each_failure_has_a_remedy_of_its_own(kind: str) -> None:
     kinds = {member.model_fields["kind"].default for member in get_args(get_args(Failure)[0])}
