@@ -15,9 +15,11 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
+    NoAnswer,
     Refused,
     Rejected,
     Reply,
+    Served,
     Throttled,
     TimedOut,
     Truncated,
@@ -39,6 +41,7 @@ GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"
 FAILURES: tuple[Reply, ...] = (
     Refused("no", FACTS),
     Truncated(100, CallFacts()),
+    NoAnswer(200, FACTS),
     TimedOut(20.0),
     Unavailable(500, ran=True),
     Unavailable(None, ran=False),
@@ -60,6 +63,7 @@ REPLY_NAMES = {
     Answered: "answered",
     Refused: "refused",
     Truncated: "truncated",
+    NoAnswer: "no_answer",
     Throttled: "throttled",
     Unavailable: "unavailable",
     TimedOut: "timed_out",
@@ -118,7 +122,7 @@ class SimProvider:
                     await asyncio.sleep(delay_s)
             except TimeoutError:
                 reply = TimedOut(timeout_s)
-            if isinstance(reply, Answered | Refused | Truncated):
+            if isinstance(reply, Served):
                 reply = replace(reply, facts=served(reply.facts, f"{self.seed} {name}"))
             call.reply, call.facts = REPLY_NAMES[type(reply)], facts_of(reply)
             if isinstance(reply, Unavailable):
@@ -178,4 +182,5 @@ class SimProvider:
 
 def ran(call: Any) -> bool:
     """Whether the model may have worked on a call that was noted."""
-    return call.reply in {None, "answered", "refused", "truncated", "timed_out"} or bool(call.ran)
+    counted = {None, "answered", "refused", "truncated", "no_answer", "timed_out"}
+    return call.reply in counted or bool(call.ran)

@@ -18,6 +18,7 @@ OUTCOME_OF: Mapping[str | None, tuple[bool | None, frozenset[str | None]]] = {
     "answered": (True, frozenset({None, "malformed", "invalid", "refused"})),
     "refused": (True, frozenset({"refused"})),
     "truncated": (True, frozenset({"truncated"})),
+    "no_answer": (True, frozenset({"unavailable"})),
     "timed_out": (True, frozenset({"timed_out"})),
     "unavailable": (None, frozenset({"unavailable"})),
     "throttled": (False, frozenset({"throttled"})),
