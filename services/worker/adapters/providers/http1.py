@@ -22,6 +22,8 @@ from services.worker.adapters.providers.apis.api import HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
+Body = Callable[[], bytes]
+Method = Literal["GET", "POST"]
 KEEP_ALIVE_S = 4.0  # common servers hang up after 5 s, and may do so in the middle of a call
 HEAD_BYTES_MAX = 64 * 1024  # of the heads before a body, and of what follows its last chunk
 FRAMING_PER_BYTE = 8  # bytes of chunk sizes around each byte of a body
@@ -69,14 +71,10 @@ class KeptConnection(asyncio.Protocol):
     def send(
         self, request: bytes, begins_by: float | None = None
     ) -> "asyncio.Future[HttpResponse]":
-        """The response to come; it raises BrokenExchangeError.
-
-        Raises NotConnectedError, also where it is later than `begins_by`, in the time of the loop.
-        """
-        if self.transport is None or not self._is_open:
-            raise NotConnectedError
+        """The response to come, or BrokenExchangeError; NotConnectedError also if it is late."""
         loop = asyncio.get_running_loop()
-        if begins_by is not None and loop.time() >= begins_by:
+        is_late = begins_by is not None and loop.time() >= begins_by
+        if is_late or self.transport is None or not self._is_open:
             raise NotConnectedError
         answer = self._answer = loop.create_future()
         self.transport.write(request)
@@ -99,10 +97,7 @@ class KeptConnection(asyncio.Protocol):
         return self._is_open and transport is not None and not transport.get_write_buffer_size()
 
     async def tunnel(self, request: bytes, context: SSLContext, host: str) -> None:
-        """Ask a proxy for a way to `host`, then use TLS.
-
-        Raises OSError, BrokenExchangeError, NotConnectedError.
-        """
+        """Ask a proxy for a way to `host`, then use TLS. Raises OSError and those of `send`."""
         self._begin(is_tunnel=True)
         response = await self.send(request)
         if response.status // 100 != 2 or self.transport is None:
@@ -185,7 +180,6 @@ class KeptConnection(asyncio.Protocol):
 
     @property
     def _is_interim(self) -> bool:
-        """Whether the response itself is still to come."""
         return 100 <= self._status < 200 and self._status != _SWITCHING
 
     def _complete(self) -> None:
@@ -264,16 +258,12 @@ class Connections:
         self._fields = self._said(headers)
 
     async def exchange(
-        self,
-        method: Literal["GET", "POST"],
-        path: str,
-        body: Callable[[], bytes] | None,
-        begins_by: float | None = None,
+        self, method: Method, path: str, body: Body | None, begins_by: float | None = None
     ) -> HttpResponse:
         """The response to one request. Raises NotConnectedError, BrokenExchangeError.
 
-        `body` is asked for once there is a connection, so that nobody keeps it during the call.
-        Nothing is sent later than at `begins_by`.
+        `body` is asked for once there is a connection, so that nobody keeps it during the call;
+        nothing is sent later than at `begins_by`, in the time of the loop.
         """
         connection = await self._connection()
         try:
@@ -351,11 +341,10 @@ class Connections:
         try:
             async with asyncio.timeout(self._limits.connect_timeout_s):
                 await self._connect(connection)
-        except (OSError, TimeoutError, BrokenExchangeError) as error:
+        except BaseException as error:
             self._close(connection)
-            raise NotConnectedError from error
-        except BaseException:
-            self._close(connection)
+            if isinstance(error, OSError | BrokenExchangeError):
+                raise NotConnectedError from error
             raise
         return connection
 
