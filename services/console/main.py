@@ -148,7 +148,7 @@ def _tokens(chosen: ConsoleSettings) -> Tokens:
 
 
 def _token(variable: str | None) -> str | None:
-    token = secret(variable)
+    token = (secret(variable) or "").strip() or None  # files and secrets often end with a line
     if variable and token is None:
         raise SetUpError(f"The variable {variable} is to hold a token of the console: set it.")
     return token

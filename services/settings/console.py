@@ -3,7 +3,7 @@
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from services.settings.section import JSON_IN_VARIABLE, FileName, Section, Text, Whole
 
@@ -12,6 +12,18 @@ SESSION_S_MAX = 12 * 3_600
 OperatorName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._@\-]{1,100}$")]
 _ClaimValue = Annotated[str, Field(min_length=1, max_length=1_000)]
 _ClaimValues = Annotated[tuple[_ClaimValue, ...], JSON_IN_VARIABLE, Field(max_length=1_000)]
+
+
+def _address(url: str) -> str:
+    """Raises ValueError for what no browser can open."""
+    parts = urlsplit(url)
+    (parts.hostname or "").encode("idna")
+    if parts.port == 0:
+        raise ValueError("port 0 is none")
+    return url
+
+
+_PublicUrl = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$"), AfterValidator(_address)]
 
 
 class OidcSettings(Section):
@@ -79,7 +91,7 @@ class ConsoleSettings(Section):
     viewer_token_env: str | None = None
     oidc: OidcSettings | None = None
     session_s: Annotated[Whole, Field(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
-    public_url: Annotated[str, Field(pattern=r"^https?://[^/?#]+/?$")] | None = None
+    public_url: _PublicUrl | None = None
     ssl_certfile: FileName | None = None
     ssl_keyfile: FileName | None = None
     workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()

@@ -235,7 +235,7 @@ def _read(path: Path | None) -> dict[str, Any]:
         if path is None:
             return {}
         raise SetUpError(f"There is no settings file {path}; name one with --config.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SetUpError(
             f"The settings file {path or FILE_DEFAULT} is unreadable: {error}"
         ) from None

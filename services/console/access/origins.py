@@ -42,8 +42,12 @@ def origins_of(host: str, port: int, public_url: str | None, scheme: str = "http
     origins = {f"{scheme}://{name}" for name in hosts}
     if public_url:
         parts = urlsplit(public_url.lower())
-        hosts.add(parts.netloc)
-        origins.add(f"{parts.scheme}://{parts.netloc}")
+        name = (parts.hostname or "").encode("idna").decode()
+        name = f"[{name}]" if ":" in name else name
+        if parts.port not in (None, DEFAULT_PORTS[parts.scheme]):
+            name = f"{name}:{parts.port}"
+        hosts.add(name)
+        origins.add(f"{parts.scheme}://{name}")
     return Origins(frozenset(hosts), frozenset(origins))
 
 

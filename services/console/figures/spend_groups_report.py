@@ -1,6 +1,7 @@
 """Spending in groups as data, as CSV for finance, and as a figure; pure."""
 
 import csv
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import StringIO
@@ -10,11 +11,12 @@ from services.console.state.spend_groups import GroupAmounts, GroupRow, SpendGro
 from services.console.views.chart import Axis, columns
 from services.console.views.units import MICRO, MINUTE_MS
 from services.operators.dead_letters.moment import as_text
+from services.text.escaping import plain_line
 
 SERIES_SHOWN = 5
 AMOUNTS = ("calls", "aborted", "unknown", "tokens")
 MONEY = ("used_usd", "charged_usd")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would calculate
+_FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would calculate
 _STEPS_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
 STEPS_MAX = 60
 
@@ -49,12 +51,18 @@ def as_data(groups: SpendGroups, rows: Sequence[GroupRow], *, is_cut: bool) -> M
 def csv_lines(groups: SpendGroups, rows: Sequence[GroupRow]) -> Iterator[str]:
     """A head, and a line for each group; money is in dollars, exact to the millionth.
 
-    All lines together are the total. Names from outside are texts in spreadsheets, too.
+    All lines together are the total. Names from outside are texts in spreadsheets, too, on a line.
     """
     yield _csv_line([*groups.keys, *AMOUNTS, *MONEY, "exact"])
     for row in rows:
-        names = ("'" + name if name.startswith(_FORMULA) else name for name in row.names)
+        names = map(_name, row.names)
         yield _csv_line([*names, *_cells(row.amounts), "yes" if row.is_exact else "at least"])
+
+
+def _name(name: str) -> str:
+    shown = plain_line(name)
+    is_formula = unicodedata.normalize("NFKC", shown).strip().startswith(_FORMULA)
+    return f"'{shown}" if is_formula else shown
 
 
 def _cells(amounts: GroupAmounts) -> Iterator[str]:

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
-from services.console.form import known_names
+from services.console.form import is_streamed, known_names
 from services.console.guard import session_of
 from services.console.pages.chosen import list_address
 from services.console.pages.render import page
@@ -34,6 +34,8 @@ async def find(request: web.Request) -> web.Response:
         return _to(f"/workflow?{urlencode({'id': text})}")
     if not text or session_of(request).role is not Role.OPERATOR:
         return _to(list_address(text))
+    if is_streamed(request):  # the frame alone changes: Kafka is searched when the page is loaded
+        return page(request, "message.html", title=text, text="")
     found = await context.prompt_searcher.search(text)
     dead_letters = len(state.dead_letter_cache.of(DeadLetterFilters(status=None, text=text)))
     if request.headers.get("Accept") == _JSON:

@@ -19,6 +19,8 @@ async def ask(request: web.Request) -> web.Response:
         known_names(request, "left")
         left = request.app[CONTEXT].issuer is not None and "left" in request.query
         return page(request, "login.html", wrong=None, left=left)
+    if not _may_stand_in_address(request):
+        return page(request, "login.html", status=403, wrong=_WRONG, left=False)
     return await _let_in(request, token, in_address=True)
 
 
@@ -35,6 +37,15 @@ async def leave(request: web.Request) -> web.Response:
     response = web.Response(status=303, headers={"Location": location})
     response.del_cookie(COOKIE)
     return response
+
+
+def _may_stand_in_address(request: web.Request) -> bool:
+    """Whether an address with a token may be right, and is opened by a person.
+
+    What a page of somebody else loads, pictures say, is no try, or it could use up all of them.
+    """
+    is_made_up = request.app[CONTEXT].guard.tokens.made_up_for is not None
+    return is_made_up and request.headers.get("Sec-Fetch-Dest", "document") == "document"
 
 
 async def _let_in(request: web.Request, token: str, *, in_address: bool) -> web.Response:

@@ -51,9 +51,10 @@ async def come_back(request: web.Request) -> web.Response:
     """In, if the issuer has said who that is, and they have a role here."""
     guard, query = request.app[CONTEXT].guard, request.query
     issuer = _issuer(request)
-    await guard.slow_down(request.remote)  # before the issuer is asked: each try asks it twice
     cookie, state = request.cookies.get(COOKIE, ""), _one(request, "state")
     sign_in = guard.sign_ins.resume(cookie, state, time.time())
+    if sign_in is not None:
+        await guard.slow_down(request.remote)  # each asks the issuer twice
     if sign_in is None:
         found: Person | SignInRefused = SignInRefused(_NOT_BEGUN)
     elif "error" in query or not _one(request, "code"):

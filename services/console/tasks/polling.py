@@ -12,6 +12,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
+from answerbus import json_text
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
@@ -24,6 +25,8 @@ EVERY_S = 5.0
 WORKERS_EVERY_S = 2.0  # pages show within 5 s which provider is away
 AGAIN_S = 1.0
 READY_TIMEOUT_S = 3.0
+READY_BYTES_MAX = 4 * 1024 * 1024
+READY_VALUES_MAX = 200_000  # JSON values; a lane has some twenty
 
 _PARTITION = re.compile(r"[0-9]{1,6}")
 
@@ -265,9 +268,15 @@ async def _ask(session: ClientSession, address: str) -> WorkerStatus:
             if response.status == HTTPStatus.MISDIRECTED_REQUEST:
                 why = "it is not asked by that name: see `worker.health_hosts`"
                 return WorkerStatus(address, ready=False, body=None, error=why)
-            body = await response.json()
+            text = bytearray()
+            async for piece in response.content.iter_any():
+                text += piece
+                if len(text) > READY_BYTES_MAX:
+                    break
     except (ClientError, TimeoutError, ValueError) as error:
         return WorkerStatus(address, ready=False, body=None, error=type(error).__name__)
+    parsed = json_text.parse(bytes(text), READY_VALUES_MAX)
+    body = parsed.value if isinstance(parsed, json_text.Parsed) else None
     if not isinstance(body, dict):
         return WorkerStatus(address, ready=False, body=None, error="no object")
     name = body.get("worker")

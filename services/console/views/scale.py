@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 from services.console.views.units import MINUTE_MS, Unit, tick_text
+from services.operators.dead_letters.moment import as_text
 
 _TOPS = (1, 2, 4, 6, 8, 10)
-_STEPS_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360)
+_STEPS_MINUTES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720)
+_DAY_MS = 24 * 60 * MINUTE_MS
 _TICKS_MAX = 8
 
 
@@ -35,15 +37,20 @@ def value_ticks(top: int, unit: Unit, height: float) -> tuple[Tick, ...]:
 
 
 def time_ticks(first_ms: int, end_ms: int) -> tuple[Tick, ...]:
-    """At round times of day, in percent of the way; every other one is minor."""
+    """At round times of day, or days, in percent of the way; every other one is minor."""
     span_ms = max(1, end_ms - first_ms)
     steps = (minutes * MINUTE_MS for minutes in _STEPS_MINUTES)
-    step_ms = next((step for step in steps if span_ms <= step * _TICKS_MAX), 720 * MINUTE_MS)
-    start = -(-first_ms // step_ms) * step_ms
+    days_ms = -(-span_ms // (_TICKS_MAX * _DAY_MS)) * _DAY_MS
+    step_ms = next((step for step in steps if span_ms <= step * _TICKS_MAX), days_ms)
+    start, label = -(-first_ms // step_ms) * step_ms, _clock if step_ms < _DAY_MS else _day
     return tuple(
-        Tick(100 * (at_ms - first_ms) / span_ms, _clock(at_ms), n % 2 == 1)
+        Tick(100 * (at_ms - first_ms) / span_ms, label(at_ms), n % 2 == 1)
         for n, at_ms in enumerate(range(start, end_ms, step_ms))
     )
+
+
+def _day(at_ms: int) -> str:
+    return as_text(at_ms)[:10]
 
 
 def _clock(at_ms: int) -> str:

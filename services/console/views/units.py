@@ -12,7 +12,7 @@ _DIGITS_MAX = 6  # of a dollar: millionths are the smallest part
 _TICK_S_MAX = 600  # longer times are in minutes
 CENT = 10_000
 _SECOND_MS, _HOUR_MS, _DAY_MS = 1_000, 3_600_000, 86_400_000
-_SHORT = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
+_SHORT = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def text_of(value: float, unit: Unit) -> str:
@@ -63,9 +63,10 @@ def by_caches(saved_micro_usd: int) -> str:
 
 def short(value: float) -> str:
     """A number in few characters, such as 1.2k."""
+    rounded = float(f"{value:.3g}")
     for size, unit in _SHORT:
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
+        if rounded >= size:
+            return f"{rounded / size:.3g}{unit}"
     return f"{value:g}"
 
 

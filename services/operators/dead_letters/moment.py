@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from services.operators.records.within_limits import moved
+
 EXAMPLES = "30m, 2h, 3d, today or 2026-11-21T10:00:00Z"
 TODAY = "today"
 _EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
@@ -27,6 +29,5 @@ def moment_ms(text: str, now_ms: int) -> int | None:
 
 
 def as_text(at_ms: int) -> str:
-    """A time that `moment_ms` reads as it was."""
-    moment = _EPOCH + at_ms * _MS
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time that `moment_ms` reads as it was, up to the end of the year 9999."""
+    return moved(_EPOCH, at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

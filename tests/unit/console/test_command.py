@@ -49,7 +49,11 @@ def test_a_port_that_is_taken_is_one_line_and_code_3() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["answers.acme.example", "https://a.example/path", "ftp://a.example"]
+    "url",
+    [
+        *("answers.acme.example", "https://a.example/path", "ftp://a.example"),
+        *("https://ann:pw@a.example", "https://a b", "https://a.example:99999", "https://a:0"),
+    ],
 )
 def test_a_public_url_is_one_without_a_path(url: str) -> None:
     with pytest.raises(ValidationError):

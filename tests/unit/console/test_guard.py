@@ -78,6 +78,18 @@ async def test_the_address_that_is_printed_lets_in_and_is_left_behind() -> None:
             assert (await here.get(f"/login?token={other}")).status == 403
 
 
+async def test_pictures_in_pages_of_others_use_up_no_tries() -> None:
+    image = {"Sec-Fetch-Dest": "image", "Sec-Fetch-Site": "cross-site"}
+    async with site(tokens=Tokens(OPERATOR, VIEWER, made_up_for="me")) as here:
+        for _ in range(100):
+            assert (await here.get(f"/login?token={OPERATOR}", **image)).status == 403
+        assert (await here.post("/login", {"token": OPERATOR})).status == 303
+    async with site() as here:  # no token may stand in an address
+        for _ in range(100):
+            assert (await here.get("/login?token=guess")).status == 403
+        assert (await here.post("/login", {"token": OPERATOR})).status == 303
+
+
 @pytest.mark.parametrize("token", [OPERATOR, VIEWER, NIGHT])
 async def test_a_token_that_was_set_is_taken_from_no_address(token: str) -> None:
     """Addresses are kept by browsers and logged by proxies."""
@@ -285,6 +297,23 @@ def test_a_proxy_in_front_has_its_own_name() -> None:
     assert not names.is_own("http://answers.acme.example", "same-origin")
     assert not names.is_host("answers.acme.example.evil.example")
     assert origins_of("::1", 80, None).is_host("[::1]:80")
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://a.example:443", "a.example"),
+        ("http://10.0.0.7:80/", "10.0.0.7"),
+        ("http://10.0.0.7:8090", "10.0.0.7:8090"),
+        ("https://bücher.example", "xn--bcher-kva.example"),
+        ("https://[fd00::1]:8443", "[fd00::1]:8443"),
+    ],
+)
+def test_a_public_url_is_known_as_browsers_write_it(url: str, host: str) -> None:
+    names = origins_of("0.0.0.0", 8090, url)
+
+    assert names.is_host(host)
+    assert names.is_own(f"{url.partition(':')[0]}://{host}", "same-origin")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])

@@ -363,7 +363,7 @@ async def test_an_issuer_that_names_itself_must_do_so(tmp_path: Path) -> None:
         assert (await at.back(named, cookie)).status == 200
 
 
-async def test_whoever_fails_again_and_again_has_to_wait(tmp_path: Path) -> None:
+async def test_who_comes_back_without_having_left_uses_up_no_tries(tmp_path: Path) -> None:
     async with door(tmp_path) as at:
         statuses = [(await at.back(f"{at.here.url}/login/callback", "")).status for _ in range(10)]
         assert set(statuses) == {403}

@@ -150,6 +150,7 @@ def test_a_profile_can_be_made_of_variables_alone() -> None:
         ('[profiles."é"]\nprovider = "openai"\nmodel = "m"\n', "no request can name another"),
         ('[agents."a b"]\ninstructions = "x"\n', "the agent name 'a b' must be 1"),
         ("[kafka\n", "unreadable"),
+        ("a = " + "[" * 2_000, "unreadable"),
         ("\ufeff\x00", "unreadable"),
     ],
     ids=lambda text: repr(text)[:40],

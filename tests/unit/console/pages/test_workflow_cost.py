@@ -62,6 +62,17 @@ async def test_a_page_that_stays_open_is_not_made_again() -> None:
     assert part.startswith(b"retry: ")
 
 
+async def test_an_open_search_does_not_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with site(*large(1)) as here:
+        cookie = await here.log_in(OPERATOR)
+        monkeypatch.setattr(here.context.prompt_searcher, "search", None)
+        response = await here.get("/find?q=lost", cookie, Accept=STREAM)
+        part = await response.content.readuntil(b"\n\n")
+        response.close()
+
+    assert part.startswith(b"retry: ")
+
+
 async def test_who_asks_for_many_pages_keeps_others_waiting_for_one() -> None:
     pages, made = LongPages(), list[str]()
     begin = asyncio.Event()

@@ -165,12 +165,16 @@ def test_a_csv_holds_exact_dollars_and_no_formula() -> None:
         ("label.tenant", "profile"),
         attempt(1_234_567, labels={"tenant": '=HYPERLINK("x"),1'}),
         attempt(3, labels={"tenant": "acme"}),
+        attempt(2, labels={"tenant": " \uff1d1"}),
+        attempt(1, labels={"tenant": "\n=1\u202e"}),
     )
 
     assert "".join(csv_lines(found, found.rows())).splitlines() == [
         "label.tenant,profile,calls,aborted,unknown,tokens,used_usd,charged_usd,exact",
         '"\'=HYPERLINK(""x""),1",default,1,0,0,100,1.234567,1.234567,yes',
         "acme,default,1,0,0,100,0.000003,0.000003,yes",
+        "' \uff1d1,default,1,0,0,100,0.000002,0.000002,yes",
+        "\\n=1\\u202e,default,1,0,0,100,0.000001,0.000001,yes",
     ]
 
 

@@ -55,6 +55,21 @@ async def test_a_worker_that_is_killed_is_silent_at_once_and_known_by_its_name()
     assert silent.startswith("worker-3: ")
 
 
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' + b" " * 5_000_000, b"\xff", b"[]"])
+async def test_what_is_no_answer_of_a_worker_ends_nothing(body: bytes) -> None:
+    application = web.Application()
+
+    async def ready(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    application.add_routes([web.get("/ready", ready)])
+    async with TestServer(application) as server:
+        poller = Poller(NOWHERE, "group", [str(server.make_url(""))])
+        await poller.ask_workers()
+
+    assert [worker.error for worker in poller.results.workers] == ["no object"]
+
+
 async def test_markers_are_looked_for_at_first_and_where_a_gap_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -56,6 +56,14 @@ def test_ticks_are_at_round_times_and_few(minutes: int) -> None:
     assert all(0 <= tick.at < 100 for tick in ticks)
 
 
+@pytest.mark.parametrize("days", [5, 31, 366, 2_900_000])
+def test_days_have_few_ticks_and_their_dates(days: int) -> None:
+    ticks = time_ticks(NOON_MS, NOON_MS + days * 24 * 60 * MINUTE_MS)
+
+    assert 2 <= len(ticks) <= 8
+    assert all(tick.label[4] == tick.label[7] == "-" for tick in ticks)
+
+
 def test_the_shares_of_a_bar_fill_it_and_are_named() -> None:
     first, second = shares(
         [("ok", "fine", 3, None), ("x", "none", 0, None), ("dead", "dead", 1, "/l")]
@@ -128,6 +136,7 @@ def test_a_duration_is_as_precise_as_matters(ms: float | None, text: str) -> Non
 
 def test_numbers_are_short_where_there_is_little_room() -> None:
     assert [short(n) for n in (0, 999, 1_200, 2_500_000)] == ["0", "999", "1.2k", "2.5M"]
+    assert [short(n) for n in (999_500, 999_999_999, 1.5e12, 9e15)] == ["1M", "1G", "1.5T", "9P"]
     assert [share(1, 4), share(1, 10_000), share(0, 0)] == ["25.0 %", "< 0.1 %", "–"]
 
 
