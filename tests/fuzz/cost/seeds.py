@@ -135,7 +135,25 @@ SCHEMAS: Sequence[Recipe] = (
 _MANY: Recipe = ["all", "[", ["times", "0", 17_000, ","], "]"]
 _NAMES: Recipe = ["all", "{", ["times", '"m§":0', 8_000, ","], "}"]
 _OBJECTS: Recipe = ["all", "[", ["times", "{}", 8_000, ","], "]"]
+_WIDE: Recipe = ["all", "[", ["times", "500000000000000000§", 400, ","], "]"]
+_FRACTIONS: Recipe = ["all", "[", ["times", "§.25", 8_000, ","], "]"]
+_TINY: Recipe = ["all", "[", ["times", "1.5e-300", 8_000, ","], "]"]
 _PAIRS: Sequence[tuple[Recipe, Recipe]] = (
+    ('{"uniqueItems":true}', _WIDE),
+    (
+        '{"items":{"uniqueItems":true}}',
+        ["all", "[", ["times", ["all", "[", ["times", "§.5", 14, ","], "]"], 500, ","], "]"],
+    ),
+    (["all", '{"items":{"enum":[', ["times", "§.5", 60, ","], "]}}"], _FRACTIONS),
+    (
+        ["all", '{"items":{"enum":[', ["times", "[§.5]", 60, ","], "]}}"],
+        ["all", "[", ["times", "[0.25]", 4_000, ","], "]"],
+    ),
+    (
+        ["all", '{"items":{"allOf":[', ["times", '{"maximum":9999.5}', 12, ","], "]}}"],
+        _FRACTIONS,
+    ),
+    ('{"items":{"multipleOf":5e-324}}', _TINY),
     (["all", '{"items":{"enum":[', ["times", '{"a":§}', 990, ","], "]}}"], _MANY),
     (["all", '{"allOf":[', ["times", '{"required":["a§"]}', 900, ","], "]}"], _NAMES),
     (

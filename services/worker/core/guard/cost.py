@@ -11,21 +11,13 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from services.worker.core.guard.applied import Pair, in_place, inside
 from services.worker.core.guard.expansion import expanded
 from services.worker.core.guard.patterns import rewriting_ns
+from services.worker.core.guard.sizes import Sizes, exponent, utf8_bytes
 from services.worker.core.json_schema.document import Document
-from services.worker.core.json_schema.keywords import (
-    EACH_ITEM,
-    EACH_MEMBER,
-    IN_PLACE_LIST,
-    IN_PLACE_NAMED,
-    IN_PLACE_ONE,
-    AnySchema,
-    JsonObject,
-    reference,
-)
+from services.worker.core.json_schema.keywords import AnySchema, JsonObject
 
-_Pair = tuple[AnySchema, JsonValue]
 _Applied = tuple[AnySchema, JsonValue, int]
 
 PAIR_NS = 4_000  # of looking at a schema for a value here; a validator takes less
@@ -35,8 +27,11 @@ KEYWORD_NS = 30
 NAME_NS = 40  # of looking a name up in an object
 COMPARED_BYTE_NS = 60  # of a list or object in `enum` or `const`
 UNEVALUATED_NS = 15  # for each member or item, in each schema that has a say in it
-MULTIPLE_NS = 1_500
+FRACTION_NS = 1_500  # of comparing numbers, one of them no integer
+FRACTION_BIT_NS = 32  # for each bit of their exponents
 UNIQUE_BYTE_NS = 40
+UNIQUE_ITEM_NS = 600
+ALIKE_BYTE_NS = 80  # of comparing items with others: the hash of long numbers tells too little
 FORMAT_BYTE_NS = 60
 LONG_NUMBER_DIGIT_NS = 300  # for each keyword: numbers have any length
 MATCHED_NS_PER_KIB = 100  # of automaton, for each byte of text
@@ -47,7 +42,11 @@ AUTOMATON_BYTE_NS = 50  # of compiling a pattern
 COPIED_BYTE_NS = 100  # of the keyword's value and of the instance, which each finding holds
 
 _NUMBER_DIGITS = 18  # longer ones are not machine numbers
-_LONG_NUMBER = re.compile(rb"\d{%d}" % (_NUMBER_DIGITS + 1))
+_BITS_MAX = 1_100  # of the exponent of any machine number
+_PLAIN_BITS = 60  # of one that is written without an exponent
+_FEW_ITEMS = 15  # are compared each with each
+_NUMBER = re.compile(rb"[,:\[]-?\d|^-?\d")
+_FRACTION = re.compile(rb"\d\.")
 _UNEVALUATED = frozenset(["unevaluatedProperties", "unevaluatedItems"])
 _BY_LENGTH = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _BY_SIZE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -55,6 +54,12 @@ _SAYING = ("const", "enum", "not", "pattern", "format")  # findings of these hol
 _FINDING = frozenset(
     [*_BY_LENGTH, *_BY_SIZE, *_SAYING, "anyOf", "oneOf", "contains", "uniqueItems"]
 )
+# What is rare in a text, and makes checks by these keywords cost more than its length says.
+_RARE = {
+    "": rb"\d{%d}" % (_NUMBER_DIGITS + 1),
+    "uniqueItems": rb"\d[.e]|\d{16}",
+    **dict.fromkeys(("const", "enum", *_BY_SIZE), rb"\de"),
+}
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -78,6 +83,14 @@ class _Own:
     findings: int  # keywords that may find something, beside those on names and types
     finding_bytes: int  # of what they say
     has_unevaluated: bool
+    item_ns: int = 0  # for each item of a list whose items must differ
+    numbers: int = 0  # that one is compared with: at most one in each list or object
+    numbers_ns: int = 0  # of comparing a fraction with these
+    has_fraction: bool = False  # among these
+
+    def fraction_ns(self, bits: int) -> int:
+        """Of comparing a number with an exponent of so many bits, where that takes long."""
+        return self.numbers_ns + self.numbers * bits * FRACTION_BIT_NS
 
 
 class WorkBound:
@@ -88,12 +101,15 @@ class WorkBound:
         self._document, self._weights = document, weights
         self._own = {id(schema): _own(schema, weights) for _, schema in document.schemas()}
         self._asks_again = any(own.has_unevaluated for own in self._own.values())
-        per_value, self._circular = expanded(
-            document, lambda schema: self._of(schema).value_ns + SCHEMA_NS
-        )
+        per_value, self._circular = expanded(document, lambda schema: _each(self._of(schema)))
         per_byte, _ = expanded(document, lambda schema: _everywhere(self._of(schema)))
+        per_number, _ = expanded(document, lambda one: self._of(one).fraction_ns(_PLAIN_BITS))
         is_product = not (self._asks_again or self._circular)
-        self._product = (per_value, per_byte) if is_product else None
+        self._product = (per_value, per_byte, per_number) if is_product else None
+        has_fraction = any(own.has_fraction for own in self._own.values())
+        self._slow_number = _NUMBER if has_fraction else _FRACTION
+        keywords = {keyword for _, schema in document.schemas() for keyword in ("", *schema)}
+        self._rare = re.compile(b"|".join({_RARE[one] for one in keywords & _RARE.keys()}))
         self.pattern_bytes = sum(weights.values())
         self.compile_ns = len(self._own) * COMPILED_NODE_NS
         self.compile_ns += self.pattern_bytes * AUTOMATON_BYTE_NS + rewriting_ns(weights)
@@ -107,12 +123,15 @@ class WorkBound:
         text = to_json(value)
         values = 1 + text.count(b",") + text.count(b"[") + text.count(b"{")  # at most
         if self._product is not None:
-            quick = values * self._product[0] + len(text) * self._product[1]
-            if quick <= most and not _LONG_NUMBER.search(text):
+            per_value, per_byte, per_number = self._product
+            quick = values * per_value + len(text) * per_byte
+            if per_number:
+                quick += len(self._slow_number.findall(text)) * per_number
+            if quick <= most and not self._rare.search(text):
                 return quick
         if values * VALUE_NS > most:
             return most + 1
-        sizes, total = _Sizes(value), values * VALUE_NS
+        sizes, total = Sizes(value), values * VALUE_NS
         for schema, instance, _ in self._applied(value, once=True):
             total += PAIR_NS + self._check_ns(schema, instance, sizes)
             if total > most:
@@ -121,7 +140,7 @@ class WorkBound:
 
     def cost_of_findings(self, value: JsonValue, most: int) -> int:
         """Of collecting all that is wrong with `value`, which no validator stops before the end."""
-        sizes, total = _Sizes(value), 0
+        sizes, total = Sizes(value), 0
         for schema, instance, steps in self._applied(value, once=False):
             total += PAIR_NS + self._findings_ns(schema, instance, sizes, steps)
             if total > most:
@@ -131,29 +150,28 @@ class WorkBound:
     def _of(self, schema: AnySchema) -> _Own:
         return _NOTHING if isinstance(schema, bool) else self._own[id(schema)]
 
-    def _check_ns(self, schema: AnySchema, instance: JsonValue, sizes: "_Sizes") -> int:
+    def _check_ns(self, schema: AnySchema, instance: JsonValue, sizes: Sizes) -> int:
         own, total = self._of(schema), 0
         size = sizes.of(instance)
         match instance:
             case dict():
-                names = sum(map(_bytes, instance)) if own.name_byte_ns else 0
+                names = sum(map(utf8_bytes, instance)) if own.name_byte_ns else 0
                 total = names * own.name_byte_ns + len(instance) * NAME_NS
             case list():
-                total = len(instance) * NAME_NS
+                total = len(instance) * NAME_NS + _differing_ns(own, instance, sizes)
             case str() | bool() | None:
                 return own.value_ns + size * own.byte_ns
             case _:
-                long = size * LONG_NUMBER_DIGIT_NS if size > _NUMBER_DIGITS else 0
                 keywords = len(schema) if isinstance(schema, dict) else 0
-                return own.value_ns + long * (keywords + own.value_ns // KEYWORD_NS)
+                return own.value_ns + _number_ns(own, keywords, instance, size)
         if self._asks_again:
             total += len(instance) * UNEVALUATED_NS
-        compared = min(own.compared_bytes, own.compared * (size + 1)) * COMPARED_BYTE_NS
+        # They are compared up to where they differ, which may be at a number that takes long.
+        longer = max if own.has_fraction or sizes.is_slow(instance) else min
+        compared = longer(own.compared_bytes, own.compared * (size + 1)) * COMPARED_BYTE_NS
         return total + own.value_ns + compared + size * own.byte_ns
 
-    def _findings_ns(
-        self, schema: AnySchema, instance: JsonValue, sizes: "_Sizes", steps: int
-    ) -> int:
+    def _findings_ns(self, schema: AnySchema, instance: JsonValue, sizes: Sizes, steps: int) -> int:
         if schema is True:
             return 0
         own, count = self._of(schema), 1
@@ -174,7 +192,7 @@ class WorkBound:
         has found of a value when it comes round: with `once`, that is counted so.
         """
         seen = set[tuple[int, int]]()
-        waiting: list[Iterator[_Pair]] = [iter([(self._document.root, value)])]
+        waiting: list[Iterator[Pair]] = [iter([(self._document.root, value)])]
         while waiting:
             found = next(waiting[-1], None)
             if found is None:
@@ -190,48 +208,28 @@ class WorkBound:
                 seen.add((id(schema), id(instance)))
             # What is evaluated is found by asking all schemas in place once more.
             times = 2 if self._own[id(schema)].has_unevaluated else 1
-            waiting.append(_repeated(_in_place(self._document, schema), instance, times))
+            waiting.append(_repeated(in_place(self._document, schema), instance, times))
             if not self._document.ignores_siblings(schema):
-                waiting.append(_inside(schema, instance))
+                waiting.append(inside(schema, instance))
 
 
-class _Sizes:
-    """The bytes of a value and of all that is inside, each counted once."""
-
-    def __init__(self, value: JsonValue) -> None:
-        self._containers: dict[int, int] = {}
-        self._measure(value)
-
-    def of(self, value: JsonValue) -> int:
-        """About the length of its JSON text."""
-        return self._containers[id(value)] if isinstance(value, dict | list) else _scalar(value)
-
-    def _measure(self, value: JsonValue) -> int:
-        match value:
-            case dict():
-                inside = sum(_bytes(name) + 3 + self._measure(of) for name, of in value.items())
-            case list():
-                inside = sum(1 + self._measure(item) for item in value)
-            case _:
-                return _scalar(value)
-        self._containers[id(value)] = size = 2 + inside
-        return size
+def _differing_ns(own: _Own, items: list[JsonValue], sizes: Sizes) -> int:
+    """Of finding out whether items differ: by their hashes, or each with each."""
+    if not own.item_ns:
+        return 0
+    compared = sizes.alike
+    if len(items) <= _FEW_ITEMS:
+        compared = len(items) * sizes.is_slow(items)
+    return len(items) * own.item_ns + compared * sizes.of(items) * ALIKE_BYTE_NS
 
 
-def _scalar(value: JsonValue) -> int:
-    match value:
-        case str():
-            return _bytes(value) + 2
-        case bool() | None:
-            return 4
-        case int():
-            return value.bit_length() // 3 + 1
-        case _:
-            return _NUMBER_DIGITS
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+def _number_ns(own: _Own, keywords: int, number: float, size: int) -> int:
+    """Of comparing it: machine integers take no time."""
+    long = isinstance(number, int) and size > _NUMBER_DIGITS
+    total = size * LONG_NUMBER_DIGIT_NS * (keywords + own.value_ns // KEYWORD_NS) if long else 0
+    if own.has_fraction or isinstance(number, float):
+        total += own.fraction_ns(exponent(number))
+    return total
 
 
 def _missing(schema: JsonObject, instance: JsonObject) -> int:
@@ -274,7 +272,7 @@ _NOTHING = _Own(KEYWORD_NS, 0, 0, 0, 0, 1, 0, has_unevaluated=False)
 def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
     const = [schema["const"]] if "const" in schema else []
     choices = [*_listed(schema.get("enum")), *const]
-    compound = [choice for choice in choices if isinstance(choice, dict | list)]
+    compound: list[JsonValue] = [one for one in choices if isinstance(one, dict | list)]
     required = [schema.get("required"), *_members_of(schema, "dependentRequired", "dependencies")]
     names = sum(len(_listed(one)) for one in required)
     names += len(required) + sum(1 for _ in _members_of(schema, "properties", "dependentSchemas"))
@@ -283,16 +281,29 @@ def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
     value_ns = KEYWORD_NS * (len(schema) + len(choices) + len(patterns)) + NAME_NS * names
     byte_ns = _matching(weights, [pattern] if isinstance(pattern, str) else [])
     byte_ns += FORMAT_BYTE_NS * ("format" in schema) + UNIQUE_BYTE_NS * ("uniqueItems" in schema)
+    limits = [*choices, *(schema[keyword] for keyword in _BY_SIZE if keyword in schema)]
+    numbers = [limit for limit in limits if isinstance(limit, int | float)]
+    bits = sum(min(exponent(number), _BITS_MAX) for number in numbers)
+    sizes = Sizes(compound)
     return _Own(
-        value_ns=value_ns + MULTIPLE_NS * len({"multipleOf", "divisibleBy"} & schema.keys()),
+        value_ns=value_ns,
         byte_ns=byte_ns,
         name_byte_ns=_matching(weights, patterns),
-        compared_bytes=_json_bytes(compound),
+        compared_bytes=sizes.of(compound),
         compared=len(compound),
         findings=len(schema.keys() & _FINDING),
         finding_bytes=sum(_json_bytes(schema[name]) for name in _SAYING if name in schema),
         has_unevaluated=bool(_UNEVALUATED & schema.keys()),
+        item_ns=UNIQUE_ITEM_NS * ("uniqueItems" in schema),
+        numbers=len(numbers) + len(compound),
+        numbers_ns=(len(numbers) + len(compound)) * FRACTION_NS + bits * FRACTION_BIT_NS,
+        has_fraction=sizes.is_slow(compound) or any(isinstance(one, float) for one in numbers),
     )
+
+
+def _each(own: _Own) -> int:
+    """The cost of a value anywhere."""
+    return SCHEMA_NS + own.value_ns + own.item_ns
 
 
 def _everywhere(own: _Own) -> int:
@@ -318,70 +329,7 @@ def _json_bytes(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
-def _repeated(schemas: Iterable[AnySchema], instance: JsonValue, times: int) -> Iterator[_Pair]:
+def _repeated(schemas: Iterable[AnySchema], instance: JsonValue, times: int) -> Iterator[Pair]:
     for schema in schemas:
         for _ in range(times):
             yield schema, instance
-
-
-def _in_place(document: Document, schema: JsonObject) -> Iterator[AnySchema]:
-    ref = reference(schema)
-    target = None if ref is None else document.target(ref)
-    if target is not None:
-        yield target
-    if document.ignores_siblings(schema):
-        return
-    for keyword, value in schema.items():
-        if keyword in IN_PLACE_ONE:
-            yield from _schemas([value])
-        elif keyword in IN_PLACE_LIST:
-            yield from _schemas(value)
-        elif keyword in IN_PLACE_NAMED and isinstance(value, dict):
-            yield from _schemas(list(value.values()))
-
-
-def _inside(schema: JsonObject, instance: JsonValue) -> Iterator[_Pair]:
-    match instance:
-        case dict():
-            yield from _members(schema, instance)
-        case list():
-            yield from _items(schema, instance)
-        case _:
-            return
-
-
-def _members(schema: JsonObject, instance: JsonObject) -> Iterator[_Pair]:
-    properties, patterns = schema.get("properties"), schema.get("patternProperties")
-    named = properties if isinstance(properties, dict) else {}
-    everywhere = list(_schemas([schema.get(keyword) for keyword in EACH_MEMBER]))
-    if isinstance(patterns, dict):
-        everywhere.extend(_schemas(list(patterns.values())))  # each pattern may match each name
-    names = list(_schemas([schema.get("propertyNames")]))
-    if not everywhere and not names:
-        fewer, others = (named, instance) if len(named) < len(instance) else (instance, named)
-        for name in fewer:
-            if name in others:
-                yield from ((inner, instance[name]) for inner in _schemas([named[name]]))
-        return
-    for name, member in instance.items():
-        yield from ((inner, member) for inner in (*_schemas([named.get(name)]), *everywhere))
-        yield from ((inner, name) for inner in names)
-
-
-def _items(schema: JsonObject, instance: list[JsonValue]) -> Iterator[_Pair]:
-    everywhere = list(_schemas([schema.get(keyword) for keyword in EACH_ITEM]))
-    for item in instance if everywhere else ():
-        yield from ((inner, item) for inner in everywhere)
-    for keyword in ("prefixItems", "items"):
-        listed = schema.get(keyword)
-        if isinstance(listed, list):
-            yield from (
-                (inner, item)
-                for inner, item in zip(listed, instance, strict=False)
-                if isinstance(inner, dict | bool)
-            )
-
-
-def _schemas(values: JsonValue) -> Iterator[AnySchema]:
-    if isinstance(values, list):
-        yield from (value for value in values if isinstance(value, dict | bool))
