@@ -138,6 +138,7 @@ _OBJECTS: Recipe = ["all", "[", ["times", "{}", 8_000, ","], "]"]
 _WIDE: Recipe = ["all", "[", ["times", "500000000000000000§", 400, ","], "]"]
 _FRACTIONS: Recipe = ["all", "[", ["times", "§.25", 8_000, ","], "]"]
 _TINY: Recipe = ["all", "[", ["times", "1.5e-300", 8_000, ","], "]"]
+_LONG_NUMBER: Recipe = ["times", "7", 4_290, ""]
 _PAIRS: Sequence[tuple[Recipe, Recipe]] = (
     ('{"uniqueItems":true}', _WIDE),
     (
@@ -154,6 +155,11 @@ _PAIRS: Sequence[tuple[Recipe, Recipe]] = (
         _FRACTIONS,
     ),
     ('{"items":{"multipleOf":5e-324}}', _TINY),
+    (["all", '{"items":{"minimum":', _LONG_NUMBER, "}}"], _MANY),
+    (
+        '{"format":"regex"}',
+        ["all", '"', ["times", "(?<n§>a)", 4_000, ""], '"'],
+    ),
     (["all", '{"items":{"enum":[', ["times", '{"a":§}', 990, ","], "]}}"], _MANY),
     (["all", '{"allOf":[', ["times", '{"required":["a§"]}', 900, ","], "]}"], _NAMES),
     (

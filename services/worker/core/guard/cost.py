@@ -33,6 +33,7 @@ UNIQUE_BYTE_NS = 40
 UNIQUE_ITEM_NS = 600
 ALIKE_BYTE_NS = 80  # of comparing items with others: the hash of long numbers tells too little
 FORMAT_BYTE_NS = 60
+GROUP_PAIR_NS = 3  # a regular expression's names of groups are held against one another
 LONG_NUMBER_DIGIT_NS = 300  # for each keyword: numbers have any length
 MATCHED_NS_PER_KIB = 100  # of automaton, for each byte of text
 FINDING_NS = 4_000
@@ -50,14 +51,13 @@ _FRACTION = re.compile(rb"\d\.")
 _UNEVALUATED = frozenset(["unevaluatedProperties", "unevaluatedItems"])
 _BY_LENGTH = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 _BY_SIZE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_SAYING = ("const", "enum", "not", "pattern", "format")  # findings of these hold what they say
-_FINDING = frozenset(
-    [*_BY_LENGTH, *_BY_SIZE, *_SAYING, "anyOf", "oneOf", "contains", "uniqueItems"]
-)
+_SAYING = (*_BY_SIZE, "const", "enum", "not", "pattern", "format")  # findings hold what these say
+_FINDING = frozenset([*_BY_LENGTH, *_SAYING, "anyOf", "oneOf", "contains", "uniqueItems"])
 # What is rare in a text, and makes checks by these keywords cost more than its length says.
 _RARE = {
     "": rb"\d{%d}" % (_NUMBER_DIGITS + 1),
     "uniqueItems": rb"\d[.e]|\d{16}",
+    "format": rb"<",
     **dict.fromkeys(("const", "enum", *_BY_SIZE), rb"\de"),
 }
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -87,6 +87,7 @@ class _Own:
     numbers: int = 0  # that one is compared with: at most one in each list or object
     numbers_ns: int = 0  # of comparing a fraction with these
     has_fraction: bool = False  # among these
+    has_groups: bool = False  # in texts that must be regular expressions
 
     def fraction_ns(self, bits: int) -> int:
         """Of comparing a number with an exponent of so many bits, where that takes long."""
@@ -160,7 +161,7 @@ class WorkBound:
             case list():
                 total = len(instance) * NAME_NS + _differing_ns(own, instance, sizes)
             case str() | bool() | None:
-                return own.value_ns + size * own.byte_ns
+                return own.value_ns + size * own.byte_ns + _groups_ns(own, instance)
             case _:
                 keywords = len(schema) if isinstance(schema, dict) else 0
                 return own.value_ns + _number_ns(own, keywords, instance, size)
@@ -202,7 +203,8 @@ class WorkBound:
             yield schema, instance, len(waiting)
             if isinstance(schema, bool):
                 continue
-            if once and id(schema) in self._circular:
+            # Equal texts and numbers may be one object that is at many places of the value.
+            if once and id(schema) in self._circular and isinstance(instance, dict | list):
                 if (id(schema), id(instance)) in seen:
                     continue
                 seen.add((id(schema), id(instance)))
@@ -221,6 +223,12 @@ def _differing_ns(own: _Own, items: list[JsonValue], sizes: Sizes) -> int:
     if len(items) <= _FEW_ITEMS:
         compared = len(items) * sizes.is_slow(items)
     return len(items) * own.item_ns + compared * sizes.of(items) * ALIKE_BYTE_NS
+
+
+def _groups_ns(own: _Own, instance: JsonValue) -> int:
+    if not own.has_groups or not isinstance(instance, str):
+        return 0
+    return instance.count("<") ** 2 * GROUP_PAIR_NS
 
 
 def _number_ns(own: _Own, keywords: int, number: float, size: int) -> int:
@@ -298,6 +306,7 @@ def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
         numbers=len(numbers) + len(compound),
         numbers_ns=(len(numbers) + len(compound)) * FRACTION_NS + bits * FRACTION_BIT_NS,
         has_fraction=sizes.is_slow(compound) or any(isinstance(one, float) for one in numbers),
+        has_groups=schema.get("format") == "regex",
     )
 
 

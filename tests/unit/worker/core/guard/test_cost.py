@@ -45,7 +45,10 @@ def bound(schema: Any) -> WorkBound:
         ({"items": {"multipleOf": 5e-324}}, [1.7e308] * 1_100),  # 70 ms
         ({"items": {"multipleOf": 1e-300}}, [7] * 1_100),  # 34 ms
         ({"items": {"multipleOf": 0.1}}, [1e307] * 2_000),  # 38 ms
+        ({"format": "regex"}, "".join(f"(?<n{i}>a)" for i in range(4_000))),  # 31 ms
+        ({"format": "regex"}, "".join(f"(?<n{i}>a)\\k<n{i}>" for i in range(3_000))),  # 35 ms
         (TREE, [[0.25]] * 300),
+        (TREE | {"enum": [i + 0.5 for i in range(60)]}, [7] * 300),  # the same number each time
     ],
 )
 def test_what_would_hold_an_event_loop_is_counted(schema: Any, value: JsonValue) -> None:
@@ -72,9 +75,19 @@ def test_what_would_hold_an_event_loop_is_counted(schema: Any, value: JsonValue)
             {f"class {i}": 0.875 for i in range(100)},
         ),
         ({"items": {"enum": [1, 2, 5, 10]}}, [5] * 500),
+        ({"format": "regex"}, r"^(?<year>\d{4})-(?<month>\d\d)-(?<day>\d\d)$"),
     ],
 )
 def test_a_common_answer_is_a_small_part_of_what_an_event_loop_may_do(
     schema: Any, value: JsonValue
 ) -> None:
     assert bound(schema).cost_of_check(value, LOOP_NS) < COMMON_NS
+
+
+@pytest.mark.parametrize("keyword", ["minimum", "exclusiveMinimum", "const", "multipleOf"])
+def test_findings_hold_the_limit_that_they_are_about(keyword: str) -> None:
+    """A long one takes 190 microseconds each time."""
+    schema = {"items": {keyword: int("7" * 4_290)}}
+
+    assert bound(schema).cost_of_findings([1] * 500, LOOP_NS) > LOOP_NS
+    assert bound({"items": {keyword: 7}}).cost_of_findings([1] * 100, LOOP_NS) < COMMON_NS
