@@ -160,6 +160,17 @@ _PAIRS: Sequence[tuple[Recipe, Recipe]] = (
         '{"format":"regex"}',
         ["all", '"', ["times", "(?<n§>a)", 4_000, ""], '"'],
     ),
+    (
+        [
+            "all",
+            '{"required":["z"],"anyOf":[{"properties":{',
+            ["times", '"§":{}', 900, ","],
+            "}},",
+            ["times", '{"properties":{}}', 900, ","],
+            "]}",
+        ],
+        "{}",
+    ),
     (["all", '{"items":{"enum":[', ["times", '{"a":§}', 990, ","], "]}}"], _MANY),
     (["all", '{"allOf":[', ["times", '{"required":["a§"]}', 900, ","], "]}"], _NAMES),
     (

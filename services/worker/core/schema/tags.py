@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pydantic import JsonValue
 
@@ -14,6 +15,9 @@ from services.worker.core.json_schema.keywords import AnySchema, JsonObject, ref
 
 UNIONS = ("oneOf", "anyOf")
 _NAMES_OF_TAGS_MAX = 4  # a type of tags may have a name, and that one another
+_TEXTS_OF_STEP = 20  # are looked at in one step
+
+Step = Callable[[int], None]  # says how many steps are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +30,13 @@ class TaggedUnion:
     @property
     def is_required(self) -> bool:
         """Whether no alternative may be without its tag."""
-        return all(self.member in required(variant) for variant in self.variants.values())
+        each = {id(variant): variant for variant in self.variants.values()}  # may have many tags
+        return all(self.member in required(variant) for variant in each.values())
 
 
-def read_union(
-    document: Document, schema: JsonObject, step: Callable[[], None]
-) -> TaggedUnion | None:
+def read_union(document: Document, schema: JsonObject, step: Step) -> TaggedUnion | None:
     """The union that a schema is, if a tag distinguishes its objects; counts with `step`."""
-    mapped = _mapped(document, schema)
+    mapped = _mapped(document, schema, step)
     if mapped is not None:
         return mapped
     found = _alternatives(document, schema, step)
@@ -41,9 +44,10 @@ def read_union(
     if len(objects) < 2:
         return None
     for member in _members(objects[0]):
-        tags = [_tags(document, variant, member) for variant in objects]
+        all_tags = (_tags(document, variant, member, step) for variant in objects)
+        tags = [*takewhile(bool, all_tags)]  # up to the first without
         names = [tag for own in tags for tag in own]
-        if all(tags) and len({*names}) == len(names):
+        if len(tags) == len(objects) and len({*names}) == len(names):
             each = zip(objects, tags, strict=True)
             return TaggedUnion(member, {tag: one for one, own in each for tag in own})
     return None
@@ -73,7 +77,7 @@ def listed(schema: JsonObject, *keywords: str) -> Iterator[AnySchema]:
                 yield one
 
 
-def _mapped(document: Document, schema: JsonObject) -> TaggedUnion | None:
+def _mapped(document: Document, schema: JsonObject, step: Step) -> TaggedUnion | None:
     """As `discriminator` says it: by references, or by the names that these end with."""
     match schema.get("discriminator"):
         case {"propertyName": str(member), "mapping": dict(mapping)} if mapping:
@@ -84,6 +88,7 @@ def _mapped(document: Document, schema: JsonObject) -> TaggedUnion | None:
     refs = [ref for alternative in alternatives if (ref := reference(alternative)) is not None]
     variants: dict[str, JsonObject] = {}
     for tag, named in mapping.items():
+        step(1 + len(refs) // _TEXTS_OF_STEP)
         ending = "/" + str(named).removeprefix("#").removeprefix("/")
         target = next((document.target(ref) for ref in refs if ref.endswith(ending)), None)
         if not isinstance(target, dict) or "properties" not in target:
@@ -92,16 +97,14 @@ def _mapped(document: Document, schema: JsonObject) -> TaggedUnion | None:
     return TaggedUnion(member, variants)
 
 
-def _alternatives(
-    document: Document, schema: JsonObject, step: Callable[[], None]
-) -> Iterator[JsonObject]:
+def _alternatives(document: Document, schema: JsonObject, step: Step) -> Iterator[JsonObject]:
     """Those of unions within unions as well."""
     waiting, seen = [*listed(schema, *UNIONS)], set[int]()
     while waiting:
         one = waiting.pop(0)
         if isinstance(one, bool) or id(one) in seen:
             continue
-        step()
+        step(2)  # for what is in its place, and for its own alternatives
         seen.add(id(one))
         inner = [*in_place(document, one), *listed(one, *UNIONS)]
         if inner and "properties" not in one:
@@ -110,7 +113,7 @@ def _alternatives(
             yield one
 
 
-def _tags(document: Document, variant: JsonObject, member: str) -> list[str]:
+def _tags(document: Document, variant: JsonObject, member: str, step: Step) -> list[str]:
     """What the member of an object may say; empty if no tag is known."""
     properties = variant.get("properties")
     schema = properties.get(member) if isinstance(properties, dict) else None
@@ -118,9 +121,11 @@ def _tags(document: Document, variant: JsonObject, member: str) -> list[str]:
         ref = reference(schema) if isinstance(schema, dict) else None
         schema = schema if ref is None else document.target(ref)
     if not isinstance(schema, dict):
+        step(1)
         return []
     stated = schema.get("enum") if "enum" in schema else [schema.get("const")]
     named = stated if isinstance(stated, list) else []
+    step(1 + len(named) // _TEXTS_OF_STEP)
     tags = [tag for tag in named if isinstance(tag, str)]
     return tags if len(tags) == len(named) else []
 

@@ -12,10 +12,12 @@ from answerbus.answers.plan_proposal import PLAN_PROPOSAL
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, SchemaRef
 from services.worker.core.attempt.check import Checked, check
+from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.core.json_schema.document import Document
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema.tags import STEPS_MAX, with_tags
+from services.worker.core.schema.validator import SchemaValidator, compile_schema
 from services.worker.dialects import openai, prompted
 
 CALL = {"name": "search", "args": {"q": "x"}}
@@ -243,3 +245,47 @@ def test_a_schema_that_takes_too_long_to_look_at_is_left_alone() -> None:
 
     assert with_tags(Document(schema), answer) == answer
     assert with_tags(Document(schema), answer[:3]) == [{"op": "v1", "x": "y"}] * 3
+
+
+def same_tags(members: int, tags: int) -> dict[str, Any]:
+    """Two alternatives with the same tags in each member, so that none tells them apart."""
+    properties = {f"m{n}": {"$ref": "#/$defs/tag"} for n in range(members)}
+    named = {"tag": {"enum": [f"t{n}" for n in range(tags)]}}
+    return {"anyOf": [{"properties": properties}, {"properties": {**properties}}], "$defs": named}
+
+
+def mapped(variants: int) -> dict[str, Any]:
+    """A mapping whose every tag names the last of the references."""
+    return {
+        "anyOf": [{"$ref": f"#/$defs/v{n}"} for n in range(variants)],
+        "discriminator": {
+            "propertyName": "op",
+            "mapping": {f"t{n}": f"v{variants - 1}" for n in range(variants)},
+        },
+        "$defs": {f"v{n}": {"properties": {}} for n in range(variants)},
+    }
+
+
+@pytest.mark.parametrize(
+    "union",
+    [
+        {"anyOf": [{"properties": {f"m{n}": {"const": "x"} for n in range(90)}} for _ in "x" * 99]},
+        same_tags(members=200, tags=2_000),
+        mapped(900),
+    ],
+    ids=["members", "tags", "mapping"],
+)
+def test_looking_for_a_tag_is_paid_for(union: dict[str, Any]) -> None:
+    """An alternative is looked at once for each member of the first that has tags there."""
+    with sparing(), pytest.raises(TooMuchWorkError):
+        with_tags(Document(union), {})
+
+
+def test_a_member_that_is_no_tag_of_the_first_alternative_costs_one_step() -> None:
+    members: dict[str, Any] = {f"m{n}": {} for n in range(900)}
+    others: list[JsonValue] = [{"properties": {}} for _ in range(900)]
+    checked = compile_schema({"required": ["z"], "anyOf": [{"properties": members}, *others]})
+    assert isinstance(checked, SchemaValidator)
+
+    with sparing():
+        assert [problem.code for problem in checked.problems({})] == ["required"]
