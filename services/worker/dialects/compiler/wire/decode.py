@@ -30,6 +30,7 @@ _Path = tuple[str | int, ...]
 STEPS_MAX = 200_000  # some tenths of a second; unions without tags can take many
 STEP_NS = 3_000
 _STEPS_AT_ONCE = 500  # are paid for together
+_MEMBERS_OF_STEP = 50  # of an object, if a value has none of them
 
 
 class BranchMatcher:
@@ -39,12 +40,15 @@ class BranchMatcher:
         self._shapes = shapes
         self._steps = 0
         self._choices: dict[Plain, frozenset[str]] = {}
+        self._unpacked: dict[str, JsonValue | NoJsonText] = {}
+        self._tags: dict[Object, list[Member]] = {}
 
     def leaf(self, union: Union, value: JsonValue) -> Shape | None:
         """The first shape in a union that the value fits; None if there is none or no need.
 
-        A provider that enforces little may leave members out, or mistake the case of a value to
-        choose from: such a fit is second best.
+        A provider that enforces little may leave members out, mistake the case of a value to choose
+        from, or write a member among further ones that has a place of its own: such a fit is second
+        best.
         """
         leaves = self._shapes.leaves(union)
         if all(isinstance(leaf, Plain) and not leaf.any_case for leaf in leaves):
@@ -62,6 +66,29 @@ class BranchMatcher:
             if isinstance(member.shape, Text)
         ]
 
+    def packing(self, union: Union, value: JsonObject) -> list[Object]:
+        """The objects that pack further members where `value` does."""
+        leaves = self._shapes.leaves(union)
+        return [leaf for leaf in leaves if isinstance(leaf, Object) and leaf.rest in value]
+
+    def has_tags(self, shape: Object, value: JsonObject) -> bool:
+        """Whether a value has what an object says that members must be, whatever else it is."""
+        for member in self._tags_of(shape):
+            found = value.get(member.name)
+            is_left_out = member.optional and found is None
+            if not is_left_out and not self._fits(member.shape, found, exact=False):
+                return False
+        return True
+
+    def _tags_of(self, shape: Object) -> list[Member]:
+        if shape not in self._tags:
+            self._tags[shape] = [one for one in shape.members if self._is_tag(one.shape)]
+        return self._tags[shape]
+
+    def _is_tag(self, shape: Shape) -> bool:
+        said = self._shapes.seen(shape)
+        return isinstance(said, Plain) and "enum" in said.schema
+
     # A loop where `any` would do: a level of an answer may cost few frames of the stack only.
 
     def _first(self, leaves: list[Shape], value: JsonValue, *, exact: bool) -> Shape | None:
@@ -71,11 +98,7 @@ class BranchMatcher:
         return None
 
     def _fits(self, shape: Shape, value: JsonValue, *, exact: bool) -> bool:
-        self._steps += 1
-        if self._steps % _STEPS_AT_ONCE == 0:
-            spend(_STEPS_AT_ONCE * STEP_NS)
-        if self._steps > STEPS_MAX:
-            raise TooComplexError("an answer that tells by its tags which alternative it is")
+        self._step(1)
         shape = self._shapes.seen(shape)
         match shape, value:
             case (Plain(), _):
@@ -92,10 +115,20 @@ class BranchMatcher:
             case _:
                 return False
 
+    def _step(self, number: int) -> None:
+        paid = self._steps // _STEPS_AT_ONCE
+        self._steps += number
+        spend((self._steps // _STEPS_AT_ONCE - paid) * _STEPS_AT_ONCE * STEP_NS)
+        if self._steps > STEPS_MAX:
+            raise TooComplexError("an answer that tells by its tags which alternative it is")
+
     def _object_fits(self, shape: Object, value: JsonObject, *, exact: bool) -> bool:
         names = value.keys()
         if not names <= shape.names or (exact and not shape.required <= names):
             return False
+        if exact and self._packs_its_own(shape, value):
+            return False
+        self._step(len(shape.members) // _MEMBERS_OF_STEP)
         for member in shape.members:
             if value.get(member.name) is None and member.optional:
                 continue
@@ -104,6 +137,16 @@ class BranchMatcher:
             if not self._fits(member.shape, value[member.name], exact=exact):
                 return False
         return True
+
+    def _packs_its_own(self, shape: Object, value: JsonObject) -> bool:
+        """Whether further members are such as have a place of their own."""
+        text = None if shape.rest is None else value.get(shape.rest)
+        if not isinstance(text, str):
+            return False
+        if text not in self._unpacked:
+            self._unpacked[text] = unpack(text)
+        rest = self._unpacked[text]
+        return isinstance(rest, dict) and not rest.keys().isdisjoint(shape.by_name)
 
     def _is_choice(self, shape: Plain, value: JsonValue) -> bool:
         choices = shape.schema.get("enum")
@@ -146,6 +189,7 @@ class _Decoder:
         self._shapes, self._rewritten = shapes, rewritten
         self._otherwise = otherwise
         self._fitting = BranchMatcher(shapes)
+        self._rewriting: dict[Object, bool] = {}
 
     def meant(self, shape: Shape, value: JsonValue, path: _Path) -> JsonValue:
         """The value that was meant at `path`."""
@@ -170,11 +214,40 @@ class _Decoder:
     def _branch(self, union: Union, value: JsonValue, path: _Path) -> Shape | None:
         """The branch that a value was written in, None if it is not written in any."""
         found = self._fitting.leaf(union, value)
-        if found is None and isinstance(value, dict):
-            for name, hint in self._fitting.carriers(union):
-                if name in value:  # or it would pass for a free-form object of that member
-                    self.problems.append(_no_json_text((*path, name), hint, value[name]))
-        return found
+        if found is not None or not isinstance(value, dict):
+            return found
+        for name, hint in self._fitting.carriers(union):
+            if name in value:  # or it would pass for a free-form object of that member
+                self.problems.append(_no_json_text((*path, name), hint, value[name]))
+        return self._packing_branch(union, value, path)
+
+    def _packing_branch(self, union: Union, value: JsonObject, path: _Path) -> Shape | None:
+        """The object that a value of no branch is meant as, where it packs further members.
+
+        It might satisfy the resolved schema as it is, and be published with their text in it.
+        """
+        packing = self._fitting.packing(union, value)
+        meant = [leaf for leaf in packing if self._fitting.has_tags(leaf, value)]
+        if len(meant) == 1 or not packing:
+            return meant[0] if meant else None
+        if not any(self._rewrites(leaf) for leaf in packing):
+            return Object((), packing[0].rest)
+        expected = "an object that is as one of the alternatives says"
+        place = pointer((*path, str(packing[0].rest)))
+        self.problems.append(
+            Problem.of(place, "json_text", expected, found="members of none of them")
+        )
+        return None
+
+    def _rewrites(self, shape: Object) -> bool:
+        """Whether some of its members may mean another value than is written."""
+        if shape not in self._rewriting:
+            members = {self._shapes.seen(member.shape) for member in shape.members}
+            # A choice in another case is none, and refused as it is.
+            self._rewriting[shape] = any(
+                inner in self._rewritten and not isinstance(inner, Plain) for inner in members
+            )
+        return self._rewriting[shape]
 
     def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
         value = unpack(text)
