@@ -133,7 +133,7 @@ def tool_of(connected: Connected, found: CheckedTool, work: CostlyWork) -> Tool:
             if isinstance(problems, EndedAtLimit) or problems:
                 raise ToolError(INVALID_ARGS, _words(problems, "the arguments"))
             args = args.args
-        said = await call_tool(connected, found.card.name, args, tool_call)
+        said = await call_tool(connected, found.card, args, tool_call)
         return said if isinstance(said, Ask) else await _value(said, found, work)
 
     async def cancel(state: str) -> None:

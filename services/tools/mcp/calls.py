@@ -12,6 +12,7 @@ from answerbus.tool_result import INPUT_REQUIRED
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError
+from answerbus.toolset_card import ToolCard
 from services.tools.mcp.connected import Connected
 from services.tools.mcp.mapping.input_requests import (
     Round,
@@ -36,18 +37,21 @@ PROGRESS_EVERY_S = 1.0  # of one call: a server may report it a thousand times a
 BUSY_MAX = 10  # times that a server may have a call made again without asking for anything
 BUSY_S = 0.5  # before that
 
+# Errors of calls that may have run: no reply came, or none that can be read.
+_UNANSWERED = frozenset({types.CONNECTION_CLOSED, types.PARSE_ERROR})
+
 Said = types.CallToolResult | types.InputRequiredResult | CreatedTask
 RESULT: TypeAdapter[Said] = TypeAdapter(Said)
 
 
 async def call_tool(
-    connected: Connected, name: str, args: dict[str, Any], call: ToolCall
+    connected: Connected, card: ToolCard, args: dict[str, Any], call: ToolCall
 ) -> types.CallToolResult | Ask:
     """The result, or what a person is to be asked first. Raises ToolError."""
     place = None if call.state is None else read_place(call.state)
     if isinstance(place, TaskPlace):
         return await _go_on(connected, place, call)
-    params = types.CallToolRequestParams(name=name, arguments=args)
+    params = types.CallToolRequestParams(name=card.name, arguments=args)
     if place is not None:
         if call.given is None:
             raise ToolError(INPUT_REQUIRED, "there is no answer to what its server asked")
@@ -57,7 +61,7 @@ async def call_tool(
         while connected() is None:  # a server that starts again: the answer is passed on once
             await asyncio.sleep(BUSY_S)
     for _ in range(BUSY_MAX):
-        said = await _sent(connected(), params, call)
+        said = await _sent(connected(), params, call, card)
         match said:
             case types.CallToolResult():
                 return said
@@ -81,7 +85,9 @@ async def end_task(connected: Connected, state: str) -> None:
         await cancel_task(connected(), place.task_id)
 
 
-async def _sent(client: Client | None, params: types.CallToolRequestParams, call: ToolCall) -> Said:
+async def _sent(
+    client: Client | None, params: types.CallToolRequestParams, call: ToolCall, card: ToolCard
+) -> Said:
     if client is None:
         raise ToolError(MCP_ERROR, "the MCP server is not connected", retryable=True)
     loop, next_s = asyncio.get_running_loop(), 0.0
@@ -101,11 +107,17 @@ async def _sent(client: Client | None, params: types.CallToolRequestParams, call
             types.CallToolRequest(params=params), RESULT, progress_callback=on_progress
         )
     except MCPError as error:
-        is_gone = error.error.code == types.CONNECTION_CLOSED
-        raise ToolError(MCP_ERROR, str(error), retryable=is_gone) from error
+        raise _failure(error, card) from error
     except ValidationError as error:
         why = "the tool may have run: its server's reply is not a tool result"
         raise ToolError(MCP_ERROR, why) from error
+
+
+def _failure(error: MCPError, card: ToolCard) -> ToolError:
+    code = error.error.code
+    why = f"the tool may have run: {error}" if code in _UNANSWERED else str(error)
+    is_gone = code == types.CONNECTION_CLOSED
+    return ToolError(MCP_ERROR, why, retryable=is_gone and card.delivery == "at_least_once")
 
 
 async def _go_on(

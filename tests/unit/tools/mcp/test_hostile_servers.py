@@ -127,7 +127,8 @@ async def test_a_connection_that_ends_is_opened_again() -> None:
         await connected(connection)
         with pytest.raises(ToolError) as ended:
             await called(act)
-        assert (ended.value.code, ended.value.retryable) == ("mcp_error", True)
+        assert (ended.value.code, ended.value.retryable) == ("mcp_error", False)
+        assert ended.value.message == "the tool may have run: Connection closed"
     assert not keeping.done()
     keeping.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -31,13 +31,17 @@ DISCOVERED = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "odd", "version": "1"},
 }
-LISTED = {**CACHED, "tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
+ACT = {"name": "act", "inputSchema": {"type": "object"}}
+HARMLESS = {"readOnlyHint": True, "idempotentHint": True}
 
 
 @asynccontextmanager
-async def answering(called: dict[str, Any]) -> AsyncIterator[TransportStreams]:
-    """A server that answers each call of a tool with this result."""
-    results = {"server/discover": DISCOVERED, "tools/list": LISTED, "tools/call": called}
+async def answering(
+    called: dict[str, Any] | None, hints: dict[str, Any]
+) -> AsyncIterator[TransportStreams]:
+    """A server that answers each call of its tool with this result, or ends in the call."""
+    listed = {**CACHED, "tools": [{**ACT, "annotations": hints}]}
+    results = {"server/discover": DISCOVERED, "tools/list": listed, "tools/call": called}
     answers, reads = anyio.create_memory_object_stream[SessionMessage | Exception](1)
     writes, requests = anyio.create_memory_object_stream[SessionMessage](1)
 
@@ -45,8 +49,11 @@ async def answering(called: dict[str, Any]) -> AsyncIterator[TransportStreams]:
         async for asked in requests:
             request = asked.message
             if isinstance(request, types.JSONRPCRequest):
-                result = dict(results[request.method])
-                answer = types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result)
+                result = results[request.method]
+                if result is None:
+                    await answers.aclose()
+                    return
+                answer = types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result={**result})
                 await answers.send(SessionMessage(answer))
 
     async with answers, requests, anyio.create_task_group() as group:
@@ -55,8 +62,9 @@ async def answering(called: dict[str, Any]) -> AsyncIterator[TransportStreams]:
         group.cancel_scope.cancel()
 
 
-async def outcome_of(called: dict[str, Any]) -> Ended:
-    async with Client(ScreenedTransport(answering(called)), cache=None) as client:
+async def outcome_of(called: dict[str, Any] | None, hints: dict[str, Any] | None = None) -> Ended:
+    transport = ScreenedTransport(answering(called, hints or {}))
+    async with Client(transport, cache=None) as client:
         tools = await toolset_of(
             client, lambda: client, "odd", InPlace(), approval="never", timeout_s=5.0
         )
@@ -80,6 +88,17 @@ async def test_what_is_no_result_is_an_error_of_the_server() -> None:
     assert (outcome.code, outcome.message) == (
         "mcp_error",
         "the tool may have run: its server's reply is not a tool result",
+    )
+
+
+@pytest.mark.parametrize(("hints", "retryable"), [({}, False), (HARMLESS, True)])
+async def test_a_call_whose_server_ends_may_be_made_again_only_if_it_may_run_twice(
+    hints: dict[str, Any], retryable: bool
+) -> None:
+    message = "the tool may have run: Connection closed"
+
+    assert await outcome_of(None, hints) == ToolFailure(
+        code="mcp_error", message=message, retryable=retryable
     )
 
 
