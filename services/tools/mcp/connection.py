@@ -123,20 +123,16 @@ class McpConnection:
 
     async def _use(self, opened: McpSession) -> None:
         """Until it ends, which raises, or its tools are other ones."""
-        client = opened.client
-        offered = client.server_capabilities.model_dump(exclude_none=True)
-        others = sorted(_offered(offered) - _USED) or ["nothing"]
-        does = _MODERN if client.protocol_version in MODERN_PROTOCOL_VERSIONS else _BEFORE
-        limits = LIMITS.format(does=does, others=", ".join(others))
-        _log.info("MCP %s; %s", client.protocol_version, limits)
+        _log_limits(opened.client)
         while True:
-            toolset = await self._served.read_toolset(opened.client, lambda: self._client)
-            if not self.toolset.done():
-                self.toolset.set_result(toolset)
-            elif toolset.card().computed_digest() != self.toolset.result().card().computed_digest():
-                self.fault = "its tools changed; start it again to serve what it offers now"
-                return
-            self._client = opened.client
+            toolset = await self._looked_at(opened)
+            if toolset is not None:
+                if not self.toolset.done():
+                    self.toolset.set_result(toolset)
+                elif _digest(toolset) != _digest(self.toolset.result()):
+                    self.fault = "its tools changed; start it again to serve what it offers now"
+                    return
+                self._client = opened.client
             try:
                 async with asyncio.timeout(self._look_again_s):
                     await opened.ended.wait()
@@ -144,9 +140,35 @@ class McpConnection:
                 continue
             raise ConnectionError("the connection has ended")
 
+    async def _looked_at(self, opened: McpSession) -> Toolset | None:
+        """The tools that the server offers now; None while it is busy with calls.
+
+        Many servers on stdio do one thing at a time: to close the connection would end a call that
+        has time left. A call may be sent as late as the next look was due, and be silent then.
+        """
+        try:
+            return await self._served.read_toolset(opened.client, lambda: self._client)
+        except TimeoutError:
+            if not opened.calls.keep_busy(self._served.timeout_s + self._look_again_s):
+                raise
+            _log.info("the MCP server is busy with calls; its tools are looked at later")
+            return None
+
     def _unusable(self, error: BaseException) -> SetUpError:
         place, words = self._served.place.shown, _words(error)
         return SetUpError(f"The MCP server {place} cannot be used: {words}.")
+
+
+def _digest(toolset: Toolset) -> str:
+    return toolset.card().computed_digest()
+
+
+def _log_limits(client: Client) -> None:
+    offered = client.server_capabilities.model_dump(exclude_none=True)
+    others = sorted(_offered(offered) - _USED) or ["nothing"]
+    does = _MODERN if client.protocol_version in MODERN_PROTOCOL_VERSIONS else _BEFORE
+    limits = LIMITS.format(does=does, others=", ".join(others))
+    _log.info("MCP %s; %s", client.protocol_version, limits)
 
 
 def _offered(capabilities: Mapping[str, Any]) -> set[str]:

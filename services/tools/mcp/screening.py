@@ -13,6 +13,7 @@ from mcp.shared.message import SessionMessage
 
 from services.tools.mcp.bounds import is_costly
 from services.tools.mcp.tasks import EXTENSION
+from services.tools.mcp.under_way import CallsUnderWay
 
 Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
@@ -32,10 +33,11 @@ class ScreenedTransport:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.ended = asyncio.Event()
+        self.calls = CallsUnderWay(asyncio.get_running_loop().time)
 
     async def __aenter__(self) -> Streams:
         reads, writes = await self._transport.__aenter__()
-        return _Screened(reads, writes, self.ended), _Declaring(writes)
+        return _Screened(reads, writes, self.ended, self.calls), _Declaring(writes, self.calls)
 
     async def __aexit__(
         self,
@@ -52,8 +54,9 @@ class _Screened:
         reads: ReadStream[SessionMessage | Exception],
         writes: WriteStream[SessionMessage],
         ended: asyncio.Event,
+        calls: CallsUnderWay,
     ) -> None:
-        self._reads, self._writes, self._ended = reads, writes, ended
+        self._reads, self._writes, self._ended, self._calls = reads, writes, ended, calls
 
     @property
     def last_context(self) -> object:
@@ -68,8 +71,10 @@ class _Screened:
             except Exception:
                 self._ended.set()
                 raise
-            if isinstance(found, SessionMessage) and (passed := await self._passed(found)):
-                return passed
+            if isinstance(found, SessionMessage):
+                self._calls.received(found.message)
+                if passed := await self._passed(found):
+                    return passed
 
     async def _passed(self, received: SessionMessage) -> SessionMessage | None:
         message = received.message
@@ -122,8 +127,8 @@ class _Screened:
 
 
 class _Declaring:
-    def __init__(self, writes: WriteStream[SessionMessage]) -> None:
-        self._writes = writes
+    def __init__(self, writes: WriteStream[SessionMessage], calls: CallsUnderWay) -> None:
+        self._writes, self._calls = writes, calls
 
     async def send(self, message: SessionMessage, /) -> None:
         """With what the bridge can do, where a request says that at all."""
@@ -131,6 +136,7 @@ class _Declaring:
         meta = (sent.params or {}).get("_meta") if isinstance(sent, types.JSONRPCRequest) else None
         if isinstance(meta, dict) and types.CLIENT_CAPABILITIES_META_KEY in meta:
             meta[types.CLIENT_CAPABILITIES_META_KEY] = CAPABILITIES
+        self._calls.sent(sent)
         await self._writes.send(message)
 
     async def aclose(self) -> None:

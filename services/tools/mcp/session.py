@@ -12,6 +12,7 @@ from services.tools.mcp.bounds import MESSAGE_BYTES_MAX, Pace
 from services.tools.mcp.http import bounded_client
 from services.tools.mcp.screening import ScreenedTransport
 from services.tools.mcp.stdio import stdio_transport
+from services.tools.mcp.under_way import CallsUnderWay
 
 CONNECT_S = 60.0  # for a server to answer `initialize`
 CLOSE_S = 10.0
@@ -37,6 +38,7 @@ class McpSession:
 
     client: Client
     ended: asyncio.Event
+    calls: CallsUnderWay
 
 
 @asynccontextmanager
@@ -65,4 +67,4 @@ async def _entered(stack: AsyncExitStack, place: ServerPlace) -> McpSession:
     transport = ScreenedTransport(inner)
     # Without a cache: a change of what is offered must be seen.
     client = await stack.enter_async_context(Client(transport, cache=None))
-    return McpSession(client, transport.ended)
+    return McpSession(client, transport.ended, transport.calls)

@@ -34,6 +34,7 @@ from services.tools.mcp.mapping.listed import (
 )
 from services.tools.mcp.session import McpSession, ServerPlace
 from services.tools.mcp.tasks import CreatedTask
+from services.tools.mcp.under_way import CallsUnderWay
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
@@ -312,7 +313,7 @@ async def test_progress_is_a_sign_of_life() -> None:
 def connection_to(client: Client, served: McpToolset) -> McpConnection:
     @asynccontextmanager
     async def opened(_: ServerPlace) -> AsyncIterator[McpSession]:
-        yield McpSession(client, asyncio.Event())
+        yield McpSession(client, asyncio.Event(), CallsUnderWay(lambda: 0.0))
 
     return McpConnection(served, opened, look_again_s=0.01, wait_s=0.01)
 
