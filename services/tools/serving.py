@@ -89,7 +89,7 @@ def serve_mcp_server(
         options.command,
         options.url,
         tuple((name, _set(name)) for name in options.variables),
-        _set(options.bearer_variable) if options.bearer_variable else None,
+        _token_in(options.bearer_variable) if options.bearer_variable else None,
     )
 
     async def serving() -> None:
@@ -123,6 +123,14 @@ def _set(variable: str) -> str:
     if value is None:
         raise SetUpError(f"The variable {variable} is not set.")
     return value
+
+
+def _token_in(variable: str) -> str:
+    """Not one that cannot stand in a header: the error of the HTTP client would show it."""
+    token = _set(variable)
+    if not (token.isascii() and token.isprintable()):
+        raise SetUpError(f"The token in {variable} has a line break or the like: correct it.")
+    return token
 
 
 def _session_ms(settings: KafkaSettings) -> int:

@@ -11,9 +11,11 @@ from mcp import Client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
+from answerbus.masking import Mask
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
 from services.settings.settings import SetUpError
+from services.text.escaping import plain_line
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connected import Connected
 from services.tools.mcp.session import McpSession, ServerPlace
@@ -94,6 +96,7 @@ class McpConnection:
     ) -> None:
         self._served, self._open = served, open_session
         self._look_again_s, self._wait_s_min = look_again_s, wait_s
+        self._mask = Mask([served.place.bearer])
         self._client: Client | None = None
         self.toolset: asyncio.Future[Toolset] = asyncio.get_running_loop().create_future()
         self.fault: str | None = None
@@ -114,7 +117,7 @@ class McpConnection:
                     return
                 wait_s = self._wait_s_min if loop.time() - began_s > WAIT_S_MAX else wait_s
                 _log.warning(
-                    "the MCP server is connected to again in %g s: %s", wait_s, _words(error)
+                    "the MCP server is connected to again in %g s: %s", wait_s, self._words(error)
                 )
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, WAIT_S_MAX)
@@ -155,8 +158,15 @@ class McpConnection:
             return None
 
     def _unusable(self, error: BaseException) -> SetUpError:
-        place, words = self._served.place.shown, _words(error)
+        place, words = self._served.place.shown, self._words(error)
         return SetUpError(f"The MCP server {place} cannot be used: {words}.")
+
+    def _words(self, error: BaseException) -> str:
+        """On one line, without the token: others wrote them."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return plain_line(self._mask(words))
 
 
 def _digest(toolset: Toolset) -> str:
@@ -175,9 +185,3 @@ def _offered(capabilities: Mapping[str, Any]) -> set[str]:
     """What a server says that it can do; its extensions by their names."""
     extensions = capabilities.get("extensions") or {}
     return ({*capabilities} - {"extensions"}) | ({*extensions} - {EXTENSION})
-
-
-def _words(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -24,8 +24,8 @@ class ServerPlace:
 
     command: tuple[str, ...] = ()
     url: str | None = None
-    environment: tuple[tuple[str, str], ...] = ()
-    bearer: str | None = None
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    bearer: str | None = field(default=None, repr=False)
 
     @property
     def shown(self) -> str:

@@ -46,3 +46,18 @@ def test_a_toolset_that_cannot_be_loaded_is_one_line(
     message = str(done.exception)
     assert message.startswith(f"The toolset {name}:weather cannot be loaded: {why}")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    "token", ["a-token-of-length\n", "a-token-of-length\r\nX: y", "a-tokén-of-length"]
+)
+def test_a_token_that_fits_no_header_is_refused_and_not_shown(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", token)
+    command = ["tools", "mcp", "github", "--url", "http://127.0.0.1:9", "--bearer-env"]
+    done = CliRunner().invoke(cli.application(), [*command, "GITHUB_TOKEN"])
+
+    assert isinstance(done.exception, SetUpError)
+    why = "The token in GITHUB_TOKEN has a line break or the like: correct it."
+    assert str(done.exception) == why

@@ -20,7 +20,7 @@ from services.settings.settings import SetUpError
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.screening import ScreenedTransport
-from services.tools.mcp.session import ServerPlace, session
+from services.tools.mcp.session import McpSession, ServerPlace, session
 from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
@@ -121,3 +121,23 @@ async def test_a_server_that_wants_another_token_is_named_in_the_log(
             await connection.toolset
 
     assert f"the MCP server answers with status {status}" in caplog.text
+
+
+async def test_words_of_an_error_are_one_line_without_the_token() -> None:
+    place = ServerPlace(url="http://mcp.example.com", bearer="a-token-of-length")
+
+    @asynccontextmanager
+    async def refused(_: ServerPlace) -> AsyncIterator[McpSession]:
+        raise ValueError("'Bearer a-token-of-length' is no token\nINFO all is \x1b[2Jwell")
+        yield
+
+    connection = McpConnection(McpToolset("odd", place, InPlace()), refused)
+    await asyncio.wait_for(connection.keep(), LIMIT_S)
+    with pytest.raises(SetUpError) as unusable:
+        await connection.toolset
+
+    assert str(unusable.value) == (
+        "The MCP server http://mcp.example.com cannot be used: "
+        r"ValueError: 'Bearer ***' is no token\nINFO all is \u001b[2Jwell."
+    )
+    assert "a-token-of-length" not in repr(place)
