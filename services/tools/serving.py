@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from answerbus.client.errors import BusUnavailable
+from answerbus.masking import NO_MASK, Mask
 from answerbus.tools.kafka import SESSION_MS
 from answerbus.tools.server import (
     CONCURRENCY_DEFAULT,
@@ -20,9 +21,9 @@ from services.command_line import bus_of
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.planning.rights import rights_of
 from services.settings.settings import KafkaSettings, SetUpError, secret
+from services.telemetry.text_lines import start_text_logging
 from services.worker.adapters.costly_work.child_process import ChildProcess
 
-_LINE = "%(asctime)s %(levelname)s %(message)s"
 _log = logging.getLogger(__name__)
 
 
@@ -30,7 +31,7 @@ def serve_toolset(
     settings: KafkaSettings, toolset: Toolset, concurrency: int, drain_s: float
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, SetUpError."""
-    logging.basicConfig(level=logging.INFO, format=_LINE)
+    start_text_logging(NO_MASK)
     try:
         asyncio.run(serve_checked(settings, toolset, concurrency=concurrency, drain_s=drain_s))
     except ServerStuckError as error:
@@ -84,13 +85,13 @@ def serve_mcp_server(
         raise SetUpError(
             f"MCP servers need the package {missing.name}: pip install 'answerbus-services[mcp]'"
         ) from missing
-    logging.basicConfig(level=logging.INFO, format=_LINE)
     place = ServerPlace(
         options.command,
         options.url,
         tuple((name, _set(name)) for name in options.variables),
         _token_in(options.bearer_variable) if options.bearer_variable else None,
     )
+    start_text_logging(Mask([place.bearer]))
 
     async def serving() -> None:
         work = ChildProcess()

@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import os
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -17,10 +15,14 @@ from mcp.client.stdio import get_default_environment
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 
+from answerbus.wire import clip
+from services.text.escaping import plain_line
 from services.tools.mcp.bounds import MESSAGE_BYTES_MAX, VALUES_MAX, Pace, values_in
 
 END_S = 2.0  # for a server to end after its input has ended, and again after SIGTERM
 STDERR_BYTES_PER_S = 16 * 1024  # that are passed on
+STDERR_LINE_BYTES_MAX = 4 * 1024  # of a longer line the beginning is passed on
+_STDERR_LINE_COST_BYTES = 128  # that a line counts beside its own: the log puts a time before it
 _STDERR_PIECE_BYTES = 64 * 1024
 _POLL_S = 0.01
 _CLOSED = (
@@ -112,19 +114,33 @@ async def _write_lines(
 
 
 async def _pass_on(stderr: ByteReceiveStream) -> None:
-    """Drop what is beyond the limit: a server that may not write its log would stand still."""
+    """To the log. Drop what is beyond the limit: a server that may not write would stand still."""
     clock = asyncio.get_running_loop().time
-    second_ends, left = 0.0, 0
-    with suppress(*_CLOSED):
+    second_ends, left, begun = 0.0, 0, b""
+    try:
         while True:
             piece = await stderr.receive(_STDERR_PIECE_BYTES)
             if clock() >= second_ends:
                 second_ends, left = clock() + 1.0, STDERR_BYTES_PER_S
-            passed = piece[:left]
-            left -= len(passed)
-            with suppress(OSError):
-                os.write(sys.stderr.fileno(), passed)
+            *lines, begun = (begun + piece).split(b"\n")
+            if len(begun) > STDERR_LINE_BYTES_MAX:
+                lines, begun = [*lines, begun], b""
+            for line in lines:
+                left -= min(len(line), STDERR_LINE_BYTES_MAX) + _STDERR_LINE_COST_BYTES
+                if left < 0:
+                    break
+                _log_line(line)
             await asyncio.sleep(_POLL_S)
+    except _CLOSED:
+        pass
+    finally:
+        if begun:
+            _log_line(begun)
+
+
+def _log_line(line: bytes) -> None:
+    text = clip(line.decode(errors="replace").rstrip(), STDERR_LINE_BYTES_MAX)
+    _log.info("the MCP server writes: %s", plain_line(text))
 
 
 async def _end(process: Process, stdin: ByteSendStream) -> None:
