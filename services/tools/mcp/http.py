@@ -69,18 +69,25 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._stream, self._pace = stream, pace
         self._is_packed, self._is_events = is_packed, is_events
         self._bytes = self._values = 0  # of the message that comes in
+        self._line_ends = b""  # at the end of what has come: the next chunk may end the event
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_packed:
             raise Unbounded("the MCP server packs its answer, which was not asked for")
         async for chunk in self._stream:
-            pieces = _EVENT_END.split(chunk) if self._is_events else [chunk]
+            pieces = self._split(chunk) if self._is_events else [chunk]
             self._add(pieces[0])
             for piece in pieces[1:]:
                 self._bytes = self._values = 0
                 self._add(piece)
             await self._pace.wait(len(chunk), values_in(chunk), len(pieces))
             yield chunk
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        self._bytes -= len(self._line_ends)  # which are counted again
+        pieces = _EVENT_END.split(self._line_ends + chunk)
+        self._line_ends = pieces[-1][len(pieces[-1].rstrip(b"\r\n")) :]
+        return pieces
 
     def _add(self, piece: bytes) -> None:
         self._bytes += len(piece)
