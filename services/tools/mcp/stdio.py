@@ -1,6 +1,7 @@
 """An MCP server as a child process: its lines and its stderr are bounded as they are read."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,7 @@ STDERR_BYTES_PER_S = 16 * 1024  # that are passed on
 STDERR_LINE_BYTES_MAX = 4 * 1024  # of a longer line the beginning is passed on
 _STDERR_LINE_COST_BYTES = 128  # that a line counts beside its own: the log puts a time before it
 _STDERR_PIECE_BYTES = 64 * 1024
+_ID_DIGITS_MAX = 18
 _POLL_S = 0.01
 _CLOSED = (
     anyio.EndOfStream,
@@ -93,11 +95,32 @@ async def _read_lines(
 
 
 def parsed(line: bytes) -> types.JSONRPCMessage | None:
+    """Of a reply that cannot be read an error: its call would wait for its time-out."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
+        asked = _answered(line)
+    if asked is None:
         _log.debug("a line of the MCP server is no message")
         return None
+    _log.warning("a reply of the MCP server cannot be read")
+    error = types.ErrorData(code=types.PARSE_ERROR, message="its server's reply cannot be read")
+    return types.JSONRPCError(jsonrpc="2.0", id=asked, error=error)
+
+
+def _answered(line: bytes) -> int | None:
+    """The request to which a line replies, also with half a character, bad UTF-8 and the like."""
+    try:
+        found = json.loads(line.decode(errors="replace"), parse_int=_id, parse_float=str)
+    except (ValueError, RecursionError):
+        return None
+    asked = found.get("id") if isinstance(found, dict) and "method" not in found else None
+    return asked if type(asked) is int else None
+
+
+def _id(digits: str) -> int | None:
+    """A number, if it can be the id of a request: Python refuses to read one of 4,301 digits."""
+    return int(digits) if len(digits) <= _ID_DIGITS_MAX else None
 
 
 async def _write_lines(

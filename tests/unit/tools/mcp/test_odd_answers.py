@@ -21,6 +21,7 @@ from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.screening import ScreenedTransport
 from services.tools.mcp.session import McpSession, ServerPlace, session
+from services.tools.mcp.stdio import parsed
 from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
@@ -89,6 +90,36 @@ async def test_what_is_no_result_is_an_error_of_the_server() -> None:
         "mcp_error",
         "the tool may have run: its server's reply is not a tool result",
     )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(rb'"a cut emoji \ud83d"', b"9" * 5_000, b'"\xff"', b"[" * 300 + b"]" * 300),
+        rb'"\ud83d", "more": {"id": 8, "method": "ping"}',
+    ],
+)
+def test_a_reply_that_cannot_be_read_ends_its_call(
+    value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = {"code": types.PARSE_ERROR, "message": "its server's reply cannot be read"}
+    expected = types.JSONRPCError(jsonrpc="2.0", id=7, error=types.ErrorData.model_validate(error))
+
+    assert parsed(b'{"jsonrpc":"2.0","id":7,"result":{"x":%s}}' % value) == expected
+    assert caplog.messages == ["a reply of the MCP server cannot be read"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"Server is up", b"", b"[7]", b'"id"', b"7", b"\xff", b"[" * 40_000),
+        *(b'{"id":7,"method":"x\\ud83d"}', b'{"result":"\\ud83d"}', b'{"id":null,"result":7}'),
+        *(b'{"id":true,"result":7}', b'{"id":"\\ud83d","result":7}'),
+        b'{"id":' + b"7" * 5_000 + b',"result":7}',
+    ],
+)
+def test_other_lines_are_no_replies(line: bytes) -> None:
+    assert parsed(line) is None
 
 
 @pytest.mark.parametrize(("hints", "retryable"), [({}, False), (HARMLESS, True)])
