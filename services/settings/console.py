@@ -17,9 +17,9 @@ _ClaimValues = Annotated[tuple[_ClaimValue, ...], JSON_IN_VARIABLE, Field(max_le
 def _address(url: str) -> str:
     """Raises ValueError for what no browser can open."""
     parts = urlsplit(url)
-    (parts.hostname or "").encode("idna")
-    if parts.port == 0:
-        raise ValueError("port 0 is none")
+    if not parts.hostname or "%" in parts.hostname or parts.port == 0:
+        raise ValueError("it has no host, or no port, that a browser can open")
+    parts.hostname.encode("idna")
     return url
 
 

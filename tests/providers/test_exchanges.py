@@ -166,8 +166,10 @@ async def test_a_call_is_not_sent_after_its_permit(api: Api) -> None:
         second = await provider.ask(replace(PROMPT, begins_by=begins_by), timeout_s=LIMIT_S)
 
         assert await first == api.good_reply
+        third = await provider.ask(PROMPT, timeout_s=LIMIT_S)
     assert second == Unavailable(None, ran=False)
-    assert len(server.seen) == 1
+    assert third == api.good_reply
+    assert [seen.connection for seen in server.seen] == [1, 1]
 
 
 async def test_a_request_answered_before_it_was_sent_is_not_ahead_of_the_next() -> None:

@@ -81,8 +81,10 @@ class SyncClient:
 
     def close(self) -> None:
         """Disconnect; to close twice does no harm, nor in a process forked from the client's."""
+        if self._thread.is_forked:
+            return
         with self._opening:
-            if self._thread.is_running and not self._thread.is_forked:
+            if self._thread.is_running:
                 try:
                     self._thread.call(self._client.__aexit__())
                 finally:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 
 from services.console.figures.outcome_charts import Figure, LegendEntry, axis_of
-from services.console.state.board import AWAY, Window
+from services.console.state.board import AWAY, NO_ANSWER, Window
 from services.console.state.health_history import HealthHistory
 from services.console.state.histogram import EDGES_MS
 from services.console.state.minute import ProfileCounts
@@ -24,7 +24,7 @@ CLASSES: Mapping[str, str] = {
     "away": "no reply or 5xx",
     "lost": "lost with its worker",
 }
-_UNUSABLE = frozenset({"malformed", "invalid", "truncated"})
+_UNUSABLE = frozenset({"malformed", "invalid", "truncated", NO_ANSWER})
 _EDGE_STEP = 3  # buckets of a row of the heat map
 CALLS_PX, LATENCY_PX = 90, 70
 _NONE_REPORTED: Mapping[str, str] = MappingProxyType({})

@@ -52,9 +52,9 @@ async def come_back(request: web.Request) -> web.Response:
     guard, query = request.app[CONTEXT].guard, request.query
     issuer = _issuer(request)
     cookie, state = request.cookies.get(COOKIE, ""), _one(request, "state")
+    if cookie:  # which browsers do not send for what pages of others load
+        await guard.slow_down(request.remote)  # before the issuer is asked: each try asks it twice
     sign_in = guard.sign_ins.resume(cookie, state, time.time())
-    if sign_in is not None:
-        await guard.slow_down(request.remote)  # each asks the issuer twice
     if sign_in is None:
         found: Person | SignInRefused = SignInRefused(_NOT_BEGUN)
     elif "error" in query or not _one(request, "code"):

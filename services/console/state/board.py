@@ -18,6 +18,7 @@ from services.console.state.minute import (
 from services.console.state.schema_labels import SchemaLabels
 from services.console.state.spend_table import Amounts, SpendTable
 from services.console.views.units import KEPT_MINUTES, MINUTE_MS
+from services.operators.records.event_parts import FailureSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
@@ -43,7 +44,8 @@ STATUSES = range(100, 600)  # of HTTP: whatever else a record says is none
 AWAY = frozenset({"unavailable", "timed_out"})
 STEP = "step"  # the outcome of a call that ended a step of a run
 _ANSWERED = {"result", "unvalidated_result", "refusal", STEP}
-_READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused"}
+NO_ANSWER = "no_answer"  # a whole reply without one: the provider was not away
+_READ_BY_THE_MODEL = {"malformed", "invalid", "truncated", "refused", NO_ANSWER}
 RUNS_MAX = 20_000  # whose last call is remembered
 OTHERS = "(others)"
 NONE = "–"
@@ -52,6 +54,13 @@ CONTRACTS_KEPT, PROFILES_KEPT, MODELS_KEPT = 50, 30, 100
 LABELS_KEPT, LABEL_NAMES_KEPT, WORKFLOWS_KEPT = 1_000, 50, 1_000
 KeyT = TypeVar("KeyT", bound=Hashable)
 CountsT = TypeVar("CountsT", ContractCounts, ProfileCounts, SpendCounts)
+
+
+def _kind_of(failure: FailureSummary | None) -> str | None:
+    if failure is None:
+        return None
+    is_reply = failure.kind == "unavailable" and (failure.status or 0) // 100 == 2
+    return NO_ANSWER if is_reply else failure.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +297,7 @@ class Board:
             self.label_names.take(pair[0], amounts, number)
 
     def _call(self, event: AttemptSummary, profile: str, minute: Minute, at_ms: int) -> None:
-        failure = event.failure.kind if event.failure else None
+        failure = _kind_of(event.failure)
         missed = self._missed.get(profile, (0, 0))[0] + 1 if failure in AWAY else 0
         self._missed[profile] = (missed, at_ms)
         calls = _of(minute.profiles, profile, ProfileCounts)

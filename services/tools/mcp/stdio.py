@@ -95,7 +95,7 @@ async def _read_lines(
 
 
 def parsed(line: bytes) -> types.JSONRPCMessage | None:
-    """Of a reply that cannot be read an error: its call would wait for its time-out."""
+    """The message; an error for a reply that cannot be read, or its call would wait in vain."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
@@ -139,16 +139,18 @@ async def _write_lines(
 async def _pass_on(stderr: ByteReceiveStream) -> None:
     """To the log. Drop what is beyond the limit: a server that may not write would stand still."""
     clock = asyncio.get_running_loop().time
-    second_ends, left, begun = 0.0, 0, b""
+    second_ends, left, begun, is_cut = 0.0, 0, b"", False
     try:
         while True:
             piece = await stderr.receive(_STDERR_PIECE_BYTES)
             if clock() >= second_ends:
                 second_ends, left = clock() + 1.0, STDERR_BYTES_PER_S
             *lines, begun = (begun + piece).split(b"\n")
+            if lines and is_cut:
+                lines, is_cut = lines[1:], False
             if len(begun) > STDERR_LINE_BYTES_MAX:
-                lines, begun = [*lines, begun], b""
-            for line in lines:
+                lines, begun, is_cut = [*lines, *([] if is_cut else [begun])], b"", True
+            for line in filter(bytes.strip, lines):
                 left -= min(len(line), STDERR_LINE_BYTES_MAX) + _STDERR_LINE_COST_BYTES
                 if left < 0:
                     break
@@ -157,7 +159,7 @@ async def _pass_on(stderr: ByteReceiveStream) -> None:
     except _CLOSED:
         pass
     finally:
-        if begun:
+        if begun.strip() and not is_cut:
             _log_line(begun)
 
 

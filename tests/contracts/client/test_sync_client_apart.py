@@ -1,9 +1,11 @@
 """A SyncClient that several threads open, and one in a process that was forked from its own."""
 
+import asyncio
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Self
 
 from answerbus.client.sync_client import SyncClient
 from answerbus.client.testing import FakeClient
@@ -31,8 +33,14 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "answerbus client"]
 
 
+class SlowClient(FakeClient):
+    async def __aenter__(self) -> Self:
+        await asyncio.sleep(0.1)  # the others come meanwhile
+        return await super().__aenter__()
+
+
 def test_threads_that_open_a_client_at_once_share_it() -> None:
-    client = SyncClient(over=FakeClient())
+    client = SyncClient(over=SlowClient())
     with ThreadPoolExecutor(8) as pool:
         opened = list(pool.map(lambda _: client.open(), range(8)))
     assert (opened, threads()) == ([client] * 8, ["answerbus client"])

@@ -53,6 +53,7 @@ def test_a_port_that_is_taken_is_one_line_and_code_3() -> None:
     [
         *("answers.acme.example", "https://a.example/path", "ftp://a.example"),
         *("https://ann:pw@a.example", "https://a b", "https://a.example:99999", "https://a:0"),
+        *("http://:8080", "https://ex%20a"),
     ],
 )
 def test_a_public_url_is_one_without_a_path(url: str) -> None:

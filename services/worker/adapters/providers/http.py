@@ -105,7 +105,7 @@ class HttpProvider:
 
 
 def _counted(reply: Reply) -> Reply:
-    """Without a usage of no tokens: no answer has that, and a server that counts none says so."""
+    """Without a usage of zero tokens, which no answer has: such a server does not count them."""
     if not isinstance(reply, Answered | Truncated | NoAnswer):
         return reply
     usage = reply.facts.usage

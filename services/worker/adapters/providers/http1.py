@@ -68,15 +68,11 @@ class KeptConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._is_head_read = self._has_length = False
 
-    def send(
-        self, request: bytes, begins_by: float | None = None
-    ) -> "asyncio.Future[HttpResponse]":
-        """The response to come, or BrokenExchangeError; NotConnectedError also if it is late."""
-        loop = asyncio.get_running_loop()
-        is_late = begins_by is not None and loop.time() >= begins_by
-        if is_late or self.transport is None or not self._is_open:
+    def send(self, request: bytes) -> "asyncio.Future[HttpResponse]":
+        """The response to come, or BrokenExchangeError; raises NotConnectedError."""
+        if self.transport is None or not self._is_open:
             raise NotConnectedError
-        answer = self._answer = loop.create_future()
+        answer = self._answer = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         return answer
 
@@ -92,7 +88,7 @@ class KeptConnection(asyncio.Protocol):
 
     @property
     def may_be_kept(self) -> bool:
-        """Whether another request may be sent, and nothing of the last one is left to be."""
+        """Whether another request may be sent, and the last one was sent in full."""
         transport = self.transport
         return self._is_open and transport is not None and not transport.get_write_buffer_size()
 
@@ -266,9 +262,12 @@ class Connections:
         nothing is sent later than at `begins_by`, in the time of the loop.
         """
         connection = await self._connection()
+        if begins_by is not None and asyncio.get_running_loop().time() >= begins_by:
+            self._slots.release()
+            self._keep(connection)  # for the next try
+            raise NotConnectedError
         try:
-            request = self._request(method, path, body and body())
-            response = await connection.send(request, begins_by)
+            response = await connection.send(self._request(method, path, body and body()))
         except BaseException:
             self._close(connection)
             raise

@@ -62,7 +62,8 @@ class Call:
     def asked_too_much(self) -> bool:
         """Whether it was refused with an output limit that grew beyond the profile's.
 
-        It may be beyond the model's as well, so that the request is not what was refused.
+        That may be beyond the model's as well: then it is the limit that is refused, and not the
+        request. A new task, or a worker that starts, finds it out again.
         """
         has_grown = self.prompt.max_output_tokens > self.plan.profile.max_output_tokens
         return has_grown and isinstance(self.reply, Rejected) and self.reply.scope == "request"

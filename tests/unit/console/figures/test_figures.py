@@ -146,6 +146,16 @@ def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None
     assert (strip.row.made, strip.row.answered, strip.row.away_now) == (4, 2, False)
 
 
+def test_a_profile_that_replies_without_an_answer_is_not_away() -> None:
+    replied = {"kind": "unavailable", "status": 200}
+    board = board_of(*(stored("attempt/retry", offset=n, failure=replied) for n in range(3)))
+    (strip,) = profile_strips(board.window(NOON_MS, 1, 1), HealthHistory(), "/profiles")
+
+    assert [column.band for column in strip.calls.chart.columns] == [""]
+    assert {entry.series: entry.count for entry in strip.calls.legend} == {"unusable": 3}
+    assert not strip.row.away_now
+
+
 def test_a_profile_has_the_statuses_that_it_answered_with_and_its_address() -> None:
     def failed(kind: str, status: int | None = None) -> Stored:
         return stored("attempt/retry", failure={"kind": kind, "status": status})

@@ -106,10 +106,10 @@ async def test_a_call_of_a_busy_server_goes_on_while_its_tools_cannot_be_listed(
     server = SlowServer()
     async with calling(server, timeout_s=LIMIT_S) as made:
         await until(lambda: caplog.text.count("is busy with calls") > 1)
+        assert server.opened == 1
         server.free.set()
 
         assert await asyncio.wait_for(made, LIMIT_S) == "done"
-        assert server.opened == 1
 
 
 async def test_a_server_that_is_silent_for_longer_than_a_tool_may_be_is_connected_to_again() -> (

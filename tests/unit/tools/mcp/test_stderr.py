@@ -39,7 +39,8 @@ async def test_lines_are_whole_and_escaped(caplog: pytest.LogCaptureFixture) -> 
 
 
 async def test_long_lines_are_cut_and_many_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    lines = await logged(caplog, b"x" * 60_000, b"\n" + b"y\n" * 10_000)
+    lines = await logged(caplog, b"x" * 60_000, b"x" * 60_000, b"x\n\n" + b"y\n" * 10_000)
 
     assert len(lines[0]) <= STDERR_LINE_BYTES_MAX
+    assert lines[1] == "y", "the rest of a long line is none of its own"
     assert 10 < len(lines) < STDERR_BYTES_PER_S // 100

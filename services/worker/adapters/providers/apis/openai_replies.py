@@ -63,8 +63,6 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     match document:
         case {"error": {**error}} if error:
             return error_inside(error, status, headers, document)
-        case {"choices": [{"error": {**error}}, *_]} if error:
-            return Unavailable(status, ran=True)  # the model began: the content is what came of it
         case {"choices": [{**choice}, *_]}:
             pass
         case _:
@@ -77,6 +75,8 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         usage=_usage(document.get("usage")),
         service_tier=tier_in(document.get("service_tier")),
     )
+    if isinstance(choice.get("error"), dict) and choice["error"]:
+        return Unavailable(status, ran=True, facts=facts)  # its content is what came before
     match choice.get("message"):
         case {"refusal": str(refusal)} if refusal.strip():
             return Refused(clip(refusal, REASON_BYTES_MAX), facts)

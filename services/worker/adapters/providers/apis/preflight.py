@@ -4,8 +4,10 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import Any, assert_never
 
+from answerbus.wire import clip
+from services.text.escaping import plain_line
 from services.worker.adapters.providers.apis.api import Api, HttpRequest, HttpResponse, Question
-from services.worker.adapters.providers.apis.response_fields import json_in, name_in
+from services.worker.adapters.providers.apis.response_fields import json_in
 from services.worker.core.attempt.reply import (
     Answered,
     NoAnswer,
@@ -19,6 +21,7 @@ from services.worker.core.attempt.reply import (
 )
 from services.worker.ports.provider import NotReady, Unhealthy
 
+NAME_BYTES_MAX = 200  # that are shown of a model's
 LISTING_VALUES_MAX = 100_000  # JSON values; some servers list hundreds of models with all they can
 MODELS_SHOWN_MAX = 10
 
@@ -91,10 +94,15 @@ def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
 
 def check_model(model: str, known: AbstractSet[str], url: str) -> str:
     """The remedy where `model` is none of the models that the server has."""
-    shown = ", ".join(sorted(known)[:MODELS_SHOWN_MAX])
+    shown = ", ".join(map(_shown, sorted(known)[:MODELS_SHOWN_MAX]))
     more = len(known) - MODELS_SHOWN_MAX
     rest = f" or one of {more} more" if more > 0 else ""
     return f"{url} has no model {model!r}: set `model` to {shown}{rest}"
+
+
+def _shown(name: str) -> str:
+    """As the server lists it, which may be anything."""
+    return plain_line(clip(name, NAME_BYTES_MAX))
 
 
 def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozenset[str] | None:
@@ -104,8 +112,8 @@ def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozense
         return None
     entries = document.get(under) if isinstance(document, dict) else document
     listed = entries if isinstance(entries, list) else []
-    names = (name_in(entry.get(name)) for entry in listed if isinstance(entry, dict))
-    return frozenset(name for name in names if name is not None)
+    names = (entry.get(name) for entry in listed if isinstance(entry, dict))
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def software_in(body: bytes) -> str | None:

@@ -47,8 +47,7 @@ class BranchMatcher:
         """The first shape in a union that the value fits; None if there is none or no need.
 
         A provider that enforces little may leave members out, mistake the case of a value to choose
-        from, or write a member among further ones that has a place of its own: such a fit is second
-        best.
+        from, or pack a declared member among the extra ones: such a fit is second best.
         """
         leaves = self._shapes.leaves(union)
         if all(isinstance(leaf, Plain) and not leaf.any_case for leaf in leaves):
