@@ -23,12 +23,12 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalPropert
 WIRE = WireSchema("native", "plan.v1", SCHEMA)
 PROMPT = Prompt(
     "r-1",
-    "w-1",
     1,
     "private system",
     (Turn("user", "q"), Turn("assistant", "a")),
     WIRE,
     max_output_tokens=77,
+    workflow_id="w-1",
 )
 CONNECTION = {field.name for field in fields(Connection)} - {"base_url"}
 

@@ -41,9 +41,7 @@ LIMIT_S = 5.0
 START_LIMIT_S = 30.0
 ROOT = Path(__file__).parents[2]
 WIRE = WireSchema("native", "plan", {})
-PROMPT = Prompt(
-    "r-1", "w-1", 2, "be brief", (Turn("user", "npm fails"),), WIRE, max_output_tokens=77
-)
+PROMPT = Prompt("r-1", 2, "be brief", (Turn("user", "npm fails"),), WIRE, max_output_tokens=77)
 OK: dict[str, Any] = {"kind": "answered", "content": "ok"}
 
 

@@ -43,7 +43,7 @@ CPU_S_MAX = 1.0  # of one response, whatever is in it
 NESTED = 20_000
 _WIRE = WireSchema("native", "answer", {"type": "object", "properties": {"member_of_kit": {}}})
 _PROMPT = Prompt(
-    "r-1", "w-1", 1, "system of the kit", (Turn("user", "turn of the kit"),), _WIRE, OUTPUT_TOKENS
+    "r-1", 1, "system of the kit", (Turn("user", "turn of the kit"),), _WIRE, OUTPUT_TOKENS
 )
 _LIMITS = ExchangeLimits(connect_timeout_s=SHORT_S, preflight_timeout_s=SHORT_S)
 

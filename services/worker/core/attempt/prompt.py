@@ -44,11 +44,11 @@ class Prompt:
 
     `counted_max` is the most that it can have in tokens of input, where a beginning of it has been
     counted. `begins_by` is the end of its permit, in the time of the loop: no call begins later.
+    Work on its reply takes turns by `workflow_id`.
     `digests` are those of the prompts of one run.
     """
 
     request_id: str
-    workflow_id: str
     attempt: int
     system: str
     turns: tuple[Turn, ...]
@@ -56,6 +56,7 @@ class Prompt:
     max_output_tokens: int
     counted_max: int | None = None
     begins_by: float | None = None
+    workflow_id: str = ""
     digests: PromptDigest = field(default_factory=PromptDigest, compare=False, repr=False)
 
     @property
@@ -112,13 +113,13 @@ def build(
     earlier = [*turns_of(prior, own.fence, room_bytes)]
     prompt = Prompt(
         request_id=request.request_id,
-        workflow_id=request.workflow_id,
         attempt=FIRST_ATTEMPT,
         system="\n\n".join(part for part in system if part),
         # The text of a request stays the same when a retry adds more.
         turns=ended(joined(ended(own.turns), earlier)),
         wire=wire,
         max_output_tokens=output_limit(prior, output_tokens) if may_grow else output_tokens,
+        workflow_id=request.workflow_id,
         digests=own.digests,
     )
     if counted is None:
