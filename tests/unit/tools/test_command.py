@@ -48,9 +48,7 @@ def test_a_toolset_that_cannot_be_loaded_is_one_line(
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    "token", ["a-token-of-length\n", "a-token-of-length\r\nX: y", "a-tokén-of-length"]
-)
+@pytest.mark.parametrize("token", ["a-token-of-length\r\nX: y", "a-tokén-of-length"])
 def test_a_token_that_fits_no_header_is_refused_and_not_shown(
     token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,5 +57,5 @@ def test_a_token_that_fits_no_header_is_refused_and_not_shown(
     done = CliRunner().invoke(cli.application(), [*command, "GITHUB_TOKEN"])
 
     assert isinstance(done.exception, SetUpError)
-    why = "The token in GITHUB_TOKEN has a line break or the like: correct it."
+    why = "The token in GITHUB_TOKEN has a character that no header can carry."
     assert str(done.exception) == why
