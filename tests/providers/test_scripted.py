@@ -24,7 +24,6 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
-    NoAnswer,
     Refused,
     Rejected,
     Reply,
@@ -87,7 +86,6 @@ REPLIES: list[tuple[dict[str, Any], Reply]] = [
         Refused("no", facts("refused"), "c"),
     ),
     ({"kind": "truncated"}, Truncated(77, facts("truncated"))),
-    ({"kind": "no_answer"}, NoAnswer(200, facts("no_answer"))),
     ({"kind": "throttled"}, Throttled(None)),
     ({"kind": "throttled", "retry_after_s": 2}, Throttled(2.0)),
     ({"kind": "unavailable"}, Unavailable(None, ran=True)),

@@ -12,8 +12,7 @@ SECOND_MEANING = re.compile(r"[;.] (?:also|as|for|in|in general|of|on)\b", re.IG
 # One thing, said at each of its borders: as event, as reply of a provider, as line of a script; as
 # a model asks for it, as a server gets it, as a run keeps it.
 ONE_THING = {
-    *("Answered", "NoAnswer", "Refused", "Rejected"),
-    *("Throttled", "TimedOut", "Truncated", "Unavailable"),
+    *("Answered", "Refused", "Rejected", "Throttled", "TimedOut", "Truncated", "Unavailable"),
     *("InvalidArgs", "OpenRuns", "ToolCall", "Unreadable"),
 }
 

@@ -97,8 +97,6 @@ class ScriptedProvider:
                 return core.Refused(played.reason, facts, played.category)
             case rules.Truncated():
                 return core.Truncated(prompt.max_output_tokens, facts)
-            case rules.NoAnswer():
-                return core.NoAnswer(200, facts)
             case rules.Throttled():
                 return core.Throttled(played.retry_after_s)
             case rules.Unavailable():

@@ -98,12 +98,6 @@ class Truncated(ScriptedPart):
     kind: Literal["truncated"]
 
 
-class NoAnswer(ScriptedPart):
-    """The model writes something else, such as a tool call."""
-
-    kind: Literal["no_answer"]
-
-
 class Throttled(ScriptedPart):
     """The provider asks to come later."""
 
@@ -140,9 +134,7 @@ class Rejected(ScriptedPart):
     code: str | None = None
 
 
-Played = (
-    Answered | Refused | Truncated | NoAnswer | Throttled | Unavailable | TimedOut | Hang | Rejected
-)
+Played = Answered | Refused | Truncated | Throttled | Unavailable | TimedOut | Hang | Rejected
 
 
 class LatencySpread(ScriptedPart):
