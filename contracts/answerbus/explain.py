@@ -50,10 +50,10 @@ def failure_text(failure: failures.Failure) -> str:
         case failures.Throttled():
             again = failure.retry_after_s
             return "the provider is busy" + ("" if again is None else f" for {again:g} s")
-        case failures.Unavailable(status=status):
-            code = "" if status is None else f" (HTTP {status})"
-            is_reply = status is not None and status // 100 == 2
-            return f"the provider {'gave no answer' if is_reply else 'is not available'}{code}"
+        case failures.Unavailable():
+            status = "" if failure.status is None else f" (HTTP {failure.status})"
+            fault = "gave no answer" if failure.is_reply else "is not available"
+            return f"the provider {fault}{status}"
         case failures.TimedOut():
             return f"no answer within {failure.after_s:g} s"
         case failures.Unknown():

@@ -124,6 +124,11 @@ class Unavailable(Wire):
     kind: Literal["unavailable"] = "unavailable"
     status: int | None
 
+    @property
+    def is_reply(self) -> bool:
+        """Whether there was a whole reply, without an answer in it."""
+        return self.status is not None and self.status // 100 == 2
+
 
 class TimedOut(Wire):
     """No answer within `after_s` seconds."""

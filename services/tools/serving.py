@@ -127,7 +127,7 @@ def _set(variable: str) -> str:
 
 
 def _token_in(variable: str) -> str:
-    """Not one that cannot stand in a header: the error of the HTTP client would show it."""
+    """Refuses a token that no header can carry, which the HTTP client's error would show."""
     token = _set(variable).strip()  # files and secrets often end with a line
     if not (token.isascii() and token.isprintable()):
         raise SetUpError(f"The token in {variable} has a character that no header can carry.")

@@ -90,7 +90,7 @@ def report_unavailable_ids(
 
 
 def _unknown(dead_letters: DeadLetterIndex, dead_letter_id: str) -> str:
-    """Of a request's id, that of its dead letter."""
+    """Suggests the dead letter of a request whose id was given."""
     request_id, at, workflow_id = dead_letter_id.partition("@")
     meant = f"{request_id}.dead-letter{at}{workflow_id}"
     hint = f" Is {meant} meant?" if dead_letters.named(meant) else ""

@@ -37,7 +37,7 @@ def _of_failure(failure: Failure, equal: int) -> str:
             return "Reword the instructions, or ask another profile."
         case failures.Throttled():
             return "Replay it once the provider has room, or on another profile."
-        case failures.Unavailable(status=int(status)) if status // 100 == 2:
+        case failures.Unavailable() if failure.is_reply:
             return (
                 "The model wrote a tool call or thoughts alone, or another API answered: reword "
                 "the instructions, ask another profile, or correct `base_url`."

@@ -169,7 +169,7 @@ class KeptConnection(asyncio.Protocol):
             self._complete()
 
     def on_message_complete(self) -> None:
-        if self._is_interim or self._is_tunnel:  # whose head is all, whatever length it names
+        if self._is_interim or self._is_tunnel:  # a tunnel's reply has no body, whatever it says
             return
         self._is_open = self._is_open and self._parser.should_keep_alive()
         self._complete()
@@ -258,8 +258,8 @@ class Connections:
     ) -> HttpResponse:
         """The response to one request. Raises NotConnectedError, BrokenExchangeError.
 
-        `body` is asked for once there is a connection, so that nobody keeps it during the call;
-        nothing is sent later than at `begins_by`, in the time of the loop.
+        `body` is called once there is a connection, so that nobody keeps the bytes during the
+        call. Nothing is sent after `begins_by`, a time of the loop.
         """
         connection = await self._connection()
         if begins_by is not None and asyncio.get_running_loop().time() >= begins_by:

@@ -117,7 +117,7 @@ class Rejected:
         return failure.Unavailable(status=self.status)
 
 
-Served = Answered | Refused | Truncated | NoAnswer  # by the model, whatever it made of the request
+Served = Answered | Refused | Truncated | NoAnswer  # the model worked, and its reply came
 Reply = Served | Throttled | Unavailable | TimedOut | Rejected
 
 

@@ -20,7 +20,7 @@ Pair = tuple[AnySchema, JsonValue]
 
 
 def in_place(document: Document, schema: JsonObject) -> Iterator[AnySchema]:
-    """Those that are applied to the same value."""
+    """The schemas that apply to the same value as `schema`."""
     ref = reference(schema)
     target = None if ref is None else document.target(ref)
     if target is not None:
@@ -37,7 +37,7 @@ def in_place(document: Document, schema: JsonObject) -> Iterator[AnySchema]:
 
 
 def inside(schema: JsonObject, instance: JsonValue) -> Iterator[Pair]:
-    """Those that are applied to members and items of the value, each with what it is applied to."""
+    """The schemas for members and items of the value, each with its member or item."""
     match instance:
         case dict():
             yield from _members(schema, instance)

@@ -90,7 +90,7 @@ class _Own:
     has_groups: bool = False  # in texts that must be regular expressions
 
     def fraction_ns(self, bits: int) -> int:
-        """Of comparing a number with an exponent of so many bits, where that takes long."""
+        """The cost of comparing a number whose exponent has so many bits."""
         return self.numbers_ns + self.numbers * bits * FRACTION_BIT_NS
 
 
@@ -217,7 +217,7 @@ class WorkBound:
 
 
 def _differing_ns(own: _Own, items: list[JsonValue], sizes: Sizes) -> int:
-    """Of finding out whether items differ: by their hashes, or each with each."""
+    """The cost of checking that items differ: by hashes, or pair by pair."""
     if not own.item_ns:
         return 0
     compared = sizes.alike

@@ -44,7 +44,7 @@ def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
 
 
 def _with_half_pairs(body: bytes) -> Any:
-    """What models write that are cut within a character; the answer to check is no UTF-8."""
+    """Reads texts with half a character, from models cut within one; the check refuses these."""
     try:
         return json.loads(body.decode())
     except (ValueError, RecursionError):
