@@ -321,7 +321,7 @@ MUTATIONS = (
     Mutation("a lease is kept after a loss", _lease_kept_after_a_loss),
     Mutation("a claim does not hold what it was given", _claims_are_not_held, first=13),
     Mutation("a fallback is asked without a spend", _fallback_without_spend),
-    Mutation("an opening forgets how attempts failed", _forgets_failures, first=39),
+    Mutation("an opening forgets how attempts failed", _forgets_failures, first=113),
     Mutation("a record key lacks the workflow", _keys_without_workflow),
     Mutation("an id is forgotten early", _forgets_early),
     Mutation(
@@ -332,7 +332,7 @@ MUTATIONS = (
     Mutation("a packed account forgets its chain", lambda: _packed_without(packed_hash=None)),
     Mutation("an opening serves before the ids are read", _ids_not_read),
     Mutation("a record of the past is passed over when its reading begins", _read_again_at_half),
-    Mutation("a spend goes through a plain idempotent producer", _spends_without_fence, first=37),
+    Mutation("a spend goes through a plain idempotent producer", _spends_without_fence, first=131),
     Mutation("the committed offset is read before fencing", _offset_before_fence),
     Mutation(
         "a request that is read again adds its attempts again",
@@ -366,7 +366,7 @@ MUTATIONS = (
     Mutation("a predecessor's calls are written off for nothing", _write_off_refunds, first=8),
     Mutation("a lane is opened again without proof of membership", _no_proof, first=7),
     Mutation(
-        "all that were in flight at a few crashes are given up", _blames_all_in_flight, first=21
+        "all that were in flight at a few crashes are given up", _blames_all_in_flight, first=38
     ),
     Mutation("an opening forgets who was suspect", _forgets_suspects, first=2),
     Mutation(
@@ -379,7 +379,7 @@ MUTATIONS = (
             Tariff, "_served", lambda tariff, _served, _usage: (tariff.asked, ())
         ),
     ),
-    Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls, first=21),
+    Mutation("outcomes are written again without a look at the ledger", _keeps_all_calls, first=44),
     Mutation("what is forwarded goes out before its offset", _offset_after_forwards, first=13),
     Mutation(
         "a producer keeps its epoch when an answer was not seen",

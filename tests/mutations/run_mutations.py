@@ -167,7 +167,7 @@ def _costs_of_tools_are_forgotten() -> AbstractContextManager[object]:
 
 
 RUN_MUTATIONS = (
-    Mutation("a tool call goes out before its step is settled", _calls_before_the_step, first=67),
+    Mutation("a tool call goes out before its step is settled", _calls_before_the_step, first=153),
     Mutation("the position of results is written outside of their transaction", _position_alone),
     Mutation("an approval counts for other arguments, too", _approval_of_anything, first=13),
     Mutation("an approval counts on any topic of controls", _approval_on_any_topic, first=7),
