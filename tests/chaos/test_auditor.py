@@ -21,6 +21,8 @@ from tests.chaos.by_hand import (
 from tests.chaos.by_hand.broken import Broken
 from tests.chaos.by_hand.history_builder import HistoryBuilder
 
+pytestmark = pytest.mark.wide
+
 HISTORIES = (broken_records, broken_spends, broken_calls, broken_events)
 BROKEN = [b for told in HISTORIES for b in vars(told).values() if isinstance(b, Broken)]
 NEIGHBOUR = "v"  # of two partitions, 0 owns "w" and 1 owns this

@@ -8,6 +8,8 @@ from tests.chaos.by_hand import broken_runs, broken_traces
 from tests.chaos.by_hand.broken import BrokenRun
 from tests.chaos.by_hand.run_history_builder import GET, PAY, RunHistoryBuilder
 
+pytestmark = pytest.mark.wide
+
 HISTORIES = (broken_runs, broken_traces)
 BROKEN = [b for told in HISTORIES for b in vars(told).values() if isinstance(b, BrokenRun)]
 

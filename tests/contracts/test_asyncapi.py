@@ -13,6 +13,8 @@ from answerbus.envelope import Undecodable, decode, encode
 from answerbus.schema_export import event_models
 from answerbus.topics import EVERY_TOPIC
 
+pytestmark = pytest.mark.wide
+
 ROOT = Path(__file__).parents[2]
 OFFICIAL = Path(__file__).parent / "asyncapi-specs/3.0.0.json"  # npm: @asyncapi/specs 6.11.1
 EXAMPLES = sorted((ROOT / "contracts/examples").rglob("*.json"))
@@ -52,7 +54,6 @@ def test_the_official_schema_finds_nothing_wrong() -> None:
     assert [error.message for error in official.iter_errors(DOCUMENT)] == []
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize(
     ("path", "wrong"),
     [

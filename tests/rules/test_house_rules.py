@@ -31,8 +31,13 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(path)))
+
+
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names)
@@ -55,7 +60,7 @@ def faults(path: Path) -> Iterator[str]:
     module = tree(path)
     if module.body and not ast.get_docstring(module):
         yield "does not say what it is for"
-    for node in ast.walk(module):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or 0) - node.lineno
             if lines >= FUNCTION_LINES_MAX and not is_table(node):
@@ -101,7 +106,7 @@ def test_events_are_half_read_in_one_place() -> None:
     partial = {
         path.relative_to(ROOT).as_posix()
         for path in modules("services/operators", "services/console")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and {ast.unparse(base) for base in node.bases} & forms
     }
 
@@ -158,7 +163,7 @@ def test_whatever_writes_in_transactions_renews_its_epoch() -> None:
     makers = {
         ast.unparse(node.func)
         for path in modules("contracts/answerbus", "services", "examples")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and any(keyword.arg == "transactional_id" for keyword in node.keywords)
     }
@@ -166,13 +171,16 @@ def test_whatever_writes_in_transactions_renews_its_epoch() -> None:
     assert makers == {"TransactionalProducer"}
 
 
+def is_now(node: ast.Attribute) -> bool:
+    return node.attr == "now" and ast.unparse(node) == "datetime.now"
+
+
 def test_only_settings_read_the_environment_and_only_the_clock_the_time() -> None:
     readers = {
         path.relative_to(ROOT).as_posix()
         for path in modules("contracts/answerbus", "services")
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Attribute)
-        and (node.attr in {"environ", "getenv"} or ast.unparse(node) == "datetime.now")
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and (node.attr in {"environ", "getenv"} or is_now(node))
     }
 
     assert readers <= {

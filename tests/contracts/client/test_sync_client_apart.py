@@ -7,6 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 
+import pytest
+
 from answerbus.client.sync_client import SyncClient
 from answerbus.client.testing import FakeClient
 
@@ -48,6 +50,7 @@ def test_threads_that_open_a_client_at_once_share_it() -> None:
     assert threads() == []
 
 
+@pytest.mark.wide
 def test_a_forked_process_is_told_to_open_its_own() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED],

@@ -32,6 +32,8 @@ from tests.contracts.evidence.packs import (
     written,
 )
 
+pytestmark = pytest.mark.wide
+
 KEYS = [public()]
 
 
@@ -322,7 +324,6 @@ def test_a_zip_that_is_cut_is_named_at_any_length(tmp_path: Path) -> None:
         assert kinds(verify(path, KEYS)) == {"truncated_zip"}, size
 
 
-@pytest.mark.wide
 def test_bytes_that_are_flipped_anywhere_are_found(tmp_path: Path) -> None:
     path = written(tmp_path / "pack.zip", signed(whole()))
     content = bytearray(path.read_bytes())
@@ -369,7 +370,6 @@ def test_a_hostile_member_ends_as_a_finding(
     assert kind in kinds(checked(tmp_path, {**signed(whole()), name: content}))
 
 
-@pytest.mark.wide
 def test_records_of_any_form_end_as_findings_though_they_are_signed(tmp_path: Path) -> None:
     for body in (
         b'{"previous": [1], "hash": 5, "account_id": {}}\n',

@@ -33,6 +33,7 @@ def key(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.wide
 def test_a_pack_is_checked_by_the_command_and_by_the_program_for_auditors(
     tmp_path: Path, key: str
 ) -> None:

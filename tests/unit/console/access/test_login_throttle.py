@@ -50,6 +50,7 @@ def test_a_network_of_addresses_is_one_guesser() -> None:
     assert at.wait_s(None, 100.0) == 0.0
 
 
+@pytest.mark.wide
 def test_all_strangers_together_are_bounded_and_shut_out_nobody_who_was_let_in() -> None:
     at = LoginThrottle()
     at.wait_s(HERE, 100.0)

@@ -1,5 +1,7 @@
 """How old the request is that a lane is at, from thinned samples."""
 
+import pytest
+
 from services.console.state.request_times import OLD_STEP_MS, SAMPLES_MAX, STEP_MS, RequestTimes
 
 
@@ -14,6 +16,7 @@ def test_a_request_is_as_old_as_the_sample_before_it_or_as_the_first_that_is_kep
     ]  # fmt: skip
 
 
+@pytest.mark.wide
 def test_it_stays_small_and_is_exact_for_the_newest() -> None:
     times, count = RequestTimes(), 100 * SAMPLES_MAX
     for n in range(count):

@@ -157,6 +157,7 @@ async def test_a_call_is_made_again_with_the_answer_and_the_state_of_its_server(
     assert len(rounds) == 3
 
 
+@pytest.mark.wide
 async def test_an_answer_waits_for_a_server_that_starts_again() -> None:
     transport = ScreenedTransport(InMemoryTransport(task_server(Tasks(Store()))))
     async with Client(transport, cache=None) as client:

@@ -10,6 +10,8 @@ import pytest
 from services.worker.adapters.costly_work.child_process import ChildProcess
 from services.worker.ports.costly_work import MIB, EndedAtLimit, WorkLimits
 
+pytestmark = pytest.mark.wide
+
 LIMITS = WorkLimits(memory_bytes=100 * MIB, cpu_s=1, wall_s=60.0)  # a busy machine gives CPU slowly
 
 
@@ -58,7 +60,6 @@ async def test_it_gives_what_the_work_gives_and_the_same_process_serves_again(
     assert first == await pid_of(child) != os.getpid()
 
 
-@pytest.mark.wide
 async def test_what_the_work_raises_is_raised_here(child: ChildProcess) -> None:
     with pytest.raises(LookupError, match="nothing there"):
         await child.run("w", failing, "nothing there")
@@ -66,20 +67,17 @@ async def test_what_the_work_raises_is_raised_here(child: ChildProcess) -> None:
     assert await child.run("w", max, [3, 5]) == 5
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("size", [200 * MIB, 20_000 * MIB])
 async def test_memory_is_limited(child: ChildProcess, size: int) -> None:
     assert await child.run("w", with_memory, size) == EndedAtLimit("memory")
     assert await child.run("w", with_memory, 50 * MIB) == 50 * MIB
 
 
-@pytest.mark.wide
 async def test_cpu_time_is_limited_for_each_work_by_itself(child: ChildProcess) -> None:
     assert await child.run("w", without_end) == EndedAtLimit("cpu_time")
     assert await child.run("w", max, [3, 5]) == 5
 
 
-@pytest.mark.wide
 async def test_wall_time_is_limited(child: ChildProcess) -> None:
     await child.run("w", max, [3, 5])
     child = ChildProcess(WorkLimits(wall_s=0.2))
@@ -89,7 +87,6 @@ async def test_wall_time_is_limited(child: ChildProcess) -> None:
     await child.close()
 
 
-@pytest.mark.wide
 async def test_work_that_ends_its_process_ends_nothing_else(child: ChildProcess) -> None:
     assert await child.run("w", os._exit, 3) == EndedAtLimit("crash")
     assert await child.run("w", os.abort) == EndedAtLimit("memory")

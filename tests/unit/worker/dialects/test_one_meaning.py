@@ -27,6 +27,8 @@ from tests.encoding import exactly, texts_in
 from tests.oracle import is_valid
 from tests.schemas import Made, free_alone, free_beside_typed
 
+pytestmark = pytest.mark.wide
+
 PACKING: list[DialectName] = ["openai", "anthropic", "gemini"]
 AS_IT_IS: list[DialectName] = ["llama_cpp", "ollama", "prompted", "vllm"]
 REST = "null_or_extra_json"
@@ -62,7 +64,6 @@ def same_json(checked: Checked, value: JsonValue) -> bool:
     return isinstance(checked, Accepted) and exactly(checked.answer) == exactly(value)
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("dialect", [*PACKING, *AS_IT_IS])
 @pytest.mark.parametrize(
     "typed",
@@ -155,7 +156,6 @@ def has_a_name_of_ours(value: JsonValue) -> bool:
 
 
 @pytest.mark.parametrize("dialect", PACKING)
-@pytest.mark.wide
 @settings(
     max_examples=200,
     deadline=None,

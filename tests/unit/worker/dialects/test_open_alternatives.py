@@ -87,6 +87,7 @@ def test_what_is_wrong_is_said_of_the_members_that_were_meant(
     assert [(problem.path, problem.code) for problem in checked.problems] == [fault]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("dialect", ["openai", "gemini"])  # others have no room for so many
 def test_members_that_an_answer_lacks_are_paid_for(dialect: DialectName) -> None:
     """They are looked for in each value, in each alternative."""

@@ -52,6 +52,7 @@ def test_each_dialect_has_its_own_wire_schema() -> None:
     assert (openai[1].dialect, prompted[1].dialect) == ("openai", "prompted")
 
 
+@pytest.mark.wide
 def test_the_automata_of_patterns_count_by_their_memory() -> None:
     """Seven megabytes each, from 200 characters."""
     cache = SchemaCache(Registry([]), bytes_max=2 * MEBIBYTE)

@@ -95,6 +95,7 @@ async def test_live_checks_twice_before_it_reports_a_blocked_loop(running: Runni
     assert await running.get("/live") == (503, '{"live": false}')
 
 
+@pytest.mark.wide
 async def test_a_blocked_loop_is_reported(running: Running) -> None:
     running.watched.loop_monitor._due_at -= STALL_S + 0.1
     await asyncio.sleep(0.5)

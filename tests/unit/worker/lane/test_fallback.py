@@ -33,6 +33,8 @@ from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, events, terminals, until
 
+pytestmark = pytest.mark.wide
+
 UNHEALTHY, THROTTLED = Condition("unhealthy"), Condition("throttled", 20.0)
 INVALID_TWICE, CUT, REFUSED = Condition("invalid", 2), Condition("truncated"), Condition("refused")
 ALL = (UNHEALTHY, THROTTLED, INVALID_TWICE, CUT, REFUSED)

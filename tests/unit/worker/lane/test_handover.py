@@ -12,6 +12,8 @@ from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, context, until
 
+pytestmark = pytest.mark.wide
+
 HANDOVER_S = 30.0
 DRAIN_S = 40.0
 AT_ONCE_S = 5.0

@@ -11,6 +11,8 @@ from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import run
 
+pytestmark = pytest.mark.wide
+
 KILLED_AFTER_S = [None, 30.2, 65.3]
 REFUND = tool("orders.refund", delivery="at_most_once", reconcilable=True)
 STEPS = (actions(call("orders.refund", order_id="1")), actions(says("Done.")))

@@ -26,6 +26,8 @@ from tests.cpu_time import cpu_time
 from tests.unit.worker.builders import request
 from tests.unit.worker.lane.world import FakeProvider
 
+pytestmark = pytest.mark.wide
+
 # Lowering this takes 2.6 s.
 MERGED = {"allOf": [{"required": [f"a{n}"]} for n in range(2000)]}
 
@@ -125,7 +127,6 @@ def test_a_large_schema_that_nobody_has_prepared_is_not_compiled_in_the_loop() -
     assert [problem.code for problem in found.problems] == ["too_costly"]
 
 
-@pytest.mark.wide
 async def test_a_schema_that_takes_too_long_is_refused_and_never_holds_the_loop() -> None:
     child = ChildProcess(WorkLimits(cpu_s=0))
     of, costly = planner(child), asked(MERGED)

@@ -40,6 +40,8 @@ from tests.unit.worker.core.run_builders import (
 )
 from tests.unit.worker.lane.world import FakeProvider
 
+pytestmark = pytest.mark.wide
+
 FACTS = ProfileFacts("default", "fake", "m", 100, 60.0, None)
 OUTPUT = FACTS.max_output_tokens
 
@@ -202,7 +204,6 @@ def test_half_of_what_a_model_reads_is_for_the_prompt_whatever_an_answer_may_hav
     assert replace(FACTS, context_tokens=4_096, max_output_tokens=4_096).input_tokens == 2_048
 
 
-@pytest.mark.wide
 async def test_other_tasks_have_their_turn_while_large_results_are_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -298,7 +299,6 @@ def test_a_step_is_asked_as_by_a_worker_that_has_not_asked_before() -> None:
     assert elided(prompt) > 0
 
 
-@pytest.mark.wide
 def test_what_a_prompt_was_made_of_is_not_kept_with_it_when_its_run_is_over() -> None:
     """Results take many times the bytes of their texts, which are all that is counted."""
     planner, run = planner_for(FACTS), Run(definition(transcript_bytes_max=20_000))

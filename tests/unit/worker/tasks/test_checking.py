@@ -95,6 +95,7 @@ async def test_what_would_hold_the_loop_is_found_out_before_and_ends_in_a_typed_
     assert isinstance(found, Invalid | Accepted)
 
 
+@pytest.mark.wide
 async def test_an_answer_that_takes_more_than_the_process_may_take_is_too_costly() -> None:
     child = ChildProcess(WorkLimits(wall_s=0.001))
     schema, value = COSTLY[1]

@@ -97,6 +97,7 @@ def through_the_log(retry: RetryRequest) -> LaneRequest:
     return request_from_retry(event, record.key, 100, record.headers)
 
 
+@pytest.mark.wide
 @settings(max_examples=60, deadline=None)
 @given(JSON, JSON)
 def test_a_retry_can_be_read_back_whatever_upstream_and_model_said(

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from answerbus.failure import Problem
 from answerbus.limits import REQUEST_ID_CHARS_MAX
 from answerbus.private.runs import Delegation
@@ -87,6 +89,7 @@ def test_a_name_that_settings_give_twice_stands_in_the_schema_once() -> None:
     assert properties["profile"] == {"type": "string", "enum": ["p"]}
 
 
+@pytest.mark.wide
 def test_a_child_whose_names_are_taken_has_another_one_of_at_most_128_characters() -> None:
     for length in (20, 124, 128):
         call_id, taken = "x" * length, set[str]()

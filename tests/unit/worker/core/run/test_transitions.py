@@ -241,6 +241,7 @@ def test_progress_starts_the_time_out_again() -> None:
     assert sent(transitions.on_timeout(goes_on.run, inputs(20 + TIMEOUT_S * 1.1)))
 
 
+@pytest.mark.wide
 def test_progress_that_comes_all_the_time_is_written_ten_times_in_a_time_out() -> None:
     change = called()
     (made,) = sent(change)

@@ -238,6 +238,7 @@ def test_other_faults_are_reported_beside_it() -> None:
     }
 
 
+@pytest.mark.wide
 def test_a_schema_that_takes_too_long_to_look_at_is_left_alone() -> None:
     union: JsonValue = {"oneOf": [variant(f"v{n}", "x") for n in range(500)]}
     schema: dict[str, JsonValue] = {"type": "array", "items": {"anyOf": [union, {"type": "null"}]}}
