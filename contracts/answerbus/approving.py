@@ -30,6 +30,7 @@ def approval_of(
         args=dict(args) if args is not None and is_edited else None,
         asked_digest=asked.args_digest if is_edited else None,
         delivery=asked.delivery,
+        after_input=asked.after_input,
         decision=decision,
         by=by,
         said_by=said_by,

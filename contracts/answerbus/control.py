@@ -17,14 +17,20 @@ def _is_first(value: object) -> bool:
     return value == 1
 
 
+def _is_zero(value: object) -> bool:
+    return value == 0
+
+
 ApprovedDelivery = Annotated[int, Field(ge=1, le=limits.TOOL_DELIVERIES_MAX, exclude_if=_is_first)]
+AfterInput = Annotated[int, Field(ge=0, le=limits.CALL_INPUTS_MAX, exclude_if=_is_zero)]
 
 
 class ApprovalRequested(Wire):
     """A tool call that runs only if a person approves it, with these very arguments.
 
     `delivery` is the delivery to approve. Beyond the first, the call was delivered before, and
-    nobody knows whether it had its effect.
+    nobody knows whether it had its effect. Deliveries are counted anew once a person has answered
+    a question of the tool: `after_input` is the number of that question.
     """
 
     kind: Literal["approval_requested"] = "approval_requested"
@@ -36,6 +42,7 @@ class ApprovalRequested(Wire):
     args: dict[str, Any]
     args_digest: Digest
     delivery: ApprovedDelivery = 1
+    after_input: AfterInput = 0
     expires_at: Timestamp
     at: Timestamp
 
@@ -63,6 +70,7 @@ class Approval(Wire):
     args: Annotated[PersonsArgs | None, Field(exclude_if=_is_none)] = None
     asked_digest: Annotated[Digest | None, Field(exclude_if=_is_none)] = None
     delivery: ApprovedDelivery = 1
+    after_input: AfterInput = 0
     decision: Literal["approved", "denied"]
     by: Reason
     said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None

@@ -179,7 +179,8 @@ async def _asked_at(
 
 def _is_of(form: Form, requested: ApprovalRequested) -> bool:
     """Whether a form showed these arguments, and that it is this delivery which is asked about."""
-    is_delivery = form.get("delivery", "1") == str(requested.delivery)
+    named = form.get("delivery", "1"), form.get("after_input", "0")
+    is_delivery = named == (str(requested.delivery), str(requested.after_input))
     return is_delivery and form.get("digest") == requested.args_digest
 
 

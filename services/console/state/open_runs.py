@@ -31,8 +31,11 @@ DECISIONS_KEPT = 10_000  # that no worker has read yet
 CLOSED_KEPT = 200_000  # ids of runs that ended, since topics are not read in step
 _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
 
-Matter = tuple[Literal["delivery", "question"], int]
-"""What of a call a person decides: whether that delivery may run, or that question of its tool."""
+Matter = tuple[Literal["delivery", "question"], int, int]
+"""What of a call a person decides: whether that delivery may run, or that question of its tool.
+
+Deliveries are counted anew after each question.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,9 @@ class OpenRuns:
         match event:
             case ApprovalSummary():
                 what = f"{event.decision.capitalize()} by {event.by}"
-                self._keep(call, ("delivery", event.delivery), what)
+                self._keep(call, ("delivery", event.after_input, event.delivery), what)
             case InputSummary():
-                self._keep(call, ("question", event.number), f"Answered by {event.by}")
+                self._keep(call, ("question", event.number, 0), f"Answered by {event.by}")
             case ControlAppliedSummary(effect="approved" | "denied" | "answered"):
                 self._decided(_run_of(call), call.call_id, at_ms, ended=False)
             case ControlAppliedSummary():  # the call goes on waiting for one that counts
@@ -189,8 +192,8 @@ class OpenRuns:
 
 def _matter(event: ApprovalRequestedSummary | InputRequestedSummary) -> Matter:
     if isinstance(event, InputRequestedSummary):
-        return "question", event.number
-    return "delivery", event.delivery
+        return "question", event.number, 0
+    return "delivery", event.after_input, event.delivery
 
 
 def _run_of(call: CallKey) -> RequestKey:

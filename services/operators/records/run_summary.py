@@ -43,6 +43,7 @@ class ApprovalRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="appr
     call_id: Text = ""
     tool: Text = ""
     delivery: Count = 1
+    after_input: Count = 0
 
 
 class InputRequestedSummary(RunEventSummary, frozen=True, gc=False, tag="input_requested"):
@@ -77,6 +78,7 @@ class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
 
     call_id: Text | None = None
     delivery: Count = 1
+    after_input: Count = 0
     decision: Text = ""
     by: Reason = ""
     reason: Reason = ""

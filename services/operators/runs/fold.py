@@ -115,7 +115,7 @@ class RunFold:
                 self._ended.setdefault(event.call_id, event)
             case ApprovalRequested():
                 known = self._approvals.get(event.call_id)
-                if known is None or known.delivery < event.delivery:
+                if known is None or _place(known) < _place(event):
                     self._approvals[event.call_id] = event
             case InputRequested():
                 self._take_question(event)
@@ -254,7 +254,7 @@ class RunFold:
         status: CallStatus = call.state
         if ended is not None or found.terminal is not None:
             status = "ended"
-        elif approval and (decision is None or _delivery(decision) < approval.delivery):
+        elif approval and (decision is None or _delivery(decision) < _place(approval)):
             status = "awaits_approval"  # also of a call that was made before
         elif question and (answer is None or _number(answer) < question.number):
             status = "awaits_input"
@@ -282,9 +282,14 @@ class RunFold:
         )
 
 
-def _delivery(decision: ControlApplied) -> int:
+def _place(event: ApprovalRequested | Approval) -> tuple[int, int]:
+    """The delivery of a call that a person decides about; they are counted anew after questions."""
+    return event.after_input, event.delivery
+
+
+def _delivery(decision: ControlApplied) -> tuple[int, int]:
     """The delivery of a call that a person decided about."""
-    return decision.control.delivery if isinstance(decision.control, Approval) else 0
+    return _place(decision.control) if isinstance(decision.control, Approval) else (0, 0)
 
 
 def _number(decision: ControlApplied) -> int:

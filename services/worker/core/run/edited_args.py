@@ -18,7 +18,7 @@ def is_for(approval: Approval, call: ToolCall) -> bool:
     Changed arguments have the digest of the approval, so that a worker that does not know of them
     takes it for one of another call.
     """
-    if approval.delivery != call.next_delivery:
+    if (approval.delivery, approval.after_input) != (call.next_delivery, call.after_input):
         return False
     if approval.args is None:
         return approval.args_digest == call.args_digest

@@ -147,9 +147,11 @@ def call_ended(
 
 def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
     """A person is asked for a call with these very arguments."""
-    request, call_record, delivery = inputs.request, call.asked, call.next_delivery
+    request, call_record = inputs.request, call.asked
+    delivery, after_input = call.next_delivery, call.after_input
+    place = f".{delivery}.{after_input}" if after_input else f".{delivery}" if delivery > 1 else ""
     return ApprovalRequested(
-        event_id=f"{call_record.call_id}.approval" + (f".{delivery}" if delivery > 1 else ""),
+        event_id=f"{call_record.call_id}.approval{place}",
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         call_id=call_record.call_id,
@@ -157,6 +159,7 @@ def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:
         args=call.args,
         args_digest=call.args_digest,
         delivery=delivery,
+        after_input=after_input,
         expires_at=inputs.deadline,
         at=inputs.now,
     )

@@ -127,6 +127,11 @@ class ToolCall:
         return self.record.deliveries + 1 if self.record else 1
 
     @property
+    def after_input(self) -> int:
+        """The number of the last question that its tool asked; deliveries count from there."""
+        return self.record.inputs_asked if self.record else 0
+
+    @property
     def asks_child(self) -> bool:
         """Whether it is answered by a child, and by no tool server."""
         return self.asked.tool in CHILD_TOOLS

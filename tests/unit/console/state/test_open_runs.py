@@ -92,6 +92,23 @@ def test_a_decision_about_an_earlier_delivery_is_not_one_about_this() -> None:
     assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == ("Approved by kafka:ops", [])
 
 
+def test_a_decision_before_a_question_is_not_one_about_a_delivery_after_it() -> None:
+    """Deliveries are counted anew once a person has answered what the tool asked."""
+    call_key, ours = CallKey(WORKFLOW, CALL), {"request_id": "r-1", "call_id": CALL}
+    before = event("approval/approved", call_id=CALL, delivery=2)
+    again = event("approval_requested/refund_again", **ours)
+    anew = event("approval_requested/refund_again", **ours, after_input=1)
+    after = event("approval/approved", call_id=CALL, delivery=2, after_input=1)
+
+    known = [*a_waiting_run(WORKFLOW), again, before, decided(CALL), anew]
+    found = fold(*known)
+    assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == (None, [NOON_MS])
+    assert found.place_of(call_key) is not None
+
+    found = fold(*known, after)
+    assert (found.decision_on(call_key), found.asked_ms(NOON_MS)) == ("Approved by kafka:ops", [])
+
+
 def test_the_approval_of_a_call_does_not_answer_what_its_tool_asks_then() -> None:
     call_key, approval = CallKey(WORKFLOW, CALL), event("approval/approved", call_id=CALL)
     asks = event("input_requested/by_tool", request_id="r-1", call_id=CALL, number=1)

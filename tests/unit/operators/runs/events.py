@@ -77,6 +77,7 @@ def decided(call_id: str, decision: str = "approved", **changes: Any) -> Event:
     workflow = changes.get("workflow_id", WORKFLOW)
     control = body_of(f"approval/{decision}", call_id=call_id, workflow_id=workflow)
     control["delivery"] = changes.pop("delivery", 1)
+    control["after_input"] = changes.pop("after_input", 0)
     return event(f"control_applied/{decision}", control=control, **changes)
 
 

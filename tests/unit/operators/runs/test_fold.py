@@ -187,6 +187,7 @@ def test_a_call_of_unknown_fate_awaits_a_person_once_more() -> None:
         decided(call_id),
     ]
     again = approval_asked(call_id, delivery=2)
+    anew = approval_asked(call_id, delivery=2, after_input=1)
     found = ended(call_id, reconciled=True)
 
     for events, status in (
@@ -194,6 +195,9 @@ def test_a_call_of_unknown_fate_awaits_a_person_once_more() -> None:
         ([*first, again], "awaits_approval"),
         ([again, *reversed(first)], "awaits_approval"),
         ([*first, again, decided(call_id, delivery=2)], "called"),
+        ([*first, again, decided(call_id, delivery=2), anew], "awaits_approval"),
+        ([*first, anew, decided(call_id, delivery=2), again], "awaits_approval"),
+        ([*first, again, anew, decided(call_id, delivery=2, after_input=1)], "called"),
         ([*first, again, found], "ended"),
     ):
         (run,) = folded(events)

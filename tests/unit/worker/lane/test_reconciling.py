@@ -1,6 +1,7 @@
 """A call of a tool that must not run twice, whose server dies: over crashes of the worker, too."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.wide
 KILLED_AFTER_S = [None, 30.2, 65.3]
 REFUND = tool("orders.refund", delivery="at_most_once", reconcilable=True)
 STEPS = (actions(call("orders.refund", order_id="1")), actions(says("Done.")))
+ASKS = {"question": "How many?", "json_schema": {"type": "integer"}}
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +81,54 @@ def test_a_person_decides_where_nobody_knows(decision: str) -> None:
         assert stage.tools.ran == ["r-1.call.1.0/1", "r-1.call.1.0/2"][: 1 + is_approved]
 
     run(main())
+
+
+def test_each_approval_is_for_one_delivery_also_after_questions_of_the_tool() -> None:
+    """Deliveries are counted anew once a person has answered, and the server dies each time."""
+
+    async def main() -> None:
+        stage = RunStage(STEPS, lambda _: (), {"ask_person": True})
+        await stage.worker.open()
+        stage.publish("r-1", ttl_s=20_000)
+        made = await _nth(stage.calls, 0)
+        asked = list[Any]()
+        for number in (1, 2):
+            more = {"state": f"round-{number}", "asks": ASKS}
+            stage.tools.answer(made, {}, kind="tool_progress", **more)
+            question = await _nth(lambda: stage.steps("input_requested"), number - 1)
+            answer = {"kind": "input", "call_id": question["call_id"], "number": number}
+            stage.control({**answer, "value": number})
+            onwards = await _nth(lambda: _continued(stage), 2 * number - 2)
+            stage.tools.answer(onwards["call"], {}, kind="tool_progress")
+            asked.append(await _nth(lambda: stage.steps("approval_requested"), number - 1))
+            for one in asked:  # the second time the first approval is repeated
+                names = {"call_id", "args_digest", "delivery", "after_input"} & one.keys()
+                kept = {name: one[name] for name in names}
+                stage.control({**kept, "kind": "approval", "decision": "approved"})
+            made = (await _nth(lambda: _continued(stage), 2 * number - 1))["call"]
+        stage.tools.answer(made, {"kind": "ok", "value": "paid"})
+        await finished(stage)
+
+        call_id = made["call_id"]
+        assert [one["event_id"] for one in asked] == [
+            f"{call_id}.approval.2.1",
+            f"{call_id}.approval.2.2",
+        ]
+        approvals = [
+            event["effect"]
+            for event in stage.steps("control_applied")
+            if event["control"]["kind"] == "approval"
+        ]
+        assert approvals == ["approved", "nothing", "approved"]
+
+    run(main())
+
+
+def _continued(stage: RunStage) -> list[Any]:
+    return sorted(stage.calls("tool_continue"), key=lambda one: str(one["call"]["at"]))
+
+
+async def _nth(found: Callable[[], list[Any]], place: int) -> Any:
+    while len(found()) <= place:
+        await asyncio.sleep(0.5)
+    return found()[place]
