@@ -54,7 +54,8 @@ def ask(
     run: Run, call: ToolCall, asks: ToolQuestion, state: str | None, inputs: RunInputs
 ) -> Change:
     """A tool asks a person; where nobody can be asked, its call ends."""
-    before = events.changed(call, inputs, state=state)
+    known = events.changed(call, inputs)
+    before = known if state is None else known.model_copy(update={"state": state})
     call, number = replace(call, record=before), before.inputs_asked + 1
     if why := clip(_unasked(run, asks, state, number), REASON_BYTES_MAX):
         change = end_call(run, call, CallError(code=INPUT_REQUIRED, message=why), inputs)

@@ -247,6 +247,14 @@ def test_a_question_without_a_state_is_not_asked_since_its_call_would_begin_agai
     assert [one["code"] for one in ends(change)] == ["input_required"]
 
 
+def test_what_was_kept_is_given_up_where_a_question_comes_without_a_state() -> None:
+    onwards = passed(kept("task-1"), 1 + 1.1 * TIMEOUT_S)
+    change = said(onwards, 40, delivered(onwards), asks=ASKS)
+
+    assert [one["code"] for one in ends(change)] == ["input_required"]
+    assert cancelled(change) == [("pay", "task-1")]
+
+
 def test_an_agent_that_may_not_ask_people_has_no_tool_that_does() -> None:
     change = called(ask_person=False)
     change = said(change, 1, delivered(change), state="round-1", asks=ASKS)
