@@ -23,6 +23,7 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.json_values import signs_of_values
 from answerbus.limits import TOOL_RESULT_VALUES_MAX
+from answerbus.tool_result import ToolProgress
 from answerbus.topics import APPROVALS, CONTROLS, LEASES, TOOL_RESULTS, Topic
 from services.worker.core.run.tool_report import read_report
 from services.worker.lane.lane import Lane
@@ -128,6 +129,16 @@ def signal_record(topic: Topic, place: TopicPartition, record: Record) -> Signal
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
     at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
     return SignalRecord(topic, record.offset, place_id, signal, at)
+
+
+def by_question(signals: Sequence[SignalRecord]) -> Iterator[Sequence[SignalRecord]]:
+    """Each question of a tool begins a part: its schema is compiled in the loop."""
+    begin = 0
+    for place, found in enumerate(signals):
+        if place > begin and isinstance(found.signal, ToolProgress) and found.signal.asks:
+            yield signals[begin:place]
+            begin = place
+    yield signals[begin:]
 
 
 class RunReader:
@@ -263,7 +274,8 @@ class RunReader:
                 self._batches.signal(topic, place, record) async for record in in_turns(together)
             ]
             try:
-                life.lane.on_signals(opened, signals)
+                async for part in in_turns(by_question(signals)):
+                    life.lane.on_signals(opened, part)
             except Exception as error:
                 _log.exception("signals to runs of lane %d failed", place.partition)
                 self._batches.blame(place, together)

@@ -7,12 +7,15 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from answerbus.topics import TOOL_RESULTS
 from services.worker.adapters.kafka.run_reader import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
     BATCH_VALUES_MAX,
     RunReader,
     SignalBatches,
+    by_question,
+    signal_record,
 )
 from services.worker.lane.state.machine import State
 from tests.unit.worker.adapters.kafka.test_intake import record
@@ -91,6 +94,20 @@ def test_records_of_many_values_are_divided_by_these() -> None:
     """To apply a result takes time by its values: 50 of 17,000 each held the loop for 0.7 s."""
     many = b"[" + b"0," * (BATCH_VALUES_MAX // 2) + b"0]"
     assert offsets_of(SignalBatches(), [b"[0,0]", many, many, b"[]", many]) == [[0, 1], [2, 3], [4]]
+
+
+def test_each_question_of_a_tool_begins_a_part_however_it_is_spelt() -> None:
+    """25 with schemas of 2 KB each held the loop for 1.1 s."""
+    asks = """{"kind": "tool_progress", "call_id": "c", "workflow_id": "w", "state": "s",
+        "token": "AAAAAAAAAAAAAAAAAAAAAA==", "\\u0061sks": {"question": "?", "json_schema": {}}}"""
+    values = [b"{}", asks.encode(), asks.encode(), b"{}", asks.encode()]
+    signals = [
+        signal_record(TOOL_RESULTS, PLACE, record(PLACE, offset, value))
+        for offset, value in enumerate(values)
+    ]
+
+    parts = [[one.offset for one in part] for part in by_question(signals)]
+    assert parts == [[0], [1], [2, 3], [4]]
 
 
 def test_what_failed_together_goes_one_by_one_and_then_on() -> None:
