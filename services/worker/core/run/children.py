@@ -27,6 +27,7 @@ from answerbus.limits import (
     REQUEST_BYTES_MAX,
     REQUEST_ID_CHARS_MAX,
     REQUEST_VALUES_MAX,
+    RUN_TTL_S_MAX,
     TOOL_RESULT_BYTES_MAX,
     TTL_S_MAX,
 )
@@ -133,7 +134,8 @@ def child_record(
         child, deadline = proposal_of(above, run, call.asked.args), proposing_until(now, deadline)
     else:
         child = _delegated(above, run, call)
-    ttl_s = max(ceil((deadline - now).total_seconds()), 1)
+    # A worker's time may be behind that of the broker which took the request of its run.
+    ttl_s = min(max(ceil((deadline - now).total_seconds()), 1), RUN_TTL_S_MAX)
     # Not before its run: what was cancelled until then is not this.
     begins = max(deadline - timedelta(seconds=ttl_s), origin.timestamp)
     if child.agent is None and ttl_s > TTL_S_MAX:
