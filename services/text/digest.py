@@ -33,6 +33,17 @@ def canonical(value: JsonValue) -> bytes:
     return _SORTING.encode(value) if _is_plain(value) else _AS_SORTED.encode(_carried(value))
 
 
+def canonical_members(value: Mapping[str, JsonValue]) -> Mapping[str, bytes]:
+    """The RFC 8785 text of each member of an object."""
+    return {name: canonical(inner) for name, inner in value.items()}
+
+
+def members_digest(members: Mapping[str, bytes]) -> str:
+    """The `canonical_digest` of the object with these `canonical_members`; names are ASCII."""
+    pairs = (b'"%b":%b' % (name.encode("ascii"), members[name]) for name in sorted(members))
+    return bytes_digest(b"{%b}" % b",".join(pairs))
+
+
 def text_digest(text: str) -> str:
     """The digest of a text in UTF-8; half surrogate pairs, which providers do send, count too."""
     return bytes_digest(text.encode(errors="surrogatepass"))

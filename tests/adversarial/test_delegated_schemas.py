@@ -25,6 +25,7 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run import transitions
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.call_changes import Change
+from services.worker.core.run.children import MadeChild
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.schema.resolved import (
@@ -86,9 +87,17 @@ def step_with(
 
 
 def taken(run: Run, step: AcceptedStep, of: Planner) -> Change:
-    for child in wanted_children(asked(), run, step):
-        asyncio.run(of.look_ahead(child))
-    around = replace(inputs(of=asked()), origin=ORIGIN, problems_of=of.problems_of, attempts_left=9)
+    children = dict(wanted_children(asked(), run, step))
+    for child in children.values():
+        if isinstance(child, MadeChild):
+            asyncio.run(of.look_ahead(child.request))
+    around = replace(
+        inputs(of=asked()),
+        origin=ORIGIN,
+        problems_of=of.problems_of,
+        attempts_left=9,
+        children=children,
+    )
     return transitions.take_step(run, step, 1, USAGE, NOTHING_USED, ACCOUNT, around)
 
 

@@ -10,6 +10,7 @@ from types import TracebackType
 
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import DeadlinePassed
+from answerbus.failure import Problem
 from services.worker.core.attempt.check import Checked
 from services.worker.core.attempt.fallback import throttled_bound_s
 from services.worker.core.attempt.plan import Plan
@@ -17,7 +18,12 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply, Unavailable
 from services.worker.core.outcome.call import Call
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run.asked_calls import wanted_children
+from services.worker.core.run.asked_calls import (
+    children_left,
+    wanted_children,
+    wanted_questions,
+)
+from services.worker.core.run.children import Children, MadeChild
 from services.worker.core.run.composition import ComputedStep
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import crash_precautions
@@ -85,10 +91,10 @@ class LaneCallSlot:
             self.lease.leave()
         if not self.isolation.is_alone:  # which others must not call before its outcome is known
             self.isolation.leave()
-        lane_request, checked = self.lane_request, await self._checked(reply)
-        call = Call(lane_request, plan, prompt, spend, reply, checked, int(duration_s * 1000))
-        await self._look_at_children(call)
-        return call
+        lane_request, duration_ms = self.lane_request, int(duration_s * 1000)
+        checked = await self._checked(reply)
+        children = await self._children(checked)
+        return Call(lane_request, plan, prompt, spend, reply, checked, duration_ms, children)
 
     async def _checked(self, reply: Reply) -> Checked | None:
         if not isinstance(reply, Answered):
@@ -96,13 +102,27 @@ class LaneCallSlot:
         workflow, costly_work = self.lane_request.request.workflow_id, self.lane.context.costly_work
         return await checking.checked(reply.content, self.plan, costly_work, workflow)
 
-    async def _look_at_children(self, call: Call) -> None:
-        """Compile the schemas that a model wrote, before the step with them is settled at once."""
-        step, run, planner = call.checked, self.lane_request.run, self.lane.context.planner
+    async def _children(self, step: Checked | None) -> Children:
+        """Made before the step is settled at once, with the schemas that a model wrote."""
+        request, run, planner = (
+            self.lane_request.request,
+            self.lane_request.run,
+            self.lane.context.planner,
+        )
+        found: dict[str, MadeChild | tuple[Problem, ...]] = {}
         if not isinstance(step, AcceptedStep) or run is None:
-            return
-        async for child in in_turns(wanted_children(self.lane_request.request, run, step)):
-            await planner.look_ahead(child)
+            return found
+        async for question in in_turns(wanted_questions(request, run, step)):
+            await planner.look_ahead(question)
+        async for key, child in in_turns(wanted_children(request, run, step)):
+            if isinstance(child, MadeChild):
+                await planner.look_ahead(child.request)
+                found[key] = planner.problems_of(child.request) or child
+            else:
+                found[key] = child
+            if sum(isinstance(each, MadeChild) for each in found.values()) >= children_left(run):
+                break
+        return found
 
     async def _may_call(self, permit: Permit) -> bool:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from answerbus import json_text
-from services.text.digest import bytes_digest, canonical, canonical_digest, text_digest
+from services.text.digest import (
+    bytes_digest,
+    canonical,
+    canonical_digest,
+    canonical_members,
+    members_digest,
+    text_digest,
+)
 
 SCALARS = (
     st.none()
@@ -73,6 +80,11 @@ def test_each_character_is_written_as_rfc_8785_does() -> None:
 
 
 @pytest.mark.wide
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), VALUES, max_size=5))
+def test_an_object_has_the_digest_of_its_members(value: dict[str, JsonValue]) -> None:
+    assert members_digest(canonical_members(value)) == canonical_digest(value)
+
+
 @given(VALUES)
 def test_spelling_does_not_matter(value: JsonValue) -> None:
     spelt = json_text.parse(json.dumps(value, indent=1, sort_keys=True).encode())

@@ -1,6 +1,6 @@
 """A finished call: the case to decide, and its part of the audit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from pydantic import JsonValue
@@ -29,6 +29,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
 from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.run.children import Children
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 MODEL_BYTES_MAX = 256  # of the name that a provider echoes
@@ -48,6 +49,7 @@ class Call:
     reply: Reply
     checked: Checked | None
     duration_ms: int
+    children: Children = field(default_factory=dict)  # of a step
 
     @property
     def request(self) -> Request:

@@ -17,8 +17,8 @@ from answerbus.step import CallState
 from services.text.digest import canonical_digest
 from services.worker.core.guard.effort import sparing
 from services.worker.core.run.ask_person import read_question
-from services.worker.core.run.children import child_of
-from services.worker.core.run.delegation import calls_so_far, depth_of, read_args
+from services.worker.core.run.children import MadeChild, made
+from services.worker.core.run.delegation import calls_so_far, depth_of
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.policy import compiled, judged_value, strictness
 from services.worker.core.run.postponed_calls import may_call_tool
@@ -58,7 +58,7 @@ def asked_call(
         outcome = NotRun(which="repeats")
     same_as = earlier.answered.get(key) if outcome is None else None
     if outcome is None and same_as is None and wanted.tool == DELEGATE:
-        outcome = _not_asked(run, args, number, inputs)
+        outcome = _not_asked(run, args, args_digest, number, inputs)
     if outcome is None and wanted.tool == PROPOSE:
         outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
     if outcome is None and same_as is None and wanted.tool == ASK_PERSON:
@@ -96,13 +96,25 @@ def asked_calls(
     )
 
 
-def wanted_children(request: Request, run: Run, step: AcceptedStep) -> Iterator[Request]:
-    """The children and people that a step would ask, as far as they can be asked at all."""
+def wanted_children(
+    request: Request, run: Run, step: AcceptedStep
+) -> Iterator[tuple[str, MadeChild | tuple[Problem, ...]]]:
+    """The children that a step would ask, by the digest of their calls' arguments."""
+    wanted = (one for one in step.calls[: run.definition.calls_max] if one.outcome is None)
+    different = {canonical_digest(one.args): one.args for one in wanted if one.tool == DELEGATE}
+    yield from ((key, made(request, run, args)) for key, args in different.items())
+
+
+def children_left(run: Run) -> int:
+    """How many children the run may ask for still."""
+    return (
+        run.definition.delegate.children_max - calls_so_far(run) if run.definition.delegate else 0
+    )
+
+
+def wanted_questions(request: Request, run: Run, step: AcceptedStep) -> Iterator[Request]:
+    """What a step would ask people, as far as they can be asked at all."""
     for wanted in step.calls[: run.definition.calls_max]:
-        if wanted.tool == DELEGATE and wanted.outcome is None:
-            child = child_of(request, run, read_args(wanted.args))
-            if isinstance(child, Request):
-                yield child
         if wanted.tool == ASK_PERSON and wanted.outcome is None:
             question = read_question(request, run, wanted.args)
             if isinstance(question, Request):
@@ -119,16 +131,17 @@ def _equal_parts(attempts: int, children: int) -> Iterator[int]:
     return (part + (number < rest) for number in range(children))
 
 
-def _not_asked(run: Run, args: JsonObject, number: int, inputs: RunInputs) -> CallOutcome | None:
+def _not_asked(
+    run: Run, args: JsonObject, args_digest: str, number: int, inputs: RunInputs
+) -> CallOutcome | None:
     """Why a child is not asked, which costs nothing; `number` are asked before in this step."""
     allowed = run.definition.delegate
     if allowed is None or depth_of(inputs.request) >= allowed.depth_max:
         return NotRun(which="depth")
-    if calls_so_far(run) + number >= allowed.children_max:
+    if number >= children_left(run):
         return NotRun(which="children")
-    child = child_of(inputs.request, run, read_args(args))
-    problems = inputs.problems_of(child) if isinstance(child, Request) else child
-    return _invalid(problems)
+    child = inputs.children.get(args_digest) or made(inputs.request, run, args)
+    return _invalid(inputs.problems_of(child.request) if isinstance(child, MadeChild) else child)
 
 
 def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:

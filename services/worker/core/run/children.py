@@ -1,6 +1,6 @@
 """Children of runs: recognizes them, makes their requests, and reports their ends; pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, count
@@ -35,7 +35,7 @@ from answerbus.outcome import Origin, Refusal, Result, UnvalidatedResult
 from answerbus.private.runs import RunChildRecord
 from answerbus.request import Context, Fact, InlineRef, Message, Request
 from answerbus.wire import to_utc_milliseconds
-from services.text.digest import canonical_digest, text_digest
+from services.text.digest import canonical_members, members_digest, text_digest
 from services.text.nesting import nests_deeper
 from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
 from services.worker.core.run.proposing import proposal_of, proposing_until
@@ -62,7 +62,23 @@ PART = (
 )
 VALUE_DEPTH_MAX = JSON_DEPTH_MAX - 16  # of what a child is given or gives: records hold it deeper
 _DIGEST_CHARS = 40
+_OWN = {"request_id", "ttl_s", "parent"}  # of each child, which are known when it is asked
 _LARGEST_NAMED = 3  # of the facts that are too large for a request
+
+
+@dataclass(frozen=True, slots=True)
+class MadeChild:
+    """The request of a call of `delegate`, without id, time and parent, and its canonical members.
+
+    To make it takes as long as the facts that it is given are large.
+    """
+
+    request: Request
+    members: Mapping[str, bytes]
+
+
+Children = Mapping[str, MadeChild | tuple[Problem, ...]]
+"""Children of a step, or why one cannot be asked, by the digest of the arguments of its call."""
 
 
 def may_ask(above: Request, run: Run | None, request: Request) -> bool:
@@ -110,6 +126,19 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
     return request
 
 
+def made(
+    above: Request, run: Run, args: Mapping[str, JsonValue]
+) -> MadeChild | tuple[Problem, ...]:
+    """The child of a call of `delegate` with these arguments; or a fault."""
+    request = child_of(above, run, read_args(args))
+    return _with_members(request) if isinstance(request, Request) else request
+
+
+def _with_members(request: Request) -> MadeChild:
+    body = from_json(request.model_dump_json())  # a fifth of the time that `model_dump` takes
+    return MadeChild(request, canonical_members(body))
+
+
 def _less(facts: tuple[Fact, ...]) -> str:
     """What a model can do about it: it knows no sizes."""
     sizes = [(fact.name, json_bytes(fact.value)) for fact in facts]
@@ -128,37 +157,39 @@ def child_record(
     deadline: datetime,
     now: datetime,
     is_taken: Callable[[str], bool],
+    children: Children,
 ) -> RunChildRecord:
     """The child that an open call asks now; its deadline is that of its run, or sooner."""
     if call.asked.tool == PROPOSE:
-        child, deadline = proposal_of(above, run, call.asked.args), proposing_until(now, deadline)
+        child = _with_members(proposal_of(above, run, call.asked.args))
+        deadline = proposing_until(now, deadline)
     else:
-        child = _delegated(above, run, call)
+        child = _delegated(above, run, call, children)
     # A worker's time may be behind that of the broker which took the request of its run.
     ttl_s = min(max(ceil((deadline - now).total_seconds()), 1), RUN_TTL_S_MAX)
     # Not before its run: what was cancelled until then is not this.
     begins = max(deadline - timedelta(seconds=ttl_s), origin.timestamp)
-    if child.agent is None and ttl_s > TTL_S_MAX:
+    if child.request.agent is None and ttl_s > TTL_S_MAX:
         ttl_s, begins = TTL_S_MAX, now
-    request = child.model_copy(
+    request = child.request.model_copy(
         update={
             "request_id": child_name(call.asked.call_id, is_taken),
             "ttl_s": ttl_s,
             "parent": _parent(above, call.asked.call_id, call.asked.cap),
         }
     )
-    body = from_json(request.model_dump_json())  # a fifth of the time that `model_dump` takes
+    own = canonical_members(from_json(request.model_dump_json(include=_OWN)))
     return RunChildRecord(
         workflow_id=request.workflow_id,
         request=request,
-        body_digest=canonical_digest(body),
+        body_digest=members_digest({**child.members, **own}),
         origin=origin.model_copy(update={"timestamp": to_utc_milliseconds(begins)}),
     )
 
 
-def _delegated(above: Request, run: Run, call: ToolCall) -> Request:
-    child = child_of(above, run, read_args(call.asked.args))
-    if not isinstance(child, Request):
+def _delegated(above: Request, run: Run, call: ToolCall, children: Children) -> MadeChild:
+    child = children.get(call.args_digest) or made(above, run, call.asked.args)
+    if not isinstance(child, MadeChild):
         raise TypeError("a call that cannot be asked has ended with its step")
     return child
 

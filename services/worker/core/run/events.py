@@ -24,7 +24,7 @@ from answerbus.request import Request
 from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.text.digest import record_digest, text_digest
-from services.worker.core.run.children import child_record
+from services.worker.core.run.children import Children, child_record
 from services.worker.core.run.run import PROPOSE, Run, ToolCall, named
 from services.worker.core.run.tool_access import ToolAccess
 
@@ -38,10 +38,10 @@ class RunInputs:
 
     `is_ending`: the run was cancelled, or is late. Then it calls nothing more. `scope` is the
     workflow in the keys of the run's private records. Of a step: the `model` that was asked, in a
-    prompt with this `frame` (see Prompt). For children: the `origin` of the run's record,
-    `attempts_left` to them, `problems_of` one that keep it from being asked, and the ids that
-    are taken. Of a tool's result: `micro_usd_left` in the account (None: without limit). Of a
-    person's decision: what the account has `spent`.
+    prompt with this `frame` (see Prompt), and the `children` that were made of it. For children:
+    the `origin` of the run's record, `attempts_left` to them, `problems_of` one that keep it from
+    being asked, and the ids that are taken. Of a tool's result: `micro_usd_left` in the account
+    (None: without limit). Of a person's decision: what the account has `spent`.
     """
 
     request: Request
@@ -55,6 +55,7 @@ class RunInputs:
     scope: str | None = None
     model: str | None = None
     frame: str | None = None
+    children: Children = field(default_factory=dict)
     origin: Origin | None = None
     attempts_left: int = 0
     micro_usd_left: int | None = None
@@ -246,7 +247,14 @@ def child_asked(
     if inputs.origin is None:
         raise ValueError("a run that asks children has a record")
     child = child_record(
-        inputs.request, run, call, inputs.origin, inputs.deadline, inputs.now, inputs.is_taken
+        inputs.request,
+        run,
+        call,
+        inputs.origin,
+        inputs.deadline,
+        inputs.now,
+        inputs.is_taken,
+        inputs.children,
     )
     asked = changed(
         call, inputs, deliveries=1, called_at=inputs.now, child=child.request.request_id

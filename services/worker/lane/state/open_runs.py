@@ -71,6 +71,7 @@ class OpenRuns:
             attempts_left=left,
             model=call.plan.profile.model_id,
             frame=call.prompt.frame,
+            children=call.children,
         )
         # What its children will say is not counted yet: the whole prompt stands for that, too.
         whole = replace(call.prompt, counted_max=None)

@@ -8,6 +8,8 @@ import pytest
 
 from answerbus.topics import ATTEMPTS, RESULTS
 from services.text.digest import text_digest
+from services.worker.core.run import children
+from services.worker.lane.state.lane_state import LaneState
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (
@@ -63,6 +65,36 @@ def test_children_answer_by_the_schemas_that_a_model_wrote_and_are_joined() -> N
         assert "Look at a." in str(child.turns)
 
     run(main())
+
+
+def test_no_child_is_made_where_a_step_is_settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are asked take long with large facts; before, others have turns in between."""
+    settling, made = list[str](), list[bool]()
+    commit, child_of = LaneState.commit, children.child_of
+
+    def settled(*args: Any) -> Any:
+        settling.append("one")
+        try:
+            return commit(*args)
+        finally:
+            settling.pop()
+
+    def counted(*args: Any) -> Any:
+        made.append(bool(settling))
+        return child_of(*args)
+
+    monkeypatch.setattr(LaneState, "commit", settled)
+    monkeypatch.setattr(children, "child_of", counted)
+
+    async def main() -> None:
+        unknown = delegate("c", use=["fact:nothing"])
+        steps = (actions(delegate("a"), delegate("b"), unknown), actions(says("Joined.")))
+        stage = DelegatingStage(steps)
+        await told(stage)
+        assert len(stage.children()) == 2
+
+    run(main())
+    assert made == [False, False, False]
 
 
 def test_a_child_is_shown_its_problems_and_corrects_them() -> None:

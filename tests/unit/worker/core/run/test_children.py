@@ -9,6 +9,7 @@ from answerbus.budget import Usage
 from answerbus.envelope import decode
 from answerbus.limits import RUN_TTL_S_MAX
 from answerbus.private.runs import Delegation, RunChildRecord
+from services.text.digest import canonical_digest
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run import transitions
 from services.worker.core.run.run import Run
@@ -56,4 +57,5 @@ def test_a_child_can_be_read_again_where_the_time_is_behind_that_of_the_broker(
 
     (child,) = (event for event in change.written if isinstance(event, RunChildRecord))
     assert decode(child.model_dump_json().encode()) == child
+    assert child.body_digest == canonical_digest(child.request.model_dump(mode="json"))
     assert child.origin.timestamp + timedelta(seconds=child.request.ttl_s) <= around.deadline
