@@ -54,6 +54,14 @@ class ReplayOutcome:
 PENDING = ReplayOutcome("pending")
 
 
+@dataclass(frozen=True, slots=True)
+class AboutRecord:
+    """The newest dead letter about a record that names a request, and Kafka's time of it."""
+
+    written_ms: int
+    dead_letter: DeadLetterKey
+
+
 @dataclass(slots=True)
 class Tried:
     """What the attempts of a request say: who was asked last, and what they cost so far."""
@@ -82,6 +90,7 @@ class DeadLetterIndex:
         self._replays: defaultdict[str, dict[Owner, ReplayInfo]] = defaultdict(dict)
         self._dismissals: defaultdict[str, dict[Owner, tuple[Dismissal, ...]]] = defaultdict(dict)
         self._replay_outcomes: dict[RequestKey, ReplayOutcome] = {}  # by the request that was sent
+        self._about_records: dict[RequestKey, AboutRecord] = {}  # likewise
         self._of_request: dict[RequestKey, DeadLetterRow] = {}
         # By request, without a dead letter so far.
         self._tried: OrderedDict[RequestKey, Tried] = OrderedDict()
@@ -121,19 +130,30 @@ class DeadLetterIndex:
         return [dead_letter for dead_letter in self if dead_letter.id == text]
 
     def replay_outcome(self, dead_letter: DeadLetterRow) -> ReplayOutcome | None:
-        """What came of a dead letter's replay; None if there was none."""
+        """What came of a dead letter's replay; None if there was none.
+
+        A repaired record keeps its request id: the dead letters about it and its copies, which
+        were there before, are not what came of it.
+        """
         if (sent := dead_letter.replay) is None:
             return None
         owner = dead_letter.key.workflow_id if sent.workflow_id is None else sent.workflow_id
-        return self._replay_outcomes.get(RequestKey(owner, sent.request_id), PENDING)
+        request = RequestKey(owner, sent.request_id)
+        if (found := self._replay_outcomes.get(request)) is not None:
+            return found
+        about = self._about_records.get(request)
+        is_new = about and about.written_ms >= sent.written_ms
+        if about is None or not is_new or about.dead_letter == dead_letter.key:
+            return PENDING
+        return ReplayOutcome("dead", about.dead_letter)
 
     def take(self, record: RecordSummary) -> None:
         """Learn from a record; what is none of the events of its topic is counted."""
         match record.event:
             case DeadLetterSummary() as event:
-                self._take_dead_letter(event, record.place)
+                self._take_dead_letter(event, record)
             case ReplayedSummary() as event:
-                self._take_replayed(event, record.place.partition)
+                self._take_replayed(event, record)
             case DismissedSummary() as event:
                 self._take_dismissed(event, record.place)
             case AttemptSummary() as event:
@@ -149,7 +169,8 @@ class DeadLetterIndex:
             case other:
                 assert_never(other)
 
-    def _take_dead_letter(self, event: DeadLetterSummary, place: RecordPosition) -> None:
+    def _take_dead_letter(self, event: DeadLetterSummary, record: RecordSummary) -> None:
+        place = record.place
         self.ends[place.partition] = max(self.ends.get(place.partition, 0), place.offset + 1)
         if (key := DeadLetterKey.of(event)) in self._dead_letters:
             return
@@ -165,11 +186,20 @@ class DeadLetterIndex:
         self._of_request[request] = dead_letter
         if tried := self._tried.pop(request, None):
             dead_letter.model, dead_letter.cost = tried.model, tried.cost
-        if dead_letter.round or not dead_letter.has_request:
+        if not dead_letter.has_request:
+            self._take_about_record(request, AboutRecord(record.at_ms, key))
+        elif dead_letter.round:
             self._end(request, ReplayOutcome("dead", key))
 
-    def _take_replayed(self, event: ReplayedSummary, partition: int) -> None:
-        sent = self._rows.replay(event)
+    def _take_about_record(self, request: RequestKey, about: AboutRecord) -> None:
+        """Noted also without the workflow, as `_end` does."""
+        for key in (request, request._replace(workflow_id="")):
+            known = self._about_records.get(key)
+            if known is None or about.written_ms > known.written_ms:
+                self._about_records[key] = about
+
+    def _take_replayed(self, event: ReplayedSummary, record: RecordSummary) -> None:
+        partition, sent = record.place.partition, self._rows.replay(event, record.at_ms)
         dead_letter = self._meant(event, partition)
         if dead_letter is not None:
             dead_letter.replay = dead_letter.replay or sent

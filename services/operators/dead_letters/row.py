@@ -41,7 +41,8 @@ NOTHING = BudgetAmounts(0, 0, 0)
 class ReplayInfo:
     """The dead letter was replayed, as `request_id`; `at_ms` is milliseconds since 1970.
 
-    `workflow_id` is that of the new request; older records do not name it.
+    `workflow_id` is that of the new request; older records do not name it. `written_ms` is Kafka's
+    time of the record.
     """
 
     request_id: str
@@ -50,6 +51,7 @@ class ReplayInfo:
     reason: str
     at_ms: int
     workflow_id: str | None = None
+    written_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +157,12 @@ class RowBuilder:
             agent=self._one_or_none(request.agent.name if request and request.agent else None),
         )
 
-    def replay(self, event: ReplayedSummary) -> ReplayInfo:
+    def replay(self, event: ReplayedSummary, written_ms: int) -> ReplayInfo:
         """What is kept of a Replayed."""
         by, reason = self.interned(event.by), self.interned(event.reason)
         at_ms, workflow_id = milliseconds(event.at), self._one_or_none(event.workflow_id)
-        return ReplayInfo(event.request_id, event.round, by, reason, at_ms, workflow_id)
+        request_id, round_ = event.request_id, event.round
+        return ReplayInfo(request_id, round_, by, reason, at_ms, workflow_id, written_ms)
 
     def dismissal(self, event: DismissedSummary, offset: int) -> Dismissal:
         """What is kept of a Dismissed."""

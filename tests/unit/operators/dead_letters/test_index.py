@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,46 @@ def test_what_came_of_a_replay(terminals: list[JsonObject], outcome: ReplayOutco
 
         assert dead_letter is not None
         assert dead_letters.replay_outcome(dead_letter) == outcome
+
+
+UNREADABLE = {
+    **example("dead_letter", "undecodable"),
+    "dead_letter_id": "t-0-7.dead-letter",
+    "request_id": "r-1",
+    "workflow_id": "w-0",
+}
+COPY = {**UNREADABLE, "dead_letter_id": "t-0-8.dead-letter"}
+REPAIRED = {
+    **replayed_body(),
+    "dead_letter_id": "t-0-7.dead-letter",
+    "request_id": "r-1",
+    "workflow_id": "w-0",
+}
+TAKEN = {**CONFLICTING, "request_id": "r-1", "dead_letter_id": "t-0-9.dead-letter"}
+DIED = dead_letter_body(round=1, request={"replay": {**REPLAY, "dead_letter_id": "t-0-7"}})
+
+
+@pytest.mark.parametrize(
+    ("later", "outcome"),
+    [
+        ([], ReplayOutcome("pending")),
+        ([TAKEN], ReplayOutcome("dead", DeadLetterKey("", "t-0-9.dead-letter"))),
+        ([DIED], ReplayOutcome("dead", DeadLetterKey("w-0", "r-1.dead-letter"))),
+    ],
+)
+def test_letters_about_a_record_and_its_copy_are_not_what_came_of_its_repair(
+    later: list[JsonObject], outcome: ReplayOutcome
+) -> None:
+    """A repaired record keeps the id that the unreadable one and its copies had."""
+    events = [UNREADABLE, COPY, REPAIRED, *later]
+    records = [replace(stored(event, n), at_ms=n) for n, event in enumerate(events)]
+    for order in itertools.permutations(records):
+        dead_letters = DeadLetterIndex()
+        for record in order:
+            dead_letters.take(summarize(record))
+        (repaired,) = dead_letters.named("t-0-7.dead-letter")
+
+        assert dead_letters.replay_outcome(repaired) == outcome
 
 
 def test_models_come_from_the_attempts_before_and_after_the_dead_letter() -> None:
