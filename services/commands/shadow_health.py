@@ -7,11 +7,12 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from services.http.server import HttpServer, host_and_port, without_name
+from services.http.server import HttpServer, without_name
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
 from services.telemetry.metrics import SHADOW_METRICS
+from services.text.host_and_port import host_and_port
 from services.worker.core.health_hosts import is_meant
 
 

@@ -10,19 +10,7 @@ from aiohttp import hdrs, web
 
 from services.http.certificate import HANDSHAKE_S_MAX, ServerCertificate
 
-PORT_MAX = 65_535
-_PORT_CHARS = 5
-
 _log = logging.getLogger(__name__)
-
-
-def host_and_port(place: str) -> tuple[str, int] | None:
-    """The parts of HOST:PORT; None if it is something else."""
-    host, _, port = place.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and len(port) <= _PORT_CHARS
-    if not host or not is_port or int(port) > PORT_MAX:
-        return None
-    return host, int(port)
 
 
 class HttpServer:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from answerbus.topics import LEDGER
 from answerbus.wire import Label
@@ -16,9 +16,16 @@ from services.settings.section import (
     Text,
     Whole,
 )
+from services.text.host_and_port import host_and_port
 
 MINUTE_S = 60
 LEDGER_S = (LEDGER.retention_ms or 0) / 1_000  # the ledger keeps nothing for longer
+
+
+def _place(text: str) -> str:
+    if host_and_port(text) is None:
+        raise ValueError(f"must be HOST:PORT, not {text!r}")
+    return text
 
 
 class WorkerSettings(Section):
@@ -26,7 +33,7 @@ class WorkerSettings(Section):
 
     name: Text | None = None
     max_in_flight: Annotated[Whole, Field(ge=1, le=100_000)] = 1_000
-    health: Text = "127.0.0.1:8080"
+    health: Annotated[Text, AfterValidator(_place)] = "127.0.0.1:8080"
     health_hosts: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=100)] = ()
     held_max: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 10_000
     lane_requests_max: Annotated[Whole, Field(ge=1, le=COUNT_MAX)] = 2_000

@@ -11,10 +11,11 @@ from itertools import chain
 from aiohttp import web
 
 from answerbus.masking import NO_MASK, Mask
-from services.http.server import HttpServer, host_and_port, without_name
+from services.http.server import HttpServer, without_name
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
+from services.text.host_and_port import host_and_port
 from services.worker.core.health_hosts import is_meant
 from services.worker.health.gauges import gauges
 from services.worker.health.loop_monitor import TICK_S

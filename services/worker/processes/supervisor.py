@@ -14,13 +14,13 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from services.http.server import host_and_port
 from services.settings.profiles import Profile
 from services.settings.secrets import mask_of
 from services.settings.settings import KafkaSettings, Settings, SettingsFile, SetUpError
 from services.settings.worker import WorkerSettings
 from services.telemetry.logs import Level, start_logging
 from services.text.escaping import plain
+from services.text.host_and_port import host_and_port
 from services.worker.lane.siblings import Siblings
 from services.worker.main import run
 

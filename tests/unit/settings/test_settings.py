@@ -149,6 +149,8 @@ def test_a_profile_can_be_made_of_variables_alone() -> None:
         ('[profiles.""]\nprovider = "openai"\nmodel = "m"\n', "'' must be 1 to 128 of a-z"),
         ('[profiles."é"]\nprovider = "openai"\nmodel = "m"\n', "no request can name another"),
         ('[agents."a b"]\ninstructions = "x"\n', "the agent name 'a b' must be 1"),
+        ('[worker]\nhealth = "nonsense"\n', "must be HOST:PORT, not 'nonsense'"),
+        ('[worker]\nhealth = "localhost:65536"\n', "must be HOST:PORT"),
         ("[kafka\n", "unreadable"),
         ("a = " + "[" * 2_000, "unreadable"),
         ("\ufeff\x00", "unreadable"),

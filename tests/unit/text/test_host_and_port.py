@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.http.server import host_and_port
+from services.text.host_and_port import host_and_port
 
 
 @pytest.mark.parametrize(
