@@ -8,6 +8,7 @@ import typer
 
 from services.command_line import Config, stderr
 from services.console.main import run
+from services.settings.console import worker_address
 from services.settings.secrets import mask_of
 from services.settings.settings import from_environment
 from services.telemetry.logs import Level, start_logging
@@ -37,7 +38,7 @@ def console(
         "port": port,
         "operator_token_env": token_env,
         "viewer_token_env": viewer_token_env,
-        "workers": tuple(worker) if worker else None,
+        "workers": tuple(map(_address, worker)) if worker else None,
     }
     settings = from_environment(config)
     changes = {name: value for name, value in given.items() if value is not None}
@@ -47,3 +48,10 @@ def console(
     # What goes wrong with Kafka is said once and in our words, here and on the pages.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     asyncio.run(run(settings, lambda message: stderr().print(message, markup=False)))
+
+
+def _address(url: str) -> str:
+    try:
+        return worker_address(url)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--worker") from None

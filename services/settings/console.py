@@ -23,6 +23,19 @@ def _address(url: str) -> str:
     return url
 
 
+def worker_address(url: str) -> str:
+    """Raises ValueError for what no worker can be asked at."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or not {"?", "#"}.isdisjoint(url):
+        raise ValueError(f"must be addresses such as http://10.0.0.7:8080, not {url!r}")
+    return url
+
+
+_WorkerUrl = Annotated[str, AfterValidator(worker_address)]
 _PublicUrl = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$"), AfterValidator(_address)]
 
 
@@ -94,7 +107,7 @@ class ConsoleSettings(Section):
     public_url: _PublicUrl | None = None
     ssl_certfile: FileName | None = None
     ssl_keyfile: FileName | None = None
-    workers: Annotated[tuple[str, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
+    workers: Annotated[tuple[_WorkerUrl, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()
 
     @model_validator(mode="after")
     def _names_each_once(self) -> Self:

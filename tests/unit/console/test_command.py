@@ -59,3 +59,11 @@ def test_a_port_that_is_taken_is_one_line_and_code_3() -> None:
 def test_a_public_url_is_one_without_a_path(url: str) -> None:
     with pytest.raises(ValidationError):
         ConsoleSettings(public_url=url)
+
+
+@pytest.mark.wide
+def test_a_worker_without_a_scheme_is_a_usage_error() -> None:
+    done = run("console", "--port", "0", "--worker", "10.0.0.7:8080")
+
+    assert done.returncode == 2
+    assert "must be addresses such as http://10.0.0.7:8080" in " ".join(done.stderr.split())
