@@ -20,6 +20,7 @@ from services.operators.adapters.shadow import AT_ONCE, DropReason, Shadow
 from services.operators.comparisons.live_draw import LiveDraw
 from services.operators.comparisons.purse import Purse
 from services.operators.comparisons.shadow_day import PerDay
+from services.settings.section import MICRO_USD
 from services.settings.settings import Settings, SetUpError
 from services.settings.shadow import ShadowSettings
 from services.telemetry.counts import Counts
@@ -29,7 +30,6 @@ from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
 
 AGAIN_S = 10.0  # after Kafka could not be used
-MICRO_USD = 1_000_000
 
 _log = logging.getLogger(__name__)
 

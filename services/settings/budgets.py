@@ -5,12 +5,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from answerbus.limits import LABEL_CHARS_MAX
-from services.settings.section import Number, Section, Whole
+from services.settings.section import Section, UsdLimit, Whole
 
 BUDGETS_MAX = 1_000  # rules; one with `*` is for any number of values
 USD_MAX = 1_000_000_000
 AMOUNT_MAX = 10**15
-MICRO_USD = 1_000_000
 
 
 def _label_and_value(name: str) -> str:
@@ -26,7 +25,7 @@ def _label_and_value(name: str) -> str:
 
 
 BudgetName = Annotated[str, AfterValidator(_label_and_value)]
-Usd = Annotated[Number, Field(ge=0, le=USD_MAX)]
+Usd = Annotated[UsdLimit, Field(ge=0, le=USD_MAX)]
 Amount = Annotated[Whole, Field(ge=0, le=AMOUNT_MAX)]
 
 

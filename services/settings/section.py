@@ -6,9 +6,18 @@ Pydantic alone would read `true` as 1, "0.5" as a number and "" as the working f
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+)
 
 DAY_S = 86_400  # no request lives longer, so that nothing need wait longer
+MICRO_USD = 1_000_000  # millionths of a dollar: what is counted
 COUNT_MAX = 1_000_000_000  # more than any machine has of anything that a setting counts
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
@@ -40,6 +49,12 @@ def _flag(value: Any) -> Any:
     return value
 
 
+def _counted(usd: float) -> float:
+    if usd and not round(usd * MICRO_USD):
+        raise ValueError("must be 0, or at least 0.000001: less of a dollar is not counted")
+    return usd
+
+
 def _not_empty(value: Any) -> Any:
     if value == "":
         raise ValueError("must not be empty: give a value, or leave it out for the default")
@@ -48,6 +63,7 @@ def _not_empty(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
+UsdLimit = Annotated[Number, AfterValidator(_counted)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Text = Annotated[str, BeforeValidator(_not_empty)]
 FileName = Annotated[Path, BeforeValidator(_not_empty)]

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from answerbus.limits import NAME_CHARS_MAX
 from answerbus.wire import Name
-from services.settings.section import Number, Section, Whole
+from services.settings.section import Number, Section, UsdLimit, Whole
 
 NAMES_CHARS_MAX = NAME_CHARS_MAX - 20  # of both: with a date they name a comparison
 USD_PER_DAY_MAX = 1_000_000
@@ -22,7 +22,7 @@ class ShadowSettings(Section):
 
     profile: Name
     share: Annotated[Number, Field(ge=0, le=1)]
-    usd_per_day: Annotated[Number, Field(ge=0, le=USD_PER_DAY_MAX)]
+    usd_per_day: Annotated[UsdLimit, Field(ge=0, le=USD_PER_DAY_MAX)]
     calls_per_day: Annotated[Whole, Field(ge=0, le=CALLS_PER_DAY_MAX)] = 1_000
 
 

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from services.settings.budgets import MICRO_USD, BudgetSettings
+from services.settings.budgets import BudgetSettings
+from services.settings.section import MICRO_USD
 from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
 
 

@@ -69,8 +69,9 @@ def test_windows_are_of_utc_wherever_the_clock_is_read() -> None:
         ("tenant:*", {"usd": {"week": 1}}, "Extra inputs are not permitted"),
         ("tenant:*", {"calls": {"day": 1.5}}, "valid integer"),
         ("tenant:*", {"usd": {"day": float("nan")}}, "finite"),
+        ("tenant:*", {"usd": {"month": 0.0000004}}, "must be 0, or at least 0.000001"),
     ],
-    ids=["no label", "empty label", "long", "negative", "week", "half a call", "nan"],
+    ids=["no label", "empty label", "long", "negative", "week", "half a call", "nan", "tiny"],
 )
 def test_a_wrong_budget_is_an_error_at_start(name: str, budget: object, said: str) -> None:
     with pytest.raises(ValidationError, match=said):
