@@ -56,6 +56,8 @@ def parse_counted(text: bytes) -> Parsed | NotJson:
     because only it can see duplicate names. A text that is written again to the same bytes has
     none: that is what most programs write without spaces, ours among them.
     """
+    if not text or text.isspace():
+        return _not_json("one JSON document: the text is empty", 0, text)
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:

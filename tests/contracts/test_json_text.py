@@ -68,3 +68,8 @@ def test_a_text_that_would_be_written_like_this_is_read_once(
     assert parse(b'{"a":[1,"\xc3\xa9"]}') == Parsed({"a": [1, "é"]})
     with pytest.raises(AssertionError):
         parse(b'{"a":1,"a":1}')
+
+
+@pytest.mark.parametrize("text", [b"", b" \n\t"])
+def test_a_text_without_anything_is_said_to_be_empty(text: bytes) -> None:
+    assert parse(text) == NotJson("one JSON document: the text is empty", 0, text.decode())
