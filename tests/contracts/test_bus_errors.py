@@ -6,6 +6,7 @@ import sys
 import pytest
 from aiokafka.errors import KafkaError
 
+from answerbus.client import Client
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 
@@ -31,3 +32,9 @@ def test_without_its_extra_the_client_says_what_to_install(module: str) -> None:
     assert done.returncode == 1
     assert "ModuleNotFoundError: answerbus.client needs a Kafka client" in done.stderr
     assert "pip install 'answerbus[client] @ git+URL#subdirectory=contracts'" in done.stderr
+
+
+@pytest.mark.parametrize("servers", ["kafka:x", "kafka:9092,other:x", ["kafka:x"], "[::1]:x"])
+def test_an_address_that_is_none_is_said_as_what_it_is(servers: str | list[str]) -> None:
+    with pytest.raises(BusUnavailable, match="`bootstrap_servers` must be HOST:PORT"):
+        Client(servers)

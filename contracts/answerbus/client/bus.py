@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -72,6 +73,16 @@ class Bus:
     options: Mapping[str, Any]
     names: OptionNames = field(default_factory=OptionNames)
     rack: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises BusUnavailable for addresses that are none."""
+        try:
+            collect_hosts(self.servers)
+        except ValueError:
+            raise BusUnavailable(
+                f"{self.names.servers} must be HOST:PORT, or several with commas between them, "
+                "such as kafka-1:9092,kafka-2:9092."
+            ) from None
 
     @property
     def principal(self) -> str:
