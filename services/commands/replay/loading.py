@@ -79,14 +79,9 @@ def report_unavailable_ids(
 
     Raises typer.Exit if some are unknown, or if an id is of several workflows: none is chosen then.
     """
-    found = {dead_letter_id: dead_letters.named(dead_letter_id) for dead_letter_id in sorted(ids)}
-    unknown = [_unknown(dead_letters, one) for one, them in found.items() if not them]
-    ones = [one for them in found.values() for one in them]
-    _say(unknown, "red")
+    ones = [one for named in sorted(ids) for one in dead_letters.named(named)]
     _say([_settled(one) for one in ones if one.status != status], "yellow")
-    report_ambiguous_ids(dead_letters, ids)
-    if unknown:
-        raise typer.Exit(1)
+    report_unclear_ids(dead_letters, ids)
 
 
 def _unknown(dead_letters: DeadLetterIndex, dead_letter_id: str) -> str:
@@ -97,16 +92,21 @@ def _unknown(dead_letters: DeadLetterIndex, dead_letter_id: str) -> str:
     return f"There is no dead letter {dead_letter_id}.{hint}"
 
 
-def report_ambiguous_ids(dead_letters: DeadLetterIndex, ids: Collection[str]) -> None:
-    """List what ids of several workflows may mean. Raises typer.Exit if there are any."""
+def report_unclear_ids(dead_letters: DeadLetterIndex, ids: Collection[str]) -> None:
+    """List ids that are unknown, and what those of several workflows may mean.
+
+    Raises typer.Exit if there are any.
+    """
     found = {dead_letter_id: dead_letters.named(dead_letter_id) for dead_letter_id in sorted(ids)}
+    unknown = [_unknown(dead_letters, one) for one, them in found.items() if not them]
+    _say(unknown, "red")
     ambiguous = {dead_letter_id: them for dead_letter_id, them in found.items() if len(them) > 1}
     for dead_letter_id, them in ambiguous.items():
         message = (
             f"{len(them)} dead letters have the id {dead_letter_id}: name one with its workflow."
         )
         _say([message, *(f"  {one.key.text}" for one in them)], "red")
-    if ambiguous:
+    if unknown or ambiguous:
         raise typer.Exit(1)
 
 

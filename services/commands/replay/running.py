@@ -17,8 +17,8 @@ from services.commands.replay import views
 from services.commands.replay.loading import (
     loaded_once,
     loading,
-    report_ambiguous_ids,
     report_unavailable_ids,
+    report_unclear_ids,
 )
 from services.commands.replay.options import (
     Budget,
@@ -210,7 +210,7 @@ def _order(
 async def _dry_run(task: Task) -> Forecast:
     dead_letters = await loaded_once(task.bus, models=task.selection.needs_models)
     report_unavailable_ids(dead_letters, task.selection.ids)
-    report_ambiguous_ids(dead_letters, task.order.edits.by_dead_letter)
+    report_unclear_ids(dead_letters, task.order.edits.by_dead_letter)
     return await _forecast(task, select(dead_letters, task.selection))
 
 
@@ -227,7 +227,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
     """Carry out the task; dead letters that others settle meanwhile are left alone."""
     async with loading(task.bus, models=task.selection.needs_models) as loaded:
         report_unavailable_ids(loaded.dead_letters, task.selection.ids)
-        report_ambiguous_ids(loaded.dead_letters, task.order.edits.by_dead_letter)
+        report_unclear_ids(loaded.dead_letters, task.order.edits.by_dead_letter)
         chosen = select(loaded.dead_letters, task.selection)
         if not chosen:
             return Done(Forecast(task.known))

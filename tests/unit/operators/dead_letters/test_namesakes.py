@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerbus.dead_letter import Dismissed, Replayed
-from services.commands.replay.loading import report_unavailable_ids
+from services.commands.replay.loading import report_unavailable_ids, report_unclear_ids
 from services.operators.dead_letters.edit import Edits, replacing
 from services.operators.dead_letters.index import DeadLetterIndex, ReplayOutcome
 from services.operators.dead_letters.prepare_replay import (
@@ -195,3 +195,16 @@ def test_an_edit_names_its_dead_letter_with_the_workflow() -> None:
         assert isinstance(found, PreparedReplay)
         replayed.append(found.replayed)
     assert [(one.workflow_id, len(one.edit)) for one in replayed] == [("w-1", 1), ("w-2", 0)]
+
+
+def test_an_edit_of_a_dead_letter_that_is_not_there_stops_the_replay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    dead_letters = index_of(stored(dead_letter_body("r-1", "w-1")))
+
+    report_unclear_ids(dead_letters, {"r-1.dead-letter": (), "r-1.dead-letter@w-1": ()})
+    with pytest.raises(typer.Exit):
+        report_unclear_ids(dead_letters, {"r-1": (), "r-1.dead-letter": ()})
+
+    said = capsys.readouterr().err
+    assert said == "There is no dead letter r-1. Is r-1.dead-letter meant?\n"
