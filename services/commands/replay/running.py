@@ -75,7 +75,7 @@ async def send(
     rate: float | None = None,
 ) -> Done:
     """Send `count` dead letters, at most `rate` a second. Raises BusUnavailable."""
-    at_once = CHANGES_MAX if rate is None else max(1, min(CHANGES_MAX, int(rate)))
+    at_once = CHANGES_MAX if rate is None else max(1, int(min(CHANGES_MAX, rate)))
     done, began = Done(Forecast(known)), time.monotonic()
     with stopping() as stop, progress("sending", count) as advance:
         try:
