@@ -97,11 +97,14 @@ def selection_of(
     status: Sequence[str] | None = None,
 ) -> Selection:
     """The dead letters that the options mean. Raises typer.BadParameter."""
+    since_ms, until_ms = _moment_ms(since), _moment_ms(until)
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise typer.BadParameter("--since is later than --until: nothing died between them.")
     return Selection(
         where=tuple(map(_condition, where or ())),
         ids=frozenset(ids or ()),
-        since_ms=_moment_ms(since),
-        until_ms=_moment_ms(until),
+        since_ms=since_ms,
+        until_ms=until_ms,
         statuses=frozenset(map(_status, status)) if status else frozenset({"open"}),
         limit=limit,
     )

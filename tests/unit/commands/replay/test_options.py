@@ -62,6 +62,11 @@ def test_a_time_may_be_so_long_ago(text: str, seconds: int) -> None:
     assert int(before_ms) <= since_ms <= (time.time() - seconds) * 1000
 
 
+def test_a_time_that_ends_before_it_begins_is_a_mistake() -> None:
+    with pytest.raises(typer.BadParameter, match="--since is later than --until"):
+        selection_of(since="2h", until="3h")
+
+
 @pytest.mark.parametrize(
     ("given", "allowance"),
     [
