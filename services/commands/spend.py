@@ -1,7 +1,6 @@
 """`answerbus spend`: what was used and charged, by contract, model, label and workflow."""
 
 import asyncio
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -33,6 +32,7 @@ from services.console.views.filters import FilterFault
 from services.console.views.time_range import RANGES, time_range_of
 from services.console.views.units import by_caches, short, usd
 from services.operators.adapters.reader import reading
+from services.operators.adapters.whole_file import write_whole
 from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
 from services.operators.records.summary import summarize
 from services.settings.settings import from_environment
@@ -146,11 +146,10 @@ def moment_of(text: str | None, default: str, now_ms: int) -> int:
 
 def _write(path: Path, lines: Iterable[str]) -> None:
     """Whole, or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
+    if not path.name:
+        raise typer.BadParameter("--csv: give the name of a file")
     try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
-        os.replace(partial, path)
+        write_whole(path, (line.encode() for line in lines))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None
 

@@ -29,6 +29,7 @@ from services.commands.replay.options import (
 from services.commands.replay.running import Done, send
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.replaying import prepared_repairs
+from services.operators.adapters.whole_file import write_whole
 from services.operators.adapters.writer import writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
@@ -96,7 +97,7 @@ async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str
 def _write(dead_letter: DeadLetter, path: Path) -> dict[str, object]:
     raw = dead_letter.raw
     if not path.exists():
-        path.write_bytes(base64.b64decode(raw.base64 or "") if raw else b"")
+        write_whole(path, [base64.b64decode(raw.base64 or "") if raw else b""])
     cut = raw is not None and raw.truncated
     why = cause_text(dead_letter.cause) + (" Only its beginning was kept." if cut else "")
     return {"dead_letter_id": dead_letter.dead_letter_id, "file": str(path), "why": why}

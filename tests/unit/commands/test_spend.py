@@ -79,6 +79,18 @@ def test_groups_since_a_time_before_all_times_are_since_the_beginning(
     assert json.loads(done.stdout)["begins"] == "1970-01-01T00:00:00.000Z"
 
 
+@pytest.mark.parametrize("name", ["", "/"])
+def test_a_file_without_a_name_is_a_mistake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(_bus: object, _groups: SpendGroups) -> bool:
+        return False
+
+    monkeypatch.setattr(spend, "read_spend", read)
+    done = CliRunner().invoke(cli.application(), ["spend", "--by", "profile", "--csv", name])
+
+    assert done.exit_code == 2, done.output
+    assert "give the name of a file" in done.stderr
+
+
 def test_what_caches_saved_stands_beside_the_total() -> None:
     board = Board()
     for n, saved in enumerate((30_000, -10_000)):

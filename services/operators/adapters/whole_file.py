@@ -1,0 +1,24 @@
+"""A file that is written whole or not at all."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write_whole(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file, in the place of one that is there. Raises OSError, and then leaves nothing.
+
+    What leads elsewhere, such as a link or `/dev/stdout`, is written to as it is.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        with path.open("wb") as file:
+            file.writelines(parts)
+        return
+    partial = path.with_name(f".{path.name[:100]}.{os.getpid()}.partial")
+    try:
+        with partial.open("xb") as file:
+            file.writelines(parts)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
