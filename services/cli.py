@@ -1,5 +1,6 @@
 """The command `answerbus`: each service and each group of commands adds its own part."""
 
+import errno
 import gc
 import logging
 import platform
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 EXIT_SET_UP = 3
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISTRIBUTIONS = ("answerbus-services", "answerbus")
 
 
@@ -289,6 +291,8 @@ def _set_up_fault(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"What this command writes cannot be kept: {error.strerror}."
     return None
 
 

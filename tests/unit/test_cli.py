@@ -316,3 +316,22 @@ def test_schemas_are_written_where_one_says_and_then_left_alone(tmp_path: Path) 
     assert written == documents()
     assert first.stdout == f"{len(written)} schemas in {tmp_path}, {len(written)} changed\n"
     assert second.stdout == f"{len(written)} schemas in {tmp_path}, 0 changed\n"
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("arguments", [("topics", "list"), ("topics", "list", "--json")])
+def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "services.cli", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},  # noqa: TID251
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert done.returncode == 3
+    assert done.stderr == "What this command writes cannot be kept: No space left on device.\n"
