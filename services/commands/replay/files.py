@@ -4,6 +4,7 @@ import asyncio
 import base64
 import re
 from collections.abc import Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
@@ -82,15 +83,16 @@ async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str
         if not dead_letter.has_request
     ]
     written = []
-    async for dead_letter, body in bodies(bus, chosen):
-        if not isinstance(body, DeadLetter):
-            stderr().print(plain_line(f"{dead_letter.id}: {body.text}."), markup=False)
-        elif not _FILE_NAME.fullmatch(dead_letter.id):
-            stderr().print(
-                plain_line(f"{dead_letter.id}: no file can have this name."), markup=False
-            )
-        else:
-            written.append(_write(body, folder / (dead_letter.id + SUFFIX)))
+    async with aclosing(bodies(bus, chosen)) as found:
+        async for dead_letter, body in found:
+            if not isinstance(body, DeadLetter):
+                stderr().print(plain_line(f"{dead_letter.id}: {body.text}."), markup=False)
+            elif not _FILE_NAME.fullmatch(dead_letter.id):
+                stderr().print(
+                    plain_line(f"{dead_letter.id}: no file can have this name."), markup=False
+                )
+            else:
+                written.append(_write(body, folder / (dead_letter.id + SUFFIX)))
     return written
 
 

@@ -1,6 +1,7 @@
 """Dead letters with their bodies, read from their topic."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
 
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
@@ -21,7 +22,7 @@ Body = DeadLetter | Rejection
 
 async def bodies(
     bus: Bus, dead_letters: Collection[DeadLetterRow]
-) -> AsyncIterator[tuple[DeadLetterRow, Body]]:
+) -> AsyncGenerator[tuple[DeadLetterRow, Body]]:
     """Each dead letter whole, or why it cannot be had; those of a partition in their order there.
 
     Raises BusUnavailable.
@@ -29,14 +30,15 @@ async def bodies(
     if not dead_letters:
         return
     found = _picked if len(dead_letters) <= PICKED_MAX else _read
-    async for dead_letter, stored in found(bus, dead_letters):
-        dead_letter.trace = read_trace(stored.headers) if stored else None
-        yield dead_letter, _body(stored)
+    async with aclosing(found(bus, dead_letters)) as records:
+        async for dead_letter, stored in records:
+            dead_letter.trace = read_trace(stored.headers) if stored else None
+            yield dead_letter, _body(stored)
 
 
 async def _picked(
     bus: Bus, dead_letters: Collection[DeadLetterRow]
-) -> AsyncIterator[tuple[DeadLetterRow, Stored | None]]:
+) -> AsyncGenerator[tuple[DeadLetterRow, Stored | None]]:
     async with picking(bus) as picker:
         for dead_letter in dead_letters:
             yield dead_letter, await picker.pick(dead_letter.place)
@@ -44,7 +46,7 @@ async def _picked(
 
 async def _read(
     bus: Bus, dead_letters: Collection[DeadLetterRow]
-) -> AsyncIterator[tuple[DeadLetterRow, Stored | None]]:
+) -> AsyncGenerator[tuple[DeadLetterRow, Stored | None]]:
     missing = {
         (dead_letter.place.partition, dead_letter.place.offset): dead_letter
         for dead_letter in dead_letters
