@@ -97,6 +97,8 @@ def verify(pack: Pack, *, key: PublicKeys, anchor: Anchors = None, as_json: AsJs
 @app.command()
 def verifier(*, out: Out) -> None:
     """Write the program that checks packs, for auditors: it needs Python 3.11 alone."""
+    if out.exists():
+        raise typer.BadParameter(f"--out: {out} is there already.")
     folder = Path(answerbus.evidence.__file__).parent
     with TemporaryDirectory() as temporary:
         inner = Path(temporary) / "answerbus"

@@ -55,6 +55,16 @@ def test_a_pack_is_checked_by_the_command_and_by_the_program_for_auditors(
     assert "unknown_key at signature" in by_program(other)[1]
 
 
+def test_the_program_for_auditors_takes_the_place_of_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "answerbus.toml"
+    file.write_text("[kafka]")
+
+    code, output = ran("verifier", "--out", str(file))
+
+    assert (code, file.read_text()) == (2, "[kafka]")
+    assert "is there already" in " ".join(output.split())
+
+
 def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
