@@ -233,7 +233,12 @@ async def anchor(
     signed = statement + b"\n" + signature + b"\n"
     path = folder / f"anchor-{at.replace(':', '')}.jsonl"
     with path.open("xb") as file:
-        file.write(signed + text)
+        try:
+            file.write(signed + text)
+            file.flush()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
     return path, signed
 
 
