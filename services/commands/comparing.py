@@ -24,7 +24,10 @@ CUT = "Kafka may have deleted outcomes since then (retention): only what is kept
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be compared: `since_ms` is the time of the oldest outcome."""
+    """What is to be compared: `since_ms` is the time of the oldest outcome.
+
+    `is_named`: the name is an operator's, who may have used it before.
+    """
 
     name: str
     profile: str
@@ -32,6 +35,7 @@ class Order:
     limit_micro_usd: int
     since_ms: int
     at_once: int
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class EndedComparison:
 async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedComparison:
     """Raises SetUpError where nothing can be compared, and BusUnavailable."""
     bus = bus_of(settings.kafka)
+    if order.is_named:
+        await _refuse_known(bus, order.name)
     names = [order.profile, *([order.judge] if order.judge else [])]
     async with planning(settings, bus, names) as planner:
         with stderr().status("reading"):
@@ -65,6 +71,23 @@ async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedC
 
 async def made_before(settings: Settings, name: str) -> EndedComparison:
     """A comparison as the topic keeps it. Raises SetUpError where it keeps none, BusUnavailable."""
+    progress = await _read(bus_of(settings.kafka), name)
+    if not progress.folded.asked:
+        raise SetUpError(f"No record of a comparison {name!r} is kept; the topic has 30 days.")
+    return EndedComparison(progress, is_stopped=False)
+
+
+async def _refuse_known(bus: Bus, name: str) -> None:
+    """Raises SetUpError: all records of one name are one comparison."""
+    if (await _read(bus, name)).folded.asked:
+        raise SetUpError(
+            f"There is a comparison {name!r} already, and both would be one: give another --name, "
+            f"or see it with `answerbus compare --show {name}`."
+        )
+
+
+async def _read(bus: Bus, name: str) -> ComparisonProgress:
+    """What the topic keeps of a comparison. Raises SetUpError, BusUnavailable."""
     progress = ComparisonProgress()
 
     def take(compared: Compared, _at_ms: int) -> None:
@@ -72,12 +95,10 @@ async def made_before(settings: Settings, name: str) -> EndedComparison:
         progress.requests += compared.step in {None, 1}
 
     try:
-        await ComparisonReader(bus_of(settings.kafka)).read(take, name)
+        await ComparisonReader(bus).read(take, name)
     except TimeoutError:
         raise SetUpError(f"There are more comparisons than {READ_S:g} s suffice to read.") from None
-    if not progress.folded.asked:
-        raise SetUpError(f"No record of a comparison {name!r} is kept; the topic has 30 days.")
-    return EndedComparison(progress, is_stopped=False)
+    return progress
 
 
 async def _compared(

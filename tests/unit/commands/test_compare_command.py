@@ -1,13 +1,20 @@
 """`answerbus compare`: the exit code says whether bars are met by the whole sample."""
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 from typer.testing import CliRunner
 
+from answerbus.compared import Compared
 from services import cli
-from services.commands import compare
+from services.commands import compare, comparing
 from services.commands.comparing import EndedComparison
+from services.console.tasks.comparison_reading import ComparisonReader
 from services.operators.adapters.asking_again import OVER_BUDGET
 from services.operators.adapters.comparing import ComparisonProgress
+from services.operators.comparisons.sample import OutcomeSample
+from services.settings.settings import Settings, SetUpError
 from tests.unit.operators.comparisons.test_comparisons import compared
 
 EARLY = "before all of its sample was asked"
@@ -47,3 +54,24 @@ def test_without_a_comparison_to_show_a_profile_and_a_budget_are_needed(
 
     assert done.exit_code == 2, done.output
     assert "--show" in done.stderr
+
+
+def test_a_name_that_was_given_before_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def read(_reader: object, take: Callable[[Compared, int], None], name: str) -> None:
+        if name == "kept":
+            take(compared(), 0)
+
+    def planned(*_given: object) -> None:
+        raise SetUpError("it went on")
+
+    monkeypatch.setattr(ComparisonReader, "read", read)
+    monkeypatch.setattr(comparing, "planning", planned)
+    said = {}
+    for name in ("kept", "new"):
+        order = comparing.Order(name, "new", None, 1, 0, 1, is_named=True)
+        with pytest.raises(SetUpError) as raised:
+            asyncio.run(comparing.run(Settings(), order, OutcomeSample(1, None)))
+        said[name] = str(raised.value)
+
+    assert "There is a comparison 'kept' already" in said["kept"]
+    assert said["new"] == "it went on"
