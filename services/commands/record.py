@@ -112,6 +112,8 @@ def record(
         stderr().print(plain_line(f"It would be no cassette: {fault.text}."), markup=False)
         raise typer.Exit(EXIT_UNKNOWN)
     path = out or Path(f"{_file_name(wanted.request_id or wanted.workflow_id)}.json")
+    if test is not None:
+        _check_test(test, path)
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
     stdout().print(plain_line(f"{path}: {len(cassette.requests)} requests."), markup=False)
@@ -121,9 +123,13 @@ def record(
         _write_test(test, path, wanted.request_id or cassette.requests[0].request.request_id)
 
 
-def _write_test(test: Path, cassette: Path, request_id: str) -> None:
-    if test.exists() or test.parent.resolve() != cassette.parent.resolve():
+def _check_test(test: Path, cassette: Path) -> None:
+    is_beside = test.parent.resolve() == cassette.parent.resolve()
+    if test.exists() or not is_beside or test.name == cassette.name:
         raise typer.BadParameter("--test: a new file, in the folder of the cassette")
+
+
+def _write_test(test: Path, cassette: Path, request_id: str) -> None:
     name = _NOT_IN_NAMES.sub("_", request_id)
     text = _TEST.format(cassette=cassette.name, name=name, request_id=request_id)
     test.write_text(text, encoding="utf-8")
