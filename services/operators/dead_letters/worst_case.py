@@ -14,11 +14,16 @@ from pydantic import JsonValue
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
 from services.operators.dead_letters.row import BudgetAmounts
-from services.worker.core.attempt.prompt import OUTPUT_GROWTH_MAX, build
+from services.worker.core.attempt.prompt import (
+    OUTPUT_GROWTH_AFTER_TRUNCATION,
+    OUTPUT_GROWTH_MAX,
+    build,
+)
 from services.worker.core.attempt.tariff import Tariff, micro_dollars
 from services.worker.core.schema.resolved import WireSchema
 
 ANSWERS_SHOWN_MAX = 4  # earlier ones in one prompt
+_CALLS_UNLIKE = ANSWERS_SHOWN_MAX + 3  # from then on all answers that are shown have full length
 FORM_TOKENS_MAX = 1_024  # that a dialect adds to an inline schema
 WRAPPER_TOKENS_MAX = 1_536  # of the members around a wrapped one
 OF_A_RUN = "prompts of runs grow with what their tools return"
@@ -94,14 +99,18 @@ def _tokens(request: Request, output_max: int, registry: Registry) -> tuple[int,
     """What all calls of the budget read and write at most."""
     schema, form = _schema(request, registry)
     prompt = build(request, WireSchema("", "", schema), request.prior, output_max, show_schema=True)
-    first, read, written = prompt.input_max + form, 0, 0
-    calls = request.budget.attempts
-    growing = ANSWERS_SHOWN_MAX + 1  # from then on each call is like the one before it
-    for number in range(min(calls, growing)):
-        times = calls - growing + 1 if number == growing - 1 else 1
-        read += times * (first + number * output_max)
-        written += times * min(2**number, OUTPUT_GROWTH_MAX) * output_max
-    return read, written
+    read, calls, most = 0, request.budget.attempts, OUTPUT_GROWTH_MAX * output_max
+    # What was cut before raises the limit of the first call, too.
+    outputs = [
+        min(prompt.max_output_tokens * OUTPUT_GROWTH_AFTER_TRUNCATION**number, most)
+        for number in range(min(calls, _CALLS_UNLIKE))
+    ]
+    further = max(calls - _CALLS_UNLIKE, 0)  # each is like the last one of these
+    for number in range(len(outputs)):
+        answers = sum(outputs[max(number - ANSWERS_SHOWN_MAX, 0) : number])
+        times = further + 1 if number == _CALLS_UNLIKE - 1 else 1
+        read += times * (prompt.input_max + form + answers)
+    return read, sum(outputs) + further * most
 
 
 def _schema(request: Request, registry: Registry) -> tuple[dict[str, JsonValue] | None, int]:

@@ -70,7 +70,7 @@ def charged(request: Request, dialect: DialectName, failures: list[dict[str, Any
     facts = ProfileFacts("default", "openai", "m", OUTPUT_MAX, 9.0, TARIFF, show_schema=True)
     plan, total = Plan(facts, found, wire), 0
     for number in range(request.budget.attempts):
-        prior = tuple(Prior.model_validate(one) for one in failures[:number])
+        prior = (*request.prior, *(Prior.model_validate(one) for one in failures[:number]))
         total += plan.worst_cost(plan.prompt(request, prior))
     return total
 
@@ -100,6 +100,38 @@ def test_no_worker_charges_more(schema: SchemaRef, dialect: DialectName, attempt
     assert most is not None
     for failures in ([invalid(n) for n in range(1, attempts)], truncated):
         assert charged(request, dialect, failures) <= most
+
+
+def cut(number: int, limit: int) -> dict[str, Any]:
+    return {"attempt": number, "failure": {"kind": "truncated", "limit": limit}, "answer": None}
+
+
+def long(number: int, tokens: int) -> dict[str, Any]:
+    """See `invalid`, of an answer after others were cut."""
+    return {**invalid(number), "answer": {"n": "x" * (tokens - 100)}}
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3, 4, 6, 9])
+@pytest.mark.parametrize("earlier", [(), (1,), (1, 2), (1, 2, 4)])
+def test_no_worker_charges_more_after_answers_that_were_cut(
+    earlier: tuple[int, ...], attempts: int
+) -> None:
+    """A replay is shown what came before, and goes on with the limit that had grown by then."""
+    prior = [cut(n, times * OUTPUT_MAX) for n, times in enumerate(earlier, start=1)]
+    request = asked(
+        answer_schema={"kind": "inline", "name": "small", "wrapped": False, "json_schema": INLINE},
+        budget={"attempts": attempts},
+        prior=prior,
+    )
+    grown = [min(2 ** (len(prior) + n), 4) * OUTPUT_MAX for n in range(attempts)]
+    after = [*enumerate(grown, start=len(prior) + 1)]
+    some = max(2 - len(prior), 0)  # until the limit has grown as far as it does
+
+    most = worst(request).amounts.micro_usd
+    assert most is not None
+    assert charged(request, "openai", [cut(*one) for one in after]) <= most
+    mixed = [*(cut(*one) for one in after[:some]), *(long(*one) for one in after[some:])]
+    assert charged(request, "openai", mixed) <= most
 
 
 def test_the_budget_of_the_request_is_never_exceeded() -> None:
