@@ -23,6 +23,7 @@ from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.costly_work.child_process import ChildProcess
 from services.worker.adapters.kafka.prompt_secret import prompt_secret
+from services.worker.adapters.price_watch import watch_prices
 from services.worker.core.run.agents import Agents
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.planning.planner import Planner
@@ -53,10 +54,15 @@ async def planning(
         for card in await cards(bus) if len(agents) else ():
             if isinstance(card, ToolsetCard):
                 tools.take(card)
-        yield Planner(
+        planner = Planner(
             *(built, plugins.registry(), await prompt_secret(settings)),
             *(agents, tools.tools, costly_work),
         )
+        prices = asyncio.create_task(watch_prices(planner, lambda: profiles, context.clock))
+        try:
+            yield planner
+        finally:
+            prices.cancel()
     finally:
         await backends.close(built)
         await costly_work.close()

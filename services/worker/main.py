@@ -201,7 +201,7 @@ async def _serve(
     looks, settling = brokers.run(watched.kafka_is_in_trouble), context.siblings.settle()
     own = (profiles, coordinator.run(lambda: membership.is_outside), looks, settling)
     watches = (others.run(), transactions.run(), watch_clock(kafka, clock), monitor.run(), *own)
-    watching = [asyncio.create_task(watch) for watch in watches]
+    watching = [asyncio.create_task(watch) for watch in (*watches, live.watch_prices())]
     watching += await _reading_for_runs(settings, context, tools, membership, signals)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])

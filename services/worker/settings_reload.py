@@ -12,6 +12,7 @@ from services.settings.settings import Settings, SetUpError
 from services.worker.adapters import backends, garbage_collector
 from services.worker.adapters.agents import advice_on, known_agents, pins_of
 from services.worker.adapters.building import BackendContext
+from services.worker.adapters.price_watch import watch_prices
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.run.known_tools import KnownTools
 from services.worker.health.watched import SettingsState
@@ -161,6 +162,11 @@ class LiveSettings:
         self.current = own
         for sentence in (*problems, *own.advice, *advice_on(own), *planner.fallback_advice()):
             _log.warning(sentence)
+
+    async def watch_prices(self) -> None:
+        """See price_watch."""
+        profiles, clock = lambda: self.current.profiles, self._shared.clock
+        await watch_prices(self._context.planner, profiles, clock)
 
     async def stop(self) -> None:
         """Close all backends, former ones too."""
