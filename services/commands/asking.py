@@ -32,6 +32,7 @@ from services.command_line import bus_of, client_of, stderr, stdout
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
+from services.console.views.units import usd
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.records.event_line import retry_text
@@ -167,7 +168,7 @@ def _cost_text(request: Request) -> str:
     if budget.tokens is not None:
         amounts.append(f"{budget.tokens:,} tokens")
     if budget.micro_usd is not None:
-        amounts.append(f"${budget.micro_usd / 1_000_000:.2f}")
+        amounts.append(usd(budget.micro_usd))
     return f"may cost up to {', '.join(amounts)} in all"
 
 

@@ -73,6 +73,10 @@ def test_a_retry_says_which_attempt_is_next_and_why() -> None:
             {"budget": Budget(attempts=5, tokens=20_000, micro_usd=250_000)},
             "may cost up to 5 calls, 20,000 tokens, $0.25 in all",
         ),
+        (
+            {"budget": Budget(attempts=2, micro_usd=4_000)},
+            "may cost up to 2 calls, $0.0040 in all",
+        ),
         ({"agent": AgentRef(name="support")}, "may cost as much as the budget of its agent"),
     ],
 )

@@ -238,7 +238,7 @@ def test_money_is_counted_by_contract_model_and_label_with_the_cost_of_repairs()
 
     assert (contract.spent.micro_usd, contract.spent.repairs_micro_usd) == (21, 7)
     assert model.spent.outcomes == {"result": 2, "retry": 1}
-    assert [part.label for part in contract.bar] == ["first calls $0.0000", "repairs $0.0000"]
+    assert [part.label for part in contract.bar] == ["first calls $0.000014", "repairs $0.000007"]
     assert [part.series for part in spend_figure(window, "/money").chart.columns[0].parts] == [
         "spend", "repairs",
     ]  # fmt: skip
@@ -260,7 +260,7 @@ def test_a_label_has_its_dearest_values_the_others_together_and_what_has_none() 
     assert shown[:2] == [("t-40", 40, 140), ("t-39", 39, 39)]
     others = sum(range(1, 41 - VALUES_SHOWN))
     assert shown[VALUES_SHOWN:] == [(OTHERS, others, others), (UNLABELLED, 50, 50)]
-    assert [part.label for part in table.rows[0].bar] == ["used $0.0000", "charged only $0.0001"]
+    assert [part.label for part in table.rows[0].bar] == ["used $0.000040", "charged only $0.0001"]
     dearest, rest = by_workflow(board, window, 1)
     assert (dearest.name, dearest.amounts.micro_usd, rest.name) == ("w-40", 40, OTHERS)
     assert rest.amounts.calls == 40
