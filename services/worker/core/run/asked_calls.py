@@ -17,7 +17,7 @@ from answerbus.step import CallState
 from services.text.digest import canonical_digest
 from services.worker.core.guard.effort import sparing
 from services.worker.core.run.ask_person import read_question
-from services.worker.core.run.children import MadeChild, made
+from services.worker.core.run.children import MadeChild, child_key, made
 from services.worker.core.run.delegation import calls_so_far, depth_of
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.policy import compiled, judged_value, strictness
@@ -47,7 +47,7 @@ def asked_call(
     """
     outcome = NotRun(which="calls") if place >= run.definition.calls_max else wanted.outcome
     args = wanted.args
-    if len(json.dumps(args, ensure_ascii=False).encode()) > TOOL_ARGS_BYTES_MAX:
+    if _are_too_large(args):
         expected = f"at most {TOOL_ARGS_BYTES_MAX:,} bytes of arguments"
         too_large = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
         outcome = outcome if isinstance(outcome, NotRun) else too_large
@@ -58,7 +58,7 @@ def asked_call(
         outcome = NotRun(which="repeats")
     same_as = earlier.answered.get(key) if outcome is None else None
     if outcome is None and same_as is None and wanted.tool == DELEGATE:
-        outcome = _not_asked(run, args, args_digest, number, inputs)
+        outcome = _not_asked(run, args, number, inputs)
     if outcome is None and wanted.tool == PROPOSE:
         outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
     if outcome is None and same_as is None and wanted.tool == ASK_PERSON:
@@ -99,10 +99,26 @@ def asked_calls(
 def wanted_children(
     request: Request, run: Run, step: AcceptedStep
 ) -> Iterator[tuple[str, MadeChild | tuple[Problem, ...]]]:
-    """The children that a step would ask, by the digest of their calls' arguments."""
-    wanted = (one for one in step.calls[: run.definition.calls_max] if one.outcome is None)
-    different = {canonical_digest(one.args): one.args for one in wanted if one.tool == DELEGATE}
+    """The children that a step would ask, by their calls' arguments (see `child_key`)."""
+    wanted, earlier = step.calls[: run.definition.calls_max], earlier_calls(run)
+    different = {
+        child_key(one.args): one.args
+        for one in wanted
+        if one.tool == DELEGATE and one.outcome is None and not _is_known(one, earlier)
+    }
     yield from ((key, made(request, run, args)) for key, args in different.items())
+
+
+def _is_known(wanted: WantedCall, earlier: EarlierCalls) -> bool:
+    """Whether no child is asked for it, whatever its arguments say: none counts as one."""
+    if _are_too_large(wanted.args):
+        return True
+    key = wanted.tool, canonical_digest(wanted.args)
+    return key in earlier.closed or key in earlier.answered
+
+
+def _are_too_large(args: JsonObject) -> bool:
+    return len(json.dumps(args, ensure_ascii=False).encode()) > TOOL_ARGS_BYTES_MAX
 
 
 def children_left(run: Run) -> int:
@@ -131,16 +147,14 @@ def _equal_parts(attempts: int, children: int) -> Iterator[int]:
     return (part + (number < rest) for number in range(children))
 
 
-def _not_asked(
-    run: Run, args: JsonObject, args_digest: str, number: int, inputs: RunInputs
-) -> CallOutcome | None:
+def _not_asked(run: Run, args: JsonObject, number: int, inputs: RunInputs) -> CallOutcome | None:
     """Why a child is not asked, which costs nothing; `number` are asked before in this step."""
     allowed = run.definition.delegate
     if allowed is None or depth_of(inputs.request) >= allowed.depth_max:
         return NotRun(which="depth")
     if number >= children_left(run):
         return NotRun(which="children")
-    child = inputs.children.get(args_digest) or made(inputs.request, run, args)
+    child = inputs.children.get(child_key(args)) or made(inputs.request, run, args)
     return _invalid(inputs.problems_of(child.request) if isinstance(child, MadeChild) else child)
 
 

@@ -1,5 +1,6 @@
 """Children of runs: recognizes them, makes their requests, and reports their ends; pure."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -78,7 +79,7 @@ class MadeChild:
 
 
 Children = Mapping[str, MadeChild | tuple[Problem, ...]]
-"""Children of a step, or why one cannot be asked, by the digest of the arguments of its call."""
+"""Children of a step, or why one cannot be asked, by `child_key`."""
 
 
 def may_ask(above: Request, run: Run | None, request: Request) -> bool:
@@ -124,6 +125,14 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
     if len(text) > REQUEST_BYTES_MAX or has_more_values(text, REQUEST_VALUES_MAX):
         return (Problem.of("/use", "too_large", _less(facts)),)
     return request
+
+
+def child_key(args: Mapping[str, JsonValue]) -> str:
+    """What tells calls of `delegate` in a step apart.
+
+    No `canonical_digest`: 2^53 + 1 and the text of its digits share one.
+    """
+    return text_digest(json.dumps(args))
 
 
 def made(
@@ -188,7 +197,7 @@ def child_record(
 
 
 def _delegated(above: Request, run: Run, call: ToolCall, children: Children) -> MadeChild:
-    child = children.get(call.args_digest) or made(above, run, call.asked.args)
+    child = children.get(child_key(call.asked.args)) or made(above, run, call.asked.args)
     if not isinstance(child, MadeChild):
         raise TypeError("a call that cannot be asked has ended with its step")
     return child
