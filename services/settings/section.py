@@ -50,7 +50,7 @@ def _flag(value: Any) -> Any:
 
 
 def _counted(usd: float) -> float:
-    if usd and not round(usd * MICRO_USD):
+    if 0 < usd * MICRO_USD <= 0.5:  # which is rounded to 0
         raise ValueError("must be 0, or at least 0.000001: less of a dollar is not counted")
     return usd
 

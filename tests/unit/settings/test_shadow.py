@@ -66,6 +66,7 @@ BAD: list[tuple[dict[str, str], str]] = [
     ({"a": of("b", share="nan"), "b": ""}, "shadow.share`: "),
     ({"a": of("b", usd=-1), "b": ""}, "shadow.usd_per_day`: "),
     ({"a": of("b", usd=1e-7), "b": ""}, "shadow.usd_per_day`: must be 0, or at least 0.000001"),
+    ({"a": of("b", usd=1e308), "b": ""}, "shadow.usd_per_day`: "),
     ({"a": '{profile = "b", share = 0.1}', "b": ""}, "shadow.usd_per_day`: "),
     ({LONG: of("b" * 20), "b" * 20: ""}, "too many to name a comparison"),
 ]
