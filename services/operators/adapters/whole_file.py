@@ -1,8 +1,8 @@
 """A file that is written whole or not at all."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
+from uuid import uuid4
 
 
 def write_whole(path: Path, parts: Iterable[bytes]) -> None:
@@ -14,7 +14,7 @@ def write_whole(path: Path, parts: Iterable[bytes]) -> None:
         with path.open("wb") as file:
             file.writelines(parts)
         return
-    partial = path.with_name(f".{path.name[:100]}.{os.getpid()}.partial")
+    partial = path.with_name(f".{uuid4().hex}.partial")  # in a container all have process id 1
     try:
         with partial.open("xb") as file:
             file.writelines(parts)

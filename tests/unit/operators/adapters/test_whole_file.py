@@ -43,3 +43,18 @@ def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         write_whole(Path("/dev/full"), [b"text"])
     assert Path("/dev/full").is_char_device()
+
+
+def test_what_others_write_beside_it_stays(tmp_path: Path) -> None:
+    """Processes of several containers have equal ids, and one that is killed leaves its part."""
+
+    def parts() -> Iterator[bytes]:
+        (others,) = tmp_path.iterdir()
+        yield b"mine"
+        write_whole(path, [b"another's"])
+        assert others.exists()
+
+    path = tmp_path / ("\N{CJK UNIFIED IDEOGRAPH-6F22}" * 80 + ".csv")
+    write_whole(path, parts())
+
+    assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"mine")]
