@@ -85,6 +85,7 @@ def test_an_object_has_the_digest_of_its_members(value: dict[str, JsonValue]) ->
     assert members_digest(canonical_members(value)) == canonical_digest(value)
 
 
+@pytest.mark.wide
 @given(VALUES)
 def test_spelling_does_not_matter(value: JsonValue) -> None:
     spelt = json_text.parse(json.dumps(value, indent=1, sort_keys=True).encode())
