@@ -26,6 +26,26 @@ Config = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
+def _worker_address(url: str) -> str:
+    from services.settings.console import worker_address  # noqa: PLC0415 - only where it is given
+
+    try:
+        return worker_address(url)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+Workers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--worker",
+        metavar="URL",
+        parser=_worker_address,
+        help="A worker's health address; may be repeated.",
+    ),
+]
+
+
 class PlainConsole(Console):
     """Shows text from outside as text: what would command a terminal is written out."""
 

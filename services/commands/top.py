@@ -4,12 +4,11 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from typing import Annotated
 
 import typer
 from rich.live import Live
 
-from services.command_line import AsJson, Config, bus_of, screen, stdout
+from services.command_line import AsJson, Config, Workers, bus_of, screen, stdout
 from services.commands.terminal.top_board import MINUTES, TopFacts, as_data, board_of
 from services.console.tasks.feed import Feed
 from services.console.tasks.lanes_now import lanes_now
@@ -20,11 +19,6 @@ from services.text.escaping import json_lines
 
 EVERY_S = 1.0
 POLLED_WITHIN_S = 10.0  # offsets and workers, before data are printed without them
-
-Workers = Annotated[
-    list[str] | None,
-    typer.Option("--worker", metavar="URL", help="A worker's health address; may be repeated."),
-]
 
 
 def top(*, worker: Workers = None, as_json: AsJson = False, config: Config = None) -> None:

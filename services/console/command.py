@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from services.command_line import Config, stderr
+from services.command_line import Config, Workers, stderr
 from services.console.main import run
-from services.settings.console import worker_address
 from services.settings.secrets import mask_of
 from services.settings.settings import from_environment
 from services.telemetry.logs import Level, start_logging
@@ -25,10 +24,7 @@ def console(
     viewer_token_env: Annotated[
         str | None, typer.Option(help="The variable that holds the viewers' token.")
     ] = None,
-    worker: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A worker's health address; may be repeated."),
-    ] = None,
+    worker: Workers = None,
     config: Config = None,
     log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "info",
 ) -> None:
@@ -38,7 +34,7 @@ def console(
         "port": port,
         "operator_token_env": token_env,
         "viewer_token_env": viewer_token_env,
-        "workers": tuple(map(_address, worker)) if worker else None,
+        "workers": tuple(worker) if worker else None,
     }
     settings = from_environment(config)
     changes = {name: value for name, value in given.items() if value is not None}
@@ -48,10 +44,3 @@ def console(
     # What goes wrong with Kafka is said once and in our words, here and on the pages.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     asyncio.run(run(settings, lambda message: stderr().print(message, markup=False)))
-
-
-def _address(url: str) -> str:
-    try:
-        return worker_address(url)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--worker") from None

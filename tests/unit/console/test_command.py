@@ -62,8 +62,9 @@ def test_a_public_url_is_one_without_a_path(url: str) -> None:
 
 
 @pytest.mark.wide
-def test_a_worker_without_a_scheme_is_a_usage_error() -> None:
-    done = run("console", "--port", "0", "--worker", "10.0.0.7:8080")
+@pytest.mark.parametrize("command", ["console", "top"])
+def test_a_worker_without_a_scheme_is_a_usage_error(command: str) -> None:
+    done = run(command, "--worker", "10.0.0.7:8080")
 
     assert done.returncode == 2
     assert "must be addresses such as http://10.0.0.7:8080" in " ".join(done.stderr.split())
