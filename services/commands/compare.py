@@ -120,9 +120,8 @@ def _order(
     if since_ms is None or since_ms >= now_ms:
         text = f"{since!r} is not a time such as {EXAMPLES}"
         raise typer.BadParameter(text, param_hint="--since")
-    return Order(
-        *(_name(name, profile), profile, judge, limit, since_ms, at_once), is_named=name is not None
-    )
+    is_named = name is not None
+    return Order(_name(name, profile), profile, judge, limit, since_ms, at_once, is_named=is_named)
 
 
 def _print(name: str, ended: EndedComparison, bars: Sequence[Threshold], *, as_json: bool) -> None:
