@@ -16,6 +16,7 @@ from answerbus.wire import clip
 _LINE_STEP_BYTES = 64  # of text that is looked through newline by newline
 _LARGEST = sys.float_info.max
 _SPACED, _BEGINNING = b'": ', 64  # bytes, in which a text that is written with spaces shows that
+_SPACE = b" \t\r\n"
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")  # some digit before the exponent
 
 
@@ -56,7 +57,7 @@ def parse_counted(text: bytes) -> Parsed | NotJson:
     because only it can see duplicate names. A text that is written again to the same bytes has
     none: that is what most programs write without spaces, ours among them.
     """
-    if not text or text.isspace():
+    if not text.strip(_SPACE):
         return _not_json("one JSON document: the text is empty", 0, text)
     try:
         decoded = text.decode()

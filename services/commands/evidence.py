@@ -64,7 +64,7 @@ def export(
     """
     if (workflow is None) == (since is None):
         raise typer.BadParameter("either --workflow or --since")
-    if out.exists():
+    if out.is_file():
         raise typer.BadParameter(f"--out: {out} is there already.")
     settings, begin = from_environment(config), _moment(since)
     scope = PackScope(workflow, format_timestamp(begin) if begin else None)

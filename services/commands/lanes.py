@@ -55,7 +55,7 @@ def show(
     chosen = None if partition is None else (partition,)
     with stderr().status("reading"):
         found = asyncio.run(_all(bus_of(settings), chosen))
-    if not found:
+    if not found and partition is not None:
         raise typer.BadParameter(f"There is no lane {partition}.", param_hint="--partition")
     if as_json:
         typer.echo(json_lines([_as_data(one, settings.topic_prefix) for one in found]))

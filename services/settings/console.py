@@ -31,7 +31,7 @@ def worker_address(url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address or not {"?", "#"}.isdisjoint(url):
-        raise ValueError(f"must be addresses such as http://10.0.0.7:8080, not {url!r}")
+        raise ValueError("must be addresses such as http://10.0.0.7:8080")
     return url
 
 
