@@ -64,7 +64,7 @@ def export(
     """
     if (workflow is None) == (since is None):
         raise typer.BadParameter("either --workflow or --since")
-    if out.is_file():
+    if out.exists():
         raise typer.BadParameter(f"--out: {out} is there already.")
     settings, begin = from_environment(config), _moment(since)
     scope = PackScope(workflow, format_timestamp(begin) if begin else None)
@@ -97,7 +97,7 @@ def verify(pack: Pack, *, key: PublicKeys, anchor: Anchors = None, as_json: AsJs
 @app.command()
 def verifier(*, out: Out) -> None:
     """Write the program that checks packs, for auditors: it needs Python 3.11 alone."""
-    if out.exists():
+    if out.is_file():  # a pipe has nothing to replace
         raise typer.BadParameter(f"--out: {out} is there already.")
     folder = Path(answerbus.evidence.__file__).parent
     with TemporaryDirectory() as temporary:

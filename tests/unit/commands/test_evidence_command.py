@@ -1,5 +1,6 @@
 """`answerbus evidence` without Kafka: keys, signers, and the program for auditors."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -19,6 +20,8 @@ from services.operators.adapters.evidence import Exported, PackTooLarge
 from services.operators.adapters.signing import signer_of
 from services.settings.settings import SetUpError
 from tests.contracts.evidence.packs import KEY, OTHER_KEY, public, signed, whole, written
+
+READ_LIMIT_S = 30.0
 
 
 def ran(*arguments: str) -> tuple[int, str]:
@@ -63,6 +66,19 @@ def test_the_program_for_auditors_takes_the_place_of_no_file(tmp_path: Path) -> 
 
     assert (code, file.read_text()) == (2, "[kafka]")
     assert "is there already" in " ".join(output.split())
+
+
+def test_the_program_for_auditors_goes_to_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        code, output = ran("verifier", "--out", str(pipe))
+        if code:
+            reader.kill()
+        program, _ = reader.communicate(timeout=READ_LIMIT_S)
+
+    assert code == 0, output
+    assert program.startswith(b"PK")
 
 
 def test_a_pack_that_would_be_too_large_is_named_and_not_kept(
