@@ -29,8 +29,8 @@ class ApprovalRequested(Wire):
     """A tool call that runs only if a person approves it, with these very arguments.
 
     `delivery` is the delivery to approve. Beyond the first, the call was delivered before, and
-    nobody knows whether it had its effect. Deliveries are counted anew once a person has answered
-    a question of the tool: `after_input` is the number of that question.
+    nobody knows whether it had its effect. Deliveries count from 1 again once a person has
+    answered a question of the tool: `after_input` is the number of that question.
     """
 
     kind: Literal["approval_requested"] = "approval_requested"

@@ -24,7 +24,7 @@ CUT = "Kafka may have deleted outcomes since then (retention): only what is kept
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be compared: `since_ms` is the time of the oldest outcome.
+    """A comparison to make: `since_ms` is the time of the oldest outcome.
 
     `is_named`: the name is an operator's, who may have used it before.
     """
@@ -87,7 +87,7 @@ async def _refuse_known(bus: Bus, name: str) -> None:
 
 
 async def _read(bus: Bus, name: str) -> ComparisonProgress:
-    """What the topic keeps of a comparison. Raises SetUpError, BusUnavailable."""
+    """A comparison as far as the topic keeps it. Raises SetUpError, BusUnavailable."""
     progress = ComparisonProgress()
 
     def take(compared: Compared, _at_ms: int) -> None:

@@ -32,9 +32,9 @@ CLOSED_KEPT = 200_000  # ids of runs that ended, since topics are not read in st
 _AGE_MS_MAX = int(APPROVAL_AGE_MAX.total_seconds() * 1000)
 
 Matter = tuple[Literal["delivery", "question"], int, int]
-"""What of a call a person decides: whether that delivery may run, or that question of its tool.
+"""A person decides whether a delivery of a call may run, or answers a question of its tool.
 
-Deliveries are counted anew after each question.
+A delivery has two numbers: that of the last question before it, and its own since then.
 """
 
 

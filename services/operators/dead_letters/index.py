@@ -130,10 +130,10 @@ class DeadLetterIndex:
         return [dead_letter for dead_letter in self if dead_letter.id == text]
 
     def replay_outcome(self, dead_letter: DeadLetterRow) -> ReplayOutcome | None:
-        """What came of a dead letter's replay; None if there was none.
+        """The outcome of a dead letter's replay; None if there was none.
 
         A repaired record keeps its request id: the dead letters about it and its copies, which
-        were there before, are not what came of it.
+        were there before, are not its outcome.
         """
         if (sent := dead_letter.replay) is None:
             return None

@@ -283,7 +283,7 @@ class RunFold:
 
 
 def _place(event: ApprovalRequested | Approval) -> tuple[int, int]:
-    """The delivery of a call that a person decides about; they are counted anew after questions."""
+    """The delivery to decide about: the last question before it, and its number since then."""
     return event.after_input, event.delivery
 
 

@@ -104,13 +104,13 @@ def wanted_children(
     different = {
         child_key(one.args): one.args
         for one in wanted
-        if one.tool == DELEGATE and one.outcome is None and not _is_known(one, earlier)
+        if one.tool == DELEGATE and one.outcome is None and not _asks_no_child(one, earlier)
     }
     yield from ((key, made(request, run, args)) for key, args in different.items())
 
 
-def _is_known(wanted: WantedCall, earlier: EarlierCalls) -> bool:
-    """Whether no child is asked for it, whatever its arguments say: none counts as one."""
+def _asks_no_child(wanted: WantedCall, earlier: EarlierCalls) -> bool:
+    """Whether the call ends without a child for reasons that need none to be made."""
     if _are_too_large(wanted.args):
         return True
     key = wanted.tool, canonical_digest(wanted.args)
