@@ -23,8 +23,9 @@ def failed(report: Path) -> list[str]:
     """The tests that failed or had an error, by module and name."""
     if not report.exists():
         return []
-    return [
+    found = [
         f"{case.get('classname')}::{case.get('name')}"
         for case in ET.parse(report).getroot().iter("testcase")
         if case.find("failure") is not None or case.find("error") is not None
     ]
+    return [*dict.fromkeys(found)]  # one that fails, and then at its teardown, is reported twice

@@ -70,5 +70,14 @@ def test_many_failures_and_quick_tests_have_one_try(project: Path) -> None:
     assert not tried_again("integration", report)
 
 
+def test_a_test_that_fails_at_its_teardown_as_well_is_one(project: Path) -> None:
+    fixture = "import pytest\n\n@pytest.fixture\ndef bad():\n    yield\n    assert False\n\n"
+    (project / "test_it.py").write_text(fixture + "def test_it(bad):\n    assert False\n")
+    report = project / "wide.xml"
+    assert run(project, command(report)) == 1
+    assert counts(report) == Counter(failed=1, errors=1)
+    assert failed(report) == ["test_it::test_it"]
+
+
 def test_a_step_without_a_report_has_one_try(tmp_path: Path) -> None:
     assert not tried_again("integration", tmp_path / "none.xml")

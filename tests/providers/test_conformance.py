@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -120,10 +121,18 @@ def test_each_way_to_fail_is_named(replaced: dict[str, Any], check: str, fault: 
 
 
 def test_a_provider_that_hangs_is_left() -> None:
-    kind = OpenAIKind()
-    kind.api_type = type("Odd", (Odd,), {"parse_response": lambda *_: time.sleep(60)})
+    kind, released, before = OpenAIKind(), threading.Event(), threading.enumerate()
+
+    def hangs(*_: Any) -> Reply:
+        released.wait()
+        return Unavailable(200, ran=True)
+
+    kind.api_type = type("Odd", (Odd,), {"parse_response": hangs})
 
     results = running.checked_in_time("openai", kind, 0.5)
+    released.set()
+    for thread in set(threading.enumerate()) - {*before}:  # nothing of it goes on in other tests
+        thread.join(10)
 
     assert [one.check for one in results] == [*CHECKS, "secrets"]
     assert results[1].fault == "it did not end in 0.5 s"
