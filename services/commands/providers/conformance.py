@@ -37,7 +37,8 @@ from services.worker.ports.provider import NotReady, Readiness, Ready, Unhealthy
 SECRET = "key-of-the-conformance-kit"  # noqa: S105 - of no account
 OUTPUT_TOKENS = 77
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SHORT_S = 0.3  # of a server that is silent
+SILENT_S = 0.3  # until a silent server is left
+ANSWERED_S = 5.0  # until one that answers at once is left: the machine may be busy
 LARGE_BYTES = 8 * 1024 * 1024
 CPU_S_MAX = 1.0  # of one response, whatever is in it
 NESTED = 20_000
@@ -45,7 +46,6 @@ _WIRE = WireSchema("native", "answer", {"type": "object", "properties": {"member
 _PROMPT = Prompt(
     "r-1", 1, "system of the kit", (Turn("user", "turn of the kit"),), _WIRE, OUTPUT_TOKENS
 )
-_LIMITS = ExchangeLimits(connect_timeout_s=SHORT_S, preflight_timeout_s=SHORT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +74,20 @@ class Subject:
         connection = Connection("m", SECRET, max_in_flight=2, base_url=self.server.url)
         return self.kind.api(self.profile, connection)
 
-    async def asked(self, plays: bytes | None, *, limits: ExchangeLimits = _LIMITS) -> Reply:
+    async def asked(self, plays: bytes | None) -> Reply:
         """The reply to one call, over HTTP."""
         self.server.plays = plays
-        provider = HttpProvider(self.api, SystemClock(), limits)
+        provider = HttpProvider(self.api, SystemClock())
         try:
-            return await provider.ask(_PROMPT, timeout_s=2.0 if plays is not None else SHORT_S)
+            return await provider.ask(_PROMPT, timeout_s=_limit_s(plays))
         finally:
             await provider.close()
 
     async def ready(self, plays: bytes | None) -> Readiness:
         """What the check at start finds, over HTTP."""
         self.server.plays = plays
-        provider = HttpProvider(self.api, SystemClock(), _LIMITS)
+        limits = ExchangeLimits(preflight_timeout_s=_limit_s(plays))
+        provider = HttpProvider(self.api, SystemClock(), limits)
         try:
             return await provider.preflight()
         finally:
@@ -255,7 +256,7 @@ async def _broken(subject: Subject) -> str | None:
     """Silence and another protocol are one reply each, and the call may have run."""
     good = response(200, subject.kind.samples(subject.profile).answered.body)
     for what, plays, expected in (
-        ("a silent server", None, TimedOut(SHORT_S)),
+        ("a silent server", None, TimedOut(SILENT_S)),
         ("another protocol", b"SSH-2.0-x\r\n\r\n", Unavailable(None, ran=True)),
         ("an answer after another protocol", good, None),
     ):
@@ -284,6 +285,10 @@ async def _preflight(subject: Subject) -> str | None:
     if SECRET in repr(subject.api):
         return "its `repr` shows the key"
     return None
+
+
+def _limit_s(plays: bytes | None) -> float:
+    return SILENT_S if plays is None else ANSWERED_S
 
 
 def _said(reply: object) -> str:
