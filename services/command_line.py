@@ -1,5 +1,6 @@
 """The shared parts of all commands: common options, output, and the connection to Kafka."""
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -75,6 +76,12 @@ def stderr() -> Console:
 def json_shown(value: object) -> Text:
     """A value as JSON for people, in colours."""
     return JSONHighlighter()(json_lines(value))
+
+
+def workflow_command(workflow_id: str) -> str:
+    """The command that shows a workflow; an id may begin with a dash, as an option does."""
+    dash = "-- " if workflow_id.startswith("-") else ""
+    return f"answerbus workflow {dash}{shlex.quote(workflow_id)}"
 
 
 def bus_of(settings: "KafkaSettings") -> "Bus":

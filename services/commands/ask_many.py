@@ -20,7 +20,7 @@ from answerbus.client.job import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
 from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
 from services.command_line import Config, client_of, stderr
-from services.operators.dead_letters.money import micro_usd_of
+from services.operators.records.money import micro_usd_of
 from services.settings import plugins
 from services.settings.settings import from_environment
 from services.text.escaping import plain

@@ -28,8 +28,8 @@ from answerbus.request import (
     SchemaRef,
     TextRef,
 )
-from services.operators.dead_letters.money import micro_usd_of
 from services.operators.explain import cause_text, problem_text, remedy
+from services.operators.records.money import micro_usd_of
 
 Read = Callable[[str], bytes]
 

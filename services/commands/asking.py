@@ -28,7 +28,7 @@ from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, Topic
-from services.command_line import bus_of, client_of, stderr, stdout
+from services.command_line import bus_of, client_of, stderr, stdout, workflow_command
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_terminal import show
@@ -155,7 +155,7 @@ def interrupted_text(request: Request) -> str:
     workflow = shlex.quote(request.workflow_id)
     return (
         f"Not waiting any more. Request {request.request_id} goes on, and {_cost_text(request)}: "
-        f"`answerbus workflow {workflow}` shows how far it is, "
+        f"`{workflow_command(request.workflow_id)}` shows how far it is, "
         f"`answerbus cancel {request.request_id} --workflow {workflow} --reason …` ends it."
     )
 
@@ -175,7 +175,7 @@ def _cost_text(request: Request) -> str:
 def _no_answer(request: Request, timeout_s: float) -> typer.Exit:
     stderr().print(
         f"No outcome within {timeout_s:g} s. Request {request.request_id} goes on: "
-        f"`answerbus workflow {shlex.quote(request.workflow_id)}` shows how far it is.",
+        f"`{workflow_command(request.workflow_id)}` shows how far it is.",
         style="yellow",
         markup=False,
     )

@@ -26,7 +26,7 @@ from services.operators.comparisons.report import (
 )
 from services.operators.comparisons.sample import OutcomeSample
 from services.operators.dead_letters.moment import EXAMPLES, moment_ms
-from services.operators.dead_letters.money import micro_usd_of
+from services.operators.records.money import micro_usd_of
 from services.settings.settings import from_environment
 from services.text.escaping import json_lines, plain_line
 

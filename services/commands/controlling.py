@@ -1,11 +1,10 @@
 """Writes controls from the command line, and shows their effects."""
 
-import shlex
 from collections.abc import Awaitable, Callable
 
 from answerbus.client import Client, PublishedControl
 from answerbus.control import ControlApplied
-from services.command_line import client_of
+from services.command_line import client_of, workflow_command
 from services.settings.settings import KafkaSettings
 
 EXIT_NOT_DONE = 1
@@ -25,5 +24,5 @@ def not_read(what: str, workflow_id: str) -> str:
     """That it is written and has no effect so far, for people."""
     return (
         f"{what} is written; no worker has read it within {EFFECT_S_MAX:g} s. "
-        f"`answerbus workflow {shlex.quote(workflow_id)}` shows what comes of it."
+        f"`{workflow_command(workflow_id)}` shows what comes of it."
     )

@@ -17,11 +17,11 @@ from services.operators.dead_letters.edit import Edits, edits_of
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.groups import KEYS, Key, key_of
 from services.operators.dead_letters.moment import EXAMPLES, moment_ms
-from services.operators.dead_letters.money import micro_usd_of
 from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.prepare_replay import BudgetOverride
 from services.operators.dead_letters.row import STATUSES, Status
 from services.operators.dead_letters.selection import Selection
+from services.operators.records.money import micro_usd_of
 from services.settings import plugins
 from services.settings.settings import Settings
 

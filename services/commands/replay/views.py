@@ -17,7 +17,8 @@ from services.operators.dead_letters.forecast import Forecast
 from services.operators.dead_letters.groups import Group, Key
 from services.operators.dead_letters.index import DeadLetterIndex, Ending, ReplayOutcome
 from services.operators.dead_letters.row import BudgetAmounts, DeadLetterRow
-from services.operators.records.within_limits import amount, local_time
+from services.operators.records.money import dollars_of
+from services.operators.records.within_limits import local_time
 from services.text.escaping import json_lines, plain_line
 
 DEAD_AGAIN_SHOWN_MAX = 10
@@ -173,7 +174,7 @@ def amounts_text(amounts: BudgetAmounts) -> str:
     """Amounts spent, or limits, in words."""
     tokens = "any number of" if amounts.tokens is None else f"{amounts.tokens:,}"
     micro_usd = amounts.micro_usd
-    money = "no limit in money" if micro_usd is None else f"${amount(micro_usd) / 1e6:,.4f}"
+    money = "no limit in money" if micro_usd is None else dollars_of(micro_usd)
     return f"{amounts.attempts:,} attempts, {tokens} tokens, {money}"
 
 
@@ -213,7 +214,7 @@ def _time(at_ms: int) -> str:
 def worst_text(amounts: BudgetAmounts) -> str:
     """The most that replays can use; what is not known is left out."""
     tokens = "" if amounts.tokens is None else f", {amounts.tokens:,} tokens"
-    money = "" if amounts.micro_usd is None else f", ${amount(amounts.micro_usd) / 1e6:,.4f}"
+    money = "" if amounts.micro_usd is None else f", {dollars_of(amounts.micro_usd)}"
     calls = "1 call" if amounts.attempts == 1 else f"{amounts.attempts:,} calls"
     return f"at most {calls}{tokens}{money}"
 

@@ -9,8 +9,9 @@ from io import StringIO
 from services.console.figures.outcome_charts import Figure, LegendEntry
 from services.console.state.spend_groups import GroupAmounts, GroupRow, SpendGroups, Steps
 from services.console.views.chart import Axis, columns
-from services.console.views.units import MICRO, MINUTE_MS
+from services.console.views.units import MINUTE_MS
 from services.operators.dead_letters.moment import as_text
+from services.operators.records.money import MICRO
 from services.text.escaping import plain_line
 
 SERIES_SHOWN = 5

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.operators.dead_letters.edit import Edits, edits_of
-from services.operators.dead_letters.money import micro_usd_of
 from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.prepare_replay import BudgetOverride, ReplayOrder
+from services.operators.records.money import micro_usd_of
 
 FIELD_CHARS_MAX = 1_000
 NUMBER_DIGITS_MAX = 12

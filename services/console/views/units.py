@@ -2,16 +2,15 @@
 
 from typing import Literal, assert_never
 
+from services.operators.records.money import MICRO, dollars_of
 from services.operators.records.within_limits import AMOUNT_MAX, amount
 
 Unit = Literal["count", "ms", "usd"]
-MICRO = 1_000_000
 MINUTE_MS = 60_000
 KEPT_MINUTES = 24 * 60  # of all that is counted by the minute
 _DIGITS_MAX = 6  # of a dollar: millionths are the smallest part
 _TICK_S_MAX = 600  # longer times are in minutes
 CENT = 10_000
-_FINE = 100  # below that, four places of a dollar would show nothing
 _SECOND_MS, _HOUR_MS, _DAY_MS = 1_000, 3_600_000, 86_400_000
 _SHORT = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -49,9 +48,7 @@ def usd(micro_usd: int | None) -> str:
     micro_usd = amount(micro_usd)
     if micro_usd >= MICRO:
         return f"${micro_usd / MICRO:,.2f}"
-    if micro_usd < _FINE:
-        return f"${micro_usd / MICRO:.6f}"
-    text = f"${micro_usd / MICRO:.4f}"
+    text = dollars_of(micro_usd)
     return text.removesuffix("00") if micro_usd >= CENT else text
 
 

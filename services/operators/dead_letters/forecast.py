@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import assert_never
 
+from answerbus.budget import Budget
 from answerbus.dead_letter import ANY_DIALECT, DeadLetter, HostileSchema, UnsupportedSchema
 from answerbus.registry import Registry
 from answerbus.request import ContractRef, InlineRef, Request, TextRef
@@ -18,7 +19,13 @@ from services.operators.dead_letters.prepare_replay import (
     ReplayOrder,
 )
 from services.operators.dead_letters.row import NOTHING, BudgetAmounts
-from services.operators.dead_letters.worst_case import NO_SETTINGS, CostOf, WorstCase, worst_case
+from services.operators.dead_letters.worst_case import (
+    NO_SETTINGS,
+    CostOf,
+    ProfileCost,
+    WorstCase,
+    worst_case,
+)
 from services.operators.records.dead_letter_key import DeadLetterKey
 
 DEAREST_MAX = 10
@@ -42,7 +49,7 @@ def rejection_of(dead_letter: DeadLetter, request: Request, known: KnownNames) -
     if known.profiles is not None and request.profile not in known.profiles:
         message = f"The settings have no profile {request.profile}"
         return Rejection("unknown_profile", message, forcible=True)
-    if request.budget.attempts == 0:
+    if _allows_no_call(request.budget, known.cost_of(request.profile)):
         return Rejection("no_budget", "Its budget allows no attempt", forcible=True)
     match request.answer_schema:
         case ContractRef() as ref:
@@ -58,6 +65,12 @@ def rejection_of(dead_letter: DeadLetter, request: Request, known: KnownNames) -
         case other:
             assert_never(other)
     return None
+
+
+def _allows_no_call(budget: Budget, cost: ProfileCost | None) -> bool:
+    """Whether no call fits, however short it is."""
+    has_price = cost is not None and cost.tariff is not None and any(cost.tariff.dearest(1))
+    return 0 in (budget.attempts, budget.tokens) or (budget.micro_usd == 0 and has_price)
 
 
 def _fails_again(dead_letter: DeadLetter, request: Request, schema: InlineRef) -> bool:

@@ -35,10 +35,11 @@ from answerbus.run_event import RunEvent
 from answerbus.tool_event import ToolEvent
 from services.operators.explain import died_text, failure_text, problem_text
 from services.operators.records.decoded import DecodedRecord
+from services.operators.records.money import dollars_of
 from services.operators.records.run_text import run_text
 from services.operators.records.stored import RetryEnded
 from services.operators.records.tool_text import tool_text
-from services.operators.records.within_limits import amount, local_time
+from services.operators.records.within_limits import local_time
 from services.text.escaping import plain_line
 
 STYLES: Mapping[str, str] = MappingProxyType(
@@ -79,9 +80,9 @@ def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
         parts.append(f"{usage.input_tokens:,}{cached} + {usage.output_tokens:,} tokens")
     if usage.micro_usd is not None:
-        saved = amount(usage.cache_saved_micro_usd or 0) / 1_000_000
-        by_caches = f" (caches saved ${saved:.4f})" if saved > 0 else ""
-        parts.append(f"${amount(usage.micro_usd) / 1_000_000:.4f}{by_caches}")
+        saved = usage.cache_saved_micro_usd or 0
+        by_caches = f" (caches saved {dollars_of(saved)})" if saved > 0 else ""
+        parts.append(f"{dollars_of(usage.micro_usd)}{by_caches}")
     parts.append(f"{(result.finished_at - result.requested_at).total_seconds():.1f} s")
     return ", ".join(parts)
 

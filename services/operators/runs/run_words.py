@@ -21,6 +21,7 @@ from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.policy import PolicyVerdict
 from services.operators.explain import died_text
+from services.operators.records.money import dollars_of
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
 from services.operators.runs.tree import Awaited, CallNode, CallStatus, RunNode, StepNode
@@ -30,7 +31,6 @@ LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
 CALLED_BEFORE = "It was called before, and nobody knows whether it ran: look, then decide."
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
 MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
-_MICRO = 1_000_000
 _WAITING: Mapping[CallStatus, str] = MappingProxyType(
     {
         "called": "called",
@@ -305,7 +305,7 @@ def _cost(spent: Spent) -> Iterator[str]:
     if spent.tokens:
         yield _count(spent.tokens, "token")
     if spent.micro_usd:
-        yield f"${amount(spent.micro_usd) / _MICRO:.4f}"
+        yield dollars_of(spent.micro_usd)
 
 
 def _count(number: int, what: str) -> str:

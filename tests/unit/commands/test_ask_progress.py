@@ -9,6 +9,7 @@ from answerbus.budget import Budget
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.request import Context, Request, TextRef
+from services.command_line import workflow_command
 from services.commands.asking import interrupted_text, progress_text
 from tests.unit.operators.stored_examples import body_of, stored
 
@@ -88,3 +89,8 @@ def test_ctrl_c_names_the_request_its_cost_and_how_to_end_it(
         "`answerbus workflow 'a b'` shows how far it is, "
         "`answerbus cancel r-1 --workflow 'a b' --reason …` ends it."
     )
+
+
+def test_an_id_that_begins_as_an_option_is_no_option_of_the_command() -> None:
+    assert workflow_command("-x y") == "answerbus workflow -- '-x y'"
+    assert workflow_command("a") == "answerbus workflow a"

@@ -26,12 +26,16 @@ from services.operators.dead_letters.prepare_replay import (
     prepare_replay,
 )
 from services.operators.dead_letters.row import BudgetAmounts
+from services.operators.dead_letters.worst_case import ProfileCost
 from services.operators.records.dead_letter_key import DeadLetterKey
+from tests.tariffs import flat
 from tests.unit.operators.dead_letters.examples import dead_letter_event, example
 from tests.unit.worker.builders import NOW, body
 
 ORDER = ReplayOrder("ops@acme", "prompt fixed")
+PRICES = {"default": ProfileCost(500, flat(2, 10)), "free": ProfileCost(500, flat(0, 0))}
 KNOWN = KnownNames({"default", "large"}, Registry())
+PRICED = KnownNames({"default", "free"}, Registry(), PRICES.get)
 
 
 def prepared(dead_letter: DeadLetter, order: ReplayOrder = ORDER) -> PreparedReplay:
@@ -252,6 +256,16 @@ def test_what_is_rejected_also_after_an_edit(
     assert found.code == code
 
 
+@pytest.mark.parametrize(("profile", "code"), [("default", "no_budget"), ("free", None)])
+def test_no_money_allows_no_call_that_has_a_price(profile: str, code: str | None) -> None:
+    budget = {"attempts": 3, "micro_usd": 0}
+    dead_letter = dead_letter_event(request={"budget": budget, "profile": profile})
+
+    found = rejection_of(dead_letter, prepared(dead_letter).request, PRICED)
+
+    assert (found.code if found else None) == code
+
+
 INLINE = {"kind": "inline", "name": "thing", "json_schema": {"type": "object"}}
 HOSTILE = {"kind": "hostile_schema", "problems": []}
 UNSUPPORTED = {"kind": "unsupported_schema", "dialect": "openai", "problems": []}
@@ -266,6 +280,7 @@ UNKNOWN = {"kind": "contract", "name": "plan_proposal", "version": 99}
         ({"request": {"profile": "lagre"}}, ORDER, "unknown_profile"),
         ({"request": {"profile": "lagre"}}, ReplayOrder("", "", profile="large"), None),
         ({"request": {"budget": {"attempts": 0}}}, ORDER, "no_budget"),
+        ({"request": {"budget": {"attempts": 3, "tokens": 0}}}, ORDER, "no_budget"),
         ({"request": {"answer_schema": UNKNOWN}}, ORDER, "unknown_contract"),
         ({"request": {"answer_schema": INLINE}, "cause": HOSTILE}, ORDER, "schema"),
         ({"request": {"answer_schema": INLINE}, "cause": UNSUPPORTED}, ORDER, "schema"),
