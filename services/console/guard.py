@@ -5,10 +5,12 @@ import hmac
 import logging
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from services.console.access.client_address import Network, client_address
 from services.console.access.login_throttle import WAIT_S_MAX, LoginThrottle
 from services.console.access.origins import Origins
 from services.console.access.person import Person
@@ -31,15 +33,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Guard:
-    """The rules of access/, over HTTP; `session_s` is how long someone stays let in."""
+    """The rules of access/, over HTTP.
+
+    `session_s` is how long someone stays let in; `proxies` are those whose word for the address of
+    a browser is taken.
+    """
 
     tokens: Tokens
     origins: Origins
     secure_cookie: bool
     sessions: Sessions
     session_s: int = SESSION_S_MAX
+    proxies: Sequence[Network] = ()
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
     sign_ins: SignIns = field(default_factory=lambda: SignIns(secrets.token_bytes(_SECRET_BYTES)))
+
+    def address_of(self, request: web.Request) -> str | None:
+        """The address that tries are counted by."""
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        return client_address(request.remote, forwarded, self.proxies)
 
     async def log_in(self, token: str, address: str | None, *, in_address: bool) -> str | None:
         """The secret of a new session's cookie; None for a wrong token.

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from answerbus.client.bus import Bus
 from services.command_line import bus_of
-from services.console.access.origins import advice_on, origins_of
+from services.console.access.origins import Origins, advice_on, origins_of
 from services.console.access.sessions import Sessions
 from services.console.access.tokens import Role, Tokens, may_start
 from services.console.application import application
@@ -73,7 +73,7 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
                 settings,
                 bus,
                 picker,
-                Guard(tokens, origins, _is_https(chosen), Sessions(), chosen.session_s),
+                _guard(chosen, tokens, origins),
                 issuer,
             )
             async with _at_work(context, listener, certificate):
@@ -83,6 +83,11 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
                 yield f"{url.rstrip('/')}/{login}"
     finally:
         listener.close()
+
+
+def _guard(chosen: ConsoleSettings, tokens: Tokens, origins: Origins) -> Guard:
+    is_https, sessions = _is_https(chosen), Sessions()
+    return Guard(tokens, origins, is_https, sessions, chosen.session_s, chosen.proxies)
 
 
 def _context(

@@ -1,9 +1,10 @@
 """`[console]`: the address of the operators' pages, and access to them."""
 
-from typing import Annotated, Self
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from services.settings.section import JSON_IN_VARIABLE, FileName, Section, Text, Whole
 
@@ -35,6 +36,12 @@ def worker_address(url: str) -> str:
     return url
 
 
+def _network(value: Any) -> IPv4Network | IPv6Network:
+    """Raises ValueError for what no connection comes from."""
+    return ip_network(str(value))  # of a number, it would take the address with that number
+
+
+_Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network)]
 _WorkerUrl = Annotated[str, AfterValidator(worker_address)]
 _PublicUrl = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$"), AfterValidator(_address)]
 
@@ -93,7 +100,8 @@ class ConsoleSettings(Section):
 
     `operators` says by name which variable holds the token of each who has one of their own,
     `approvers` the same of those who may only approve calls and answer questions;
-    `public_url` is how a proxy in front is reached; `workers` are addresses of workers' health.
+    `public_url` is how a proxy in front is reached, `proxies` are the addresses of those whose
+    `X-Forwarded-For` is believed; `workers` are addresses of workers' health.
     """
 
     host: Text = "127.0.0.1"
@@ -105,6 +113,7 @@ class ConsoleSettings(Section):
     oidc: OidcSettings | None = None
     session_s: Annotated[Whole, Field(ge=60, le=SESSION_S_MAX)] = SESSION_S_MAX
     public_url: _PublicUrl | None = None
+    proxies: Annotated[tuple[_Network, ...], JSON_IN_VARIABLE, Field(max_length=100)] = ()
     ssl_certfile: FileName | None = None
     ssl_keyfile: FileName | None = None
     workers: Annotated[tuple[_WorkerUrl, ...], JSON_IN_VARIABLE, Field(max_length=1_000)] = ()

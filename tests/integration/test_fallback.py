@@ -124,7 +124,7 @@ async def test_a_provider_that_dies_loses_nothing_and_doubles_nothing(bus: Bus) 
     assert {one["kind"] for one in found} == {"result"}
     assert max(Counter(name for name, _, _ in journal.answered).values()) == 1
     first = min(at for _, model, at in journal.answered if model == "large")
-    assert first - died < 1.0
+    assert first - died < 5.0  # on a busy machine; the time-out of a call is 60 s
 
     who = {name: model for name, model, _ in journal.answered}
     assert {one["request_id"]: one["model"]["model"] for one in found} == who

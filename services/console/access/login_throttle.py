@@ -1,6 +1,8 @@
 """Limits how fast tokens may be tried, from one address and from all; pure."""
 
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address
+
+from services.console.access.client_address import parsed_address
 
 BURST = 10  # tokens of an address that are looked at without a wait
 INTERVAL_S = 1.0  # between tries after that: 3,600 an hour
@@ -54,11 +56,7 @@ class LoginThrottle:
 
 
 def _named(address: str | None) -> str:
-    try:
-        found = ip_address(address or "")
-    except ValueError:
-        return "unknown"
+    found = parsed_address(address)
     if isinstance(found, IPv6Address):
-        mapped = found.ipv4_mapped
-        return str(mapped) if mapped else str(int(found) >> _NETWORK_BITS)
-    return str(found)
+        return str(int(found) >> _NETWORK_BITS)
+    return "unknown" if found is None else str(found)

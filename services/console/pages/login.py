@@ -50,7 +50,7 @@ def _may_stand_in_address(request: web.Request) -> bool:
 
 async def _let_in(request: web.Request, token: str, *, in_address: bool) -> web.Response:
     guard = request.app[CONTEXT].guard
-    secret = await guard.log_in(token, request.remote, in_address=in_address)
+    secret = await guard.log_in(token, guard.address_of(request), in_address=in_address)
     if secret is None:
         return page(request, "login.html", status=403, wrong=_WRONG, left=False)
     response = web.Response(status=303, headers={"Location": goal_of(request)})

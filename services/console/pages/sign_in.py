@@ -50,10 +50,10 @@ async def begin(request: web.Request) -> web.Response:
 async def come_back(request: web.Request) -> web.Response:
     """In, if the issuer has said who that is, and they have a role here."""
     guard, query = request.app[CONTEXT].guard, request.query
-    issuer = _issuer(request)
+    issuer, address = _issuer(request), guard.address_of(request)
     cookie, state = request.cookies.get(COOKIE, ""), _one(request, "state")
     if cookie:  # which browsers do not send for what pages of others load
-        await guard.slow_down(request.remote)  # before the issuer is asked: each try asks it twice
+        await guard.slow_down(address)  # before the issuer is asked: each try asks it twice
     sign_in = guard.sign_ins.resume(cookie, state, time.time())
     if sign_in is None:
         found: Person | SignInRefused = SignInRefused(_NOT_BEGUN)
@@ -63,9 +63,9 @@ async def come_back(request: web.Request) -> web.Response:
         named = _one(request, "iss") if "iss" in query else None
         found = await issuer.person(sign_in, _one(request, "code"), named, _own(request) + BACK)
     if isinstance(found, SignInRefused):
-        _log.warning("a sign-in from %s is refused: %s", request.remote, found.why)
+        _log.warning("a sign-in from %s is refused: %s", address, found.why)
         return _refused(request, found, HTTPStatus.FORBIDDEN)
-    secret = guard.let_in(found, request.remote)
+    secret = guard.let_in(found, address)
     # A page and no redirect: a browser that comes from the issuer's site does not yet send the
     # cookie of the session, which is for navigation within our own pages alone.
     response = page(request, "signed_in.html", name=found.name, goal=goal_of(request))

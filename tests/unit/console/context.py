@@ -171,7 +171,13 @@ async def site(
     context = ConsoleContext(
         settings=settings,
         registry=Registry(),
-        guard=Guard(tokens, origins_of("127.0.0.1", port, None), False, Sessions()),
+        guard=Guard(
+            tokens,
+            origins_of("127.0.0.1", port, None),
+            False,
+            Sessions(),
+            proxies=settings.console.proxies,
+        ),
         feed=feed,
         poller=Poller(NOWHERE, "group", ()),
         topic_poller=TopicPoller(NOWHERE),
