@@ -12,7 +12,7 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from services.settings.settings import Settings, load
+from services.settings.settings import FILE_DEFAULT, Settings, load
 from services.settings.worker import WorkerSettings
 from services.telemetry.metrics import METRICS
 from tests.infra.chart import (
@@ -123,6 +123,17 @@ def test_each_container_has_requests_and_a_limit_of_memory_and_none_of_cpu(
         resources = container["resources"]
         assert resources["requests"].keys() == {"cpu", "memory"}
         assert resources["limits"] == {"memory": resources["requests"]["memory"]}
+
+
+@all_workloads
+def test_commands_in_a_pod_of_ours_find_its_settings_without_config(
+    example: str, workload: Manifest
+) -> None:
+    """As in `kubectl exec deploy/prod-worker -- answerbus doctor`."""
+    if component(workload) not in {"worker", "console", "shadow"}:
+        return
+    for container in containers(workload):
+        assert f"{container['workingDir']}/{FILE_DEFAULT}" in container["args"]
 
 
 @all_workloads

@@ -89,6 +89,7 @@ spec:
       image: {{ include "answerbus.image" . }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [worker, --config, /etc/answerbus/settings/answerbus.toml]
+      workingDir: /etc/answerbus/settings  # for commands by `kubectl exec`, without --config
       env:
         - name: ANSWERBUS_WORKER__NAME
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
