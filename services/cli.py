@@ -3,7 +3,9 @@
 import errno
 import gc
 import logging
+import os
 import platform
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -260,11 +262,21 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (isinstance(error, KafkaError) and record.getMessage().startswith("Future"))
 
 
+def _end_when_asked() -> None:
+    """The first process of a container gets no signal for which it has no handler.
+
+    A worker that was to end while it starts would hear of it no more, and take up work.
+    """
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+
+
 def main() -> None:
     """Run the command line.
 
     Exit codes: 0 done, 1 what was asked about failed, 2 usage, 3 Kafka or set-up, 130 Ctrl-C.
     """
+    _end_when_asked()
     # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").addFilter(_is_news)
