@@ -228,6 +228,17 @@ def test_the_topics_job_reads_settings_of_its_own(example: str, tmp_path: Path) 
 
 
 @all_examples
+def test_the_topics_job_brings_the_policy_by_which_it_reaches_kafka(example: str) -> None:
+    """Those of the release are written after it: an upgrade may name another port of Kafka."""
+    policies = {one["metadata"]["name"]: one for one in of_kind(example, "NetworkPolicy")}
+    for job in of_kind(example, "Job"):
+        own, labels = policies[job["metadata"]["name"]], job["spec"]["template"]["metadata"]
+        assert own["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+        assert own["spec"]["podSelector"]["matchLabels"].items() <= labels["labels"].items()
+        assert own["spec"]["egress"] == policies["prod-all"]["spec"]["egress"]
+
+
+@all_examples
 def test_a_new_version_never_takes_a_worker_away_before_another_is_there(example: str) -> None:
     found = workers(example)
     if found["kind"] == "StatefulSet":
