@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.infra.chart import component, pod, render, values_of
+from answerbus.tools.server import DRAIN_S_DEFAULT
+from tests.infra.chart import EXAMPLES, component, of_kind, pod, render, values_of
 
 CONFIG = ["--config", "/etc/answerbus/settings/answerbus.toml"]
 
@@ -29,3 +30,16 @@ def test_a_tool_server_gets_its_settings_and_the_command_behind_it_none(
         if one["kind"] == "Deployment" and component(one) == "tools-time"
     )
     assert found["args"] == expected
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_a_tool_server_is_killed_well_after_its_calls_have_had_their_time(example: str) -> None:
+    """A longer grace alone gives calls no more time: the server ends them, and itself."""
+    for one in of_kind(example, "Deployment"):
+        if not component(one).startswith("tools-"):
+            continue
+        args = pod(one)["containers"][0]["args"]
+        drain_s = float(args[args.index("--drain-s") + 1]) if "--drain-s" in args else None
+        grace_s = pod(one)["terminationGracePeriodSeconds"]
+
+        assert 20 <= grace_s - (drain_s or DRAIN_S_DEFAULT) <= 30
