@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import promql_parser as promql
 import pytest
@@ -303,6 +304,17 @@ def test_nothing_comes_in_that_is_not_named_and_little_goes_out(example: str) ->
     for one in of_kind(example, "Deployment", "StatefulSet", "Job"):
         labels = one["spec"]["template"]["metadata"]["labels"]
         assert everything["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+@all_examples
+def test_workers_reach_the_providers_of_their_profiles(example: str) -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(example, "NetworkPolicy")}
+    (rule,) = policies["prod-worker"]["egress"]
+    addresses = [
+        urlsplit(profile.get("base_url", "https://api.provider.example"))
+        for profile in values_of(example)["settings"]["profiles"].values()
+    ]
+    assert {one.port or 443 for one in addresses} <= {port["port"] for port in rule["ports"]}
 
 
 @all_examples
