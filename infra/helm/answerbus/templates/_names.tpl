@@ -23,3 +23,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
+
+{{- /* The labels by which Prometheus knows the workers of this release. */ -}}
+{{- define "answerbus.workerSeries" -}}
+{{ printf "namespace=%q,pod=~%q" .Release.Namespace (printf "%s-worker-.*" (include "answerbus.name" .)) }}
+{{- end }}
