@@ -3,13 +3,14 @@
 import re
 from typing import Any
 
+import pytest
 import yaml
 
 from services.kafka.planning.acl_formats import Grantee
 from services.kafka.planning.acl_formats import rendered as rendered_rights
 from services.kafka.planning.plan import needed
 from services.kafka.planning.rights import ResourceNames, Role, rights_of
-from tests.infra.chart import Manifest, changed, of_kind, pod, render
+from tests.infra.chart import Manifest, RenderError, changed, of_kind, pod, render
 
 
 def test_the_topics_of_strimzi_are_all_of_ours_and_have_names_that_kubernetes_takes() -> None:
@@ -53,6 +54,18 @@ def test_the_topics_job_makes_those_of_runs_where_it_is_set() -> None:
     assert words()[-4:] == words(runs=True)[-4:] == made
     assert "--runs" in words(runs=True)
     assert "--runs" not in words()
+
+
+def test_a_topics_job_that_would_wait_for_a_user_of_its_own_release_is_refused() -> None:
+    """Hooks before an installation run before Strimzi has been told of any user."""
+    password = {"KAFKA_PASSWORD": {"secret": "prod-admin", "key": "password"}}
+    users = {"topics": False, "roles": ["worker", "admin"]}
+    values = changed("strimzi", strimzi=users, topics={"secretVariables": password})
+    with pytest.raises(RenderError, match="before Strimzi makes the Secret prod-admin"):
+        list(render(values))
+
+    values["strimzi"]["roles"] = ["worker"]
+    assert "Job" in {one["kind"] for one in render(values)}
 
 
 def test_a_toolset_may_have_a_name_that_kubernetes_does_not_take() -> None:

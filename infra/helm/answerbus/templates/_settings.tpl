@@ -78,6 +78,16 @@
 {{- if and (or .Values.strimzi.topics .Values.strimzi.users) (not .Values.strimzi.cluster) -}}
 {{- fail "strimzi needs strimzi.cluster, the name of the Kafka resource." -}}
 {{- end -}}
+{{- if and .Values.strimzi.users .Values.topics.enabled (not .Values.strimzi.topics) .Release.IsInstall -}}
+{{- $of := .Values.topics -}}
+{{- $variables := $of.secretVariables | default .Values.secretVariables -}}
+{{- $files := $of.secretFiles | default .Values.secretFiles -}}
+{{- range $from := concat (values $variables) (values $files) -}}
+{{- if has (trimPrefix (printf "%s-" (include "answerbus.name" $)) $from.secret) $.Values.strimzi.roles -}}
+{{- fail (printf "The topics job runs before Strimzi makes the Secret %s that it needs: set strimzi.topics, or make that KafkaUser yourself and leave its role out of strimzi.roles." $from.secret) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $shadowed := list -}}
 {{- range $profile, $_ := .Values.settings.profiles -}}
 {{- if .shadow -}}{{- $shadowed = append $shadowed $profile -}}{{- end -}}
