@@ -94,6 +94,9 @@ BURSTS = {
         TERMINALS.format("dead_letter"): "2",
     },
     "RequestsLost": {'answerbus_requests_lost_to_retention_total{instance="v"}': "1"},
+    "ToolSilent": {'answerbus_tool_calls_total{tool="t.t",end="timed_out"}': "8"},
+    "RunsRepeat": {'answerbus_run_repeats_total{agent="a"}': "5"},
+    "LanesReopen": {'answerbus_transactions_total{instance="v",result="lost"}': "9"},
 }
 ALWAYS = {'answerbus_lane_state{instance="w",partition="0",state="open"}': "1x400"}
 
