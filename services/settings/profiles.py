@@ -18,7 +18,17 @@ from answerbus.limits import EQUAL_ANSWERS_DEFAULT
 from answerbus.problems import problems_of
 from services.settings.fallback import Fallbacks
 from services.settings.installed import UnusablePlugin, loaded, names
-from services.settings.section import COUNT_MAX, FileName, Flag, Number, Section, Text, Whole
+from services.settings.section import (
+    COUNT_MAX,
+    FileName,
+    Flag,
+    Number,
+    Section,
+    Text,
+    VariableText,
+    Whole,
+    json_in_variable,
+)
 from services.settings.shadow import ShadowSettings
 
 PROVIDERS = "answerbus.providers"  # the group of entry points
@@ -328,6 +338,8 @@ def _validated(value: Any, built_in: ValidatorFunctionWrapHandler) -> Any:
     """A profile by its provider: one of ours, else that of a plug-in."""
     if isinstance(value, ReachedProfile | ScriptedProfile):
         return value
+    if isinstance(value, VariableText):
+        value = json_in_variable(value)
     name = value.get("provider") if isinstance(value, dict) else None
     if not isinstance(name, str) or name in BUILT_IN or name not in names(PROVIDERS):
         return built_in(value)

@@ -14,6 +14,7 @@ from pydantic import (
     JsonValue,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 
 DAY_S = 86_400  # no request lives longer, so that nothing need wait longer
@@ -35,6 +36,11 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_from_variable(cls, table: Any) -> Any:
+        return json_in_variable(table) if isinstance(table, VariableText) else table
 
 
 def _number(value: Any) -> Any:
@@ -69,7 +75,8 @@ Text = Annotated[str, BeforeValidator(_not_empty)]
 FileName = Annotated[Path, BeforeValidator(_not_empty)]
 
 
-def _parsed(value: Any) -> Any:
+def json_in_variable(value: Any) -> Any:
+    """A list or a table of the file as it is, and of a variable what its text says."""
     if type(value) is str:
         raise ValueError('must be a list or a table, such as ["a", "b"] or {a = "b"}')
     if not isinstance(value, VariableText):
@@ -80,4 +87,4 @@ def _parsed(value: Any) -> Any:
         raise ValueError('must be JSON in a variable, such as ["a", "b"] or {"a": "b"}') from None
 
 
-JSON_IN_VARIABLE = BeforeValidator(_parsed)  # of a list or a table: a variable holds text
+JSON_IN_VARIABLE = BeforeValidator(json_in_variable)  # of a list or a table: a variable holds text

@@ -1,5 +1,6 @@
 """Every setting takes values of its own type, within bounds; all else is one sentence."""
 
+import json
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -22,7 +23,7 @@ from services.settings.profiles import (
     VertexProfile,
 )
 from services.settings.section import Section
-from services.settings.settings import KafkaSettings, SetUpError, TelemetrySettings, load
+from services.settings.settings import KafkaSettings, Settings, SetUpError, TelemetrySettings, load
 from services.settings.worker import IdSettings, WorkerSettings
 
 OIDC = {"issuer": "https://h", "client_id": "c", "operators": ["o"]}
@@ -148,3 +149,32 @@ def test_a_list_is_a_list(tmp_path: Path) -> None:
     text = refusal(tmp_path, "worker", {"health_hosts": '["h"]'})
 
     assert 'must be a list or a table, such as ["a", "b"]' in text
+
+
+@pytest.mark.parametrize(
+    ("place", "table"),
+    [
+        ("profiles.a.price", {"input_usd": 1, "output_usd": 2.5}),
+        ("profiles.a.shadow", {"profile": "b", "share": 0.1, "usd_per_day": 5}),
+        ("profiles.c", {"provider": "ollama", "model": "n"}),
+        ("console.oidc", OIDC),
+        ("budgets.tenant:*.usd", {"day": 5}),
+    ],
+)
+def test_a_table_is_json_in_a_variable(place: str, table: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "answerbus.toml"
+    profiles = {name: {"provider": "ollama", "model": "m"} for name in ("a", "b")}
+    file.write_text(tomli_w.dumps({"profiles": profiles}), encoding="utf-8")
+    variables = {f"ANSWERBUS_{place.upper().replace('.', '__')}": json.dumps(table)}
+
+    found = load(file, variables)
+
+    *sections, last = place.split(".")
+    expected: dict[str, Any] = {"profiles": profiles}
+    section = expected
+    for name in sections:
+        section = section.setdefault(name, {})
+    section[last] = table
+    assert found == Settings.model_validate(expected)
+    with pytest.raises(SetUpError, match="must be JSON in a variable"):
+        load(file, dict.fromkeys(variables, "much"))
