@@ -7,6 +7,7 @@ from answerbus.partition import Layout
 from answerbus.topics import REQUESTS, RUN_TOPICS, TOPICS, Topic, tool_calls, toolset_cards
 
 MOVE = "`answerbus topics move`"
+_RETENTION, _FOR_EVER = "retention.ms", "-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +121,22 @@ def needed(tools: Iterable[str], *, has_agents: bool) -> tuple[Topic, ...]:
 def _step(topic: Topic, found: Found | None) -> Step:
     if found is None:
         return Create(topic)
-    wanted = topic.settings()
+    wanted = {**topic.settings(), **_kept_for_longer(topic, found)}
     differences = tuple(
         Difference(name, found.in_force.get(name), value)
         for name, value in wanted.items()
         if found.in_force.get(name) != value
     )
     return TopicChange(topic, differences, {**found.own, **wanted}) if differences else Keep(topic)
+
+
+def _kept_for_longer(topic: Topic, found: Found) -> Mapping[str, str]:
+    """What operators keep for longer stays so, where no worker counts on its being gone."""
+    present = found.in_force.get(_RETENTION, "")
+    if topic.cleanup != "delete" or "worker" in topic.readers or topic.retention_ms is None:
+        return {}
+    is_longer = present == _FOR_EVER or (present.isdecimal() and int(present) > topic.retention_ms)
+    return {_RETENTION: present} if is_longer else {}
 
 
 def unusable(found: Mapping[Topic, Found], layout: Layout, prefix: str) -> str | None:

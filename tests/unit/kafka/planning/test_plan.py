@@ -3,7 +3,16 @@
 import pytest
 
 from answerbus.partition import Layout
-from answerbus.topics import LEDGER, RESULTS, RETRIES, RUN_TOPICS, TOPICS, tool_calls
+from answerbus.topics import (
+    LEDGER,
+    REQUESTS,
+    RESULTS,
+    RETRIES,
+    RUN_TOPICS,
+    TOPICS,
+    Topic,
+    tool_calls,
+)
 from services.kafka.planning.plan import (
     Create,
     Difference,
@@ -58,6 +67,29 @@ def test_settings_that_differ_are_named_and_all_own_ones_said_again() -> None:
         else Keep(topic)
         for topic in TOPICS
     )
+
+
+@pytest.mark.parametrize("kept_ms", ["604800001", "-1"], ids=["a while longer", "for ever"])
+def test_what_operators_keep_for_longer_stays_so(kept_ms: str) -> None:
+    """As docs/evidence.md asks of attempts: to shorten it again would delete them."""
+    longer = {**RESULTS.settings(), "retention.ms": kept_ms}
+    found = {**AS_IT_SHOULD_BE, RESULTS: Found(12, longer, longer)}
+    assert plan(found, 12) == tuple(Keep(topic) for topic in TOPICS)
+
+    other = {**longer, "max.message.bytes": "100"}
+    steps = plan({**found, RESULTS: Found(12, other, other)}, 12)
+    assert TopicChange(RESULTS, (Difference("max.message.bytes", "100", "1048588"),), longer) in (
+        steps if not isinstance(steps, Refused) else ()
+    )
+
+
+@pytest.mark.parametrize("topic", [REQUESTS, LEDGER], ids=lambda topic: str(topic.name))
+def test_what_workers_read_is_kept_for_just_as_long_as_they_count_on(topic: Topic) -> None:
+    longer = {**topic.settings(), "retention.ms": "-1"}
+    steps = plan({**AS_IT_SHOULD_BE, topic: Found(12, longer, longer)}, 12)
+
+    assert not isinstance(steps, Refused)
+    assert isinstance(steps[TOPICS.index(topic)], TopicChange)
 
 
 def test_a_setting_in_force_by_the_brokers_default_is_good_enough() -> None:
