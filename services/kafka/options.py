@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -13,6 +12,7 @@ from aiokafka.conn import collect_hosts
 
 from answerbus.client.diagnosis import OptionNames
 from answerbus.topics import Topic
+from services.kafka.tls import ChangingTls
 from services.settings.secret_file import SecretFile
 from services.settings.secrets import secret_file
 from services.settings.settings import KafkaSettings, SetUpError, secret
@@ -82,7 +82,7 @@ def connection_options(settings: KafkaSettings) -> ConnectionOptions:
             password = _password_file(settings)
             options |= _user_and_password(settings, password)
     if settings.security_protocol.endswith("SSL"):
-        options["ssl_context"] = _tls(settings)
+        options["ssl_context"] = ChangingTls(settings)
     return ConnectionOptions(options, password)
 
 
@@ -121,66 +121,6 @@ def _user_and_password(settings: KafkaSettings, file: SecretFile | None) -> Mapp
             "a variable that holds the password, or `kafka.sasl_plain_password_file` a file."
         )
     return {"sasl_plain_username": settings.sasl_plain_username, _PASSWORD: password}
-
-
-def _tls(settings: KafkaSettings) -> ssl.SSLContext:
-    authority, certificate, key = settings.ssl_cafile, settings.ssl_certfile, settings.ssl_keyfile
-    try:
-        context = ssl.create_default_context(cafile=authority)
-    except (OSError, ssl.SSLError) as error:
-        raise _unusable(f"`kafka.ssl_cafile` ({authority})", error, "a PEM file") from None
-    if certificate is None:
-        if key is not None:
-            raise SetUpError("`kafka.ssl_keyfile` needs `kafka.ssl_certfile` beside it.")
-        return context
-    phrase = _PassPhrase(settings)
-    try:
-        context.load_cert_chain(certificate, key, password=phrase)
-    except (OSError, ssl.SSLError) as error:
-        raise _of_own_certificate(settings, error, was_locked=phrase.was_asked) from None
-    return context
-
-
-class _PassPhrase:
-    """Asked for only if the key is encrypted; without one the terminal would be asked."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._key = settings.ssl_keyfile or settings.ssl_certfile
-        path = settings.ssl_password_file
-        file = secret_file(path, "kafka.ssl_password_file") if path else None
-        self._password = file.value if file else secret(settings.ssl_password_env)
-        self.was_asked = False
-
-    def __call__(self) -> str:
-        self.was_asked = True
-        if self._password:
-            return self._password
-        raise SetUpError(
-            f"The key {self._key} is encrypted: put its pass phrase into a variable, and name "
-            "that in `kafka.ssl_password_env`."
-        )
-
-
-def _of_own_certificate(settings: KafkaSettings, error: OSError, *, was_locked: bool) -> SetUpError:
-    files = f"{settings.ssl_certfile}, {settings.ssl_keyfile}"
-    if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
-        return SetUpError(
-            f"The key does not belong to the certificate ({files}): correct `kafka.ssl_certfile` "
-            "or `kafka.ssl_keyfile`."
-        )
-    if was_locked:
-        place = (
-            "the file of `kafka.ssl_password_file`"
-            if settings.ssl_password_file
-            else "the variable that `kafka.ssl_password_env` names"
-        )
-        return SetUpError(f"The pass phrase does not open the key ({files}): correct {place}.")
-    return _unusable(f"`kafka.ssl_certfile` or `kafka.ssl_keyfile` ({files})", error, "PEM files")
-
-
-def _unusable(which: str, error: OSError, wanted: str) -> SetUpError:
-    reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
-    return SetUpError(f"{which} cannot be used ({reason}): name {wanted} that can be read.")
 
 
 class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ships no types
