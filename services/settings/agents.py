@@ -22,7 +22,14 @@ from answerbus.private.runs import BestOf, Composition, Delegation
 from answerbus.problems import problems_of
 from answerbus.toolset_card import ApprovalRule
 from answerbus.wire import Digest, Name, Wire, at_most_bytes
-from services.settings.section import COUNT_MAX, JSON_IN_VARIABLE, Flag, Section, Whole
+from services.settings.section import (
+    COUNT_MAX,
+    JSON_IN_VARIABLE,
+    WHOLE_NUMBERS,
+    Flag,
+    Section,
+    Whole,
+)
 
 GROUP = "answerbus.agents"
 
@@ -78,7 +85,9 @@ class AgentSettings(Section):
     transcript_bytes_max: Annotated[Whole, Field(ge=1_024, le=limits.TRANSCRIPT_BYTES_MAX)] = (
         limits.TRANSCRIPT_BYTES_MAX
     )
-    budget: Annotated[Budget, JSON_IN_VARIABLE] = Budget(attempts=limits.RUN_ATTEMPTS_DEFAULT)
+    budget: Annotated[Budget, WHOLE_NUMBERS, JSON_IN_VARIABLE] = Budget(
+        attempts=limits.RUN_ATTEMPTS_DEFAULT
+    )
     reconcile_max: Annotated[Whole, Field(ge=1, le=limits.TOOL_QUESTIONS_MAX)] = (
         limits.TOOL_QUESTIONS_DEFAULT
     )
@@ -86,8 +95,10 @@ class AgentSettings(Section):
     remember_thoughts: Flag = False
     show_thoughts: Flag = False
     ask_person: Flag = False
-    delegate: Annotated[Delegation | None, _known(Delegation), JSON_IN_VARIABLE] = None
-    best_of: Annotated[BestOf | None, _known(BestOf), JSON_IN_VARIABLE] = None
+    delegate: Annotated[Delegation | None, WHOLE_NUMBERS, _known(Delegation), JSON_IN_VARIABLE] = (
+        None
+    )
+    best_of: Annotated[BestOf | None, WHOLE_NUMBERS, _known(BestOf), JSON_IN_VARIABLE] = None
 
     @field_validator("tools")
     @classmethod

@@ -88,3 +88,19 @@ def json_in_variable(value: Any) -> Any:
 
 
 JSON_IN_VARIABLE = BeforeValidator(json_in_variable)  # of a list or a table: a variable holds text
+
+
+def _whole_numbers(table: Any) -> Any:
+    """Those of a table of an event, which takes no 5.0, as Helm writes 5, and no text."""
+    if not isinstance(table, dict):
+        return table
+    return {name: _as_whole(value) for name, value in table.items()}
+
+
+def _as_whole(value: Any) -> Any:
+    if isinstance(value, VariableText) and value.isdecimal():
+        return int(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE_NUMBERS = BeforeValidator(_whole_numbers)

@@ -460,3 +460,27 @@ def test_budgets_of_labels_reach_the_workers(tmp_path: Path) -> None:
     path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
 
     assert load(path, {}).budgets == Settings.model_validate({"budgets": budgets}).budgets
+
+
+def test_agents_reach_the_workers_although_helm_writes_whole_numbers_with_a_point(
+    tmp_path: Path,
+) -> None:
+    agents = {
+        "helper": {
+            "instructions": "Help.",
+            "steps_max": 5,
+            "budget": {"attempts": 9, "tokens": 20_000_000},
+            "delegate": {"depth_max": 2, "children_max": 4, "agents": ["chooser"]},
+        },
+        "chooser": {"instructions": "Choose.", "best_of": {"n": 2}},
+    }
+    (found,) = (
+        one
+        for one in render(changed("minimal", settings={"agents": agents}))
+        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
+    )
+    path = tmp_path / "answerbus.toml"
+    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
+
+    assert "attempts = 9.0" in path.read_text(encoding="utf-8")
+    assert load(path, {}).agents == Settings.model_validate({"agents": agents}).agents
