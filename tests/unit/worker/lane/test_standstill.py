@@ -110,3 +110,24 @@ def test_a_predecessor_that_stood_still_with_us_is_not_taken_for_dead(after_s: f
         assert other.lane.state is State.CLOSED
 
     run(main())
+
+
+def test_a_lane_whose_producer_was_not_closed_in_time_opens_again() -> None:
+    """The process stood still for longer than the closing may last, while it closed it."""
+
+    async def main() -> None:
+        stage = Stage()
+        stage.publish("r-1")
+        await stage.worker.open()
+        shard = stage.worker.shards[-1]
+
+        async def close() -> None:
+            stand_still(COMMIT_TIMEOUT_S + 1)
+            await asyncio.sleep(LONG_S)
+
+        shard.close = close  # type: ignore[method-assign]
+        stage.worker.lane.on_loss(RuntimeError("a producer that is gone"))
+        await stage.worker.until(State.OPEN)
+        await stage.end()
+
+    run(main())
