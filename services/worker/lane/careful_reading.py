@@ -30,8 +30,8 @@ def read_alone(
 
     `read` gives the record as it is understood, `bare` without a look at what it holds.
     """
+    lane.backpressure.pause()  # again, where a rebalance has resumed it: what follows is not read
     if lane.reading is None or lane.reading.done():
-        lane.backpressure.pause()
         lane.reading = asyncio.create_task(_read(lane, offset, read, bare))
 
 
