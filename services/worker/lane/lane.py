@@ -188,13 +188,17 @@ class Lane:
             written.add_done_callback(lambda _: self.pump())  # the backlog may have been in the way
         self.pump()
 
-    def on_signals(self, open_lane: OpenLane, signals: Sequence[SignalRecord]) -> None:
-        """Apply results and controls, if the lane is still the one that they were read for."""
+    def on_signals(self, open_lane: OpenLane, signals: Sequence[SignalRecord]) -> bool:
+        """Apply results and controls, if the lane is still the one that they were read for.
+
+        Gives whether it is; else they are to be read again, once it is open.
+        """
         if self.state is not State.OPEN or self.open is not open_lane:
-            return
+            return False
         open_lane.put(apply_signals(open_lane.lane_state, signals, self.context.clock.now()))
         self.progressed()
         self.pump()
+        return True
 
     def pump(self) -> None:
         """Start the requests whose turn has come, and update backpressure."""

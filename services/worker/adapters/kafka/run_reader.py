@@ -275,7 +275,11 @@ class RunReader:
             ]
             try:
                 async for part in in_turns(by_question(signals)):
-                    life.lane.on_signals(opened, part)
+                    if not life.lane.on_signals(opened, part):
+                        # It may be open again, as it was, before lanes are looked at: all are read
+                        # again, from where they are.
+                        self._served, self._asked_at = {}, {}
+                        return
             except Exception as error:
                 _log.exception("signals to runs of lane %d failed", place.partition)
                 self._batches.blame(place, together)

@@ -18,6 +18,7 @@ from services.worker.adapters.kafka.run_reader import (
     signal_record,
 )
 from services.worker.lane.state.machine import State
+from services.worker.lane.state.signals import SignalRecord
 from tests.unit.worker.adapters.kafka.test_intake import record
 from tests.unit.worker.builders import NOW
 from tests.unit.worker.lane.virtual import run
@@ -166,3 +167,60 @@ def test_a_lane_that_is_gone_before_it_has_heard_all_does_not_end_the_reading() 
     run(main())
     assert len(made) == 1, "it reads on, and does not begin again"
     assert opened.signals_applied_until == NOW
+
+
+def test_what_a_lane_does_not_take_in_a_rebalance_is_read_again() -> None:
+    """It is open again, with the same producer, before the reader looks at lanes again."""
+    applied: dict[int, list[int]] = {0: [], 1: []}
+    lanes: dict[int, SimpleNamespace] = {}
+
+    def lane_of(number: int) -> SimpleNamespace:
+        def on_signals(_: object, signals: Sequence[SignalRecord]) -> bool:
+            lanes[0].state = State.OPEN if number else lanes[0].state
+            is_open = lanes[number].state is State.OPEN
+            applied[number] += [one.offset for one in signals if is_open]
+            return is_open
+
+        own_record = SimpleNamespace(position_in=lambda _: len(applied[number]))
+        opened = SimpleNamespace(
+            lane_state=SimpleNamespace(own_record=own_record),
+            signals_applied_until=None,
+            must_apply_signals=lambda _: False,
+        )
+        context = SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW))
+        return SimpleNamespace(
+            state=State.OPEN, open=opened, context=context, pump=lambda: None, on_signals=on_signals
+        )
+
+    lanes.update({number: lane_of(number) for number in applied})
+
+    class Results(Consumer):
+        """One in each of two partitions; the first poll ends while the lane of one is revoked."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.at: dict[TopicPartition, int] = {}
+
+        def seek(self, partition: TopicPartition, offset: int) -> None:
+            self.at[partition] = offset
+
+        async def end_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
+            return dict.fromkeys(places, 1)
+
+        async def getmany(self, **_: object) -> dict[Any, Any]:
+            await super().getmany()
+            if self.polls == 1:
+                lanes[0].state = State.SUSPENDED
+            new = [it for it, at in self.at.items() if it.topic == str(TOOL_RESULTS) and not at]
+            self.at |= dict.fromkeys(new, 1)
+            return {place: [record(place, 0, b"{}")] for place in sorted(new)}
+
+    async def main() -> None:
+        lives = {number: SimpleNamespace(lane=lane) for number, lane in lanes.items()}
+        reading = asyncio.create_task(RunReader(Results, str, lambda: lives).run())
+        await asyncio.sleep(60)
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
+    assert applied == {0: [0], 1: [0]}
