@@ -235,6 +235,12 @@ class Lane:
         self.errors.append(what)
         self.on_loss(error)
 
+    def begin_again(self, why: Exception) -> None:
+        """The requests topic was created again: the lane starts over, from its beginning."""
+        for lane_request in self.calls:
+            lane_request.lose_record()
+        self.on_loss(why)
+
     def cancel_uncalled(self) -> None:
         """End the tasks whose call has not begun: their requests come again."""
         if self.reading:

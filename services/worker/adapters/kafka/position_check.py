@@ -238,4 +238,4 @@ def _check_position(
     )
     del read_monitor.short_looks[partition]
     read_monitor.from_beginning.add(partition)
-    lifecycle.lane.on_loss(TopicRecreated())
+    lifecycle.lane.begin_again(TopicRecreated())

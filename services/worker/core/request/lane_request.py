@@ -1,6 +1,6 @@
 """A request in its lane: what arrived, its state, and what came of it so far."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -53,7 +53,10 @@ class InRetries:
 
 
 Stored = AtOffset | InRetries | None
-"""Where a successor finds a request; None: among the records of its run, or of what asked it."""
+"""Where a successor finds a request.
+
+None: among the records of its run, or of what asked it; or nowhere, if its record is gone.
+"""
 
 NOT_USED = Usage()
 
@@ -124,6 +127,11 @@ class LaneRequest:
     def add_note(self, note: str) -> None:
         """Notes about its admission for readers of its outcome."""
         self.notes = bounded_notes((*self.notes, note))
+
+    def lose_record(self) -> None:
+        """Its topic was created again: another record is at its offset now, and will be."""
+        if isinstance(self.progress.stored, AtOffset):
+            self.progress = replace(self.progress, stored=None)
 
     def change_run(self, run: Run) -> None:
         """An agent begins to work on it, or its run has become another one."""

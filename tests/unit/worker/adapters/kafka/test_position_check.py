@@ -88,7 +88,7 @@ def lifecycle(position: int, state: State = State.OPEN, *, is_delivering: bool =
     lane = SimpleNamespace(
         state=state, backpressure=backpressure, leaving=False, lane_state=lane_state, losses=losses
     )
-    lane.on_loss = losses.append
+    lane.begin_again = losses.append
     return SimpleNamespace(lane=lane)
 
 
