@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from pydantic_core import to_json
+
 from answerbus.private.ledger import LaneRecord, Suspect, SuspectRecord, WorkInProgress
 from answerbus.request_key import RequestKey
 
@@ -15,6 +17,8 @@ ALONE_MAX = (
 PREPARED_MAX = 3  # no coincidence: what takes milliseconds
 RECORD_MAX = 3
 SUSPECTS_MAX = 1_000  # so that the lane's record fits the topic
+SUSPECTS_BYTES_MAX = 960 * 1024  # as well, with ids that take six bytes of JSON a character
+SUSPECT_BYTES = 100  # of JSON, beside its ids
 SPARE_ATTEMPTS = 2  # who has fewer left on its account is not tried together with others
 
 
@@ -48,7 +52,12 @@ class Suspects:
 
     def _most(self) -> dict[RequestKey, Suspect]:
         ranked = sorted(self.found, key=lambda name: _weight(self.found[name]), reverse=True)
-        kept = set(ranked[:SUSPECTS_MAX])
+        kept, size = set[RequestKey](), 0
+        for name in ranked[:SUSPECTS_MAX]:
+            size += SUSPECT_BYTES + len(to_json(name))
+            if size > SUSPECTS_BYTES_MAX:
+                break
+            kept.add(name)
         return {name: suspect for name, suspect in self.found.items() if name in kept}
 
     def has_room(self, request: RequestKey, in_flight: Collection[RequestKey]) -> bool:

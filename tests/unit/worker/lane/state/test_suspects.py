@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answerbus.limits import RECORD_BYTES_MAX
 from answerbus.private.ledger import (
     LEDGER_RECORD,
     LaneRecord,
@@ -14,6 +15,7 @@ from answerbus.private.ledger import (
     WorkInProgress,
 )
 from answerbus.request_key import RequestKey
+from services.worker.lane.state.records import event_record
 from services.worker.lane.state.suspects import (
     PREPARED_MAX,
     RECORD_MAX,
@@ -124,6 +126,17 @@ def test_the_most_suspect_are_kept_if_there_are_too_many() -> None:
 
 
 @pytest.mark.wide
+@pytest.mark.parametrize("character", ["\x01", "\N{GRINNING FACE}", "w"])
+def test_the_record_of_a_lane_fits_its_topic_whatever_ids_suspects_have(character: str) -> None:
+    names = {RequestKey(f"{n:04d}".ljust(256, character), "r" * 128) for n in range(SUSPECTS_MAX)}
+    suspects = Suspects()
+    suspects.blame(None, names)
+    lane = LANE.model_copy(update={"suspects": suspects.listed()})
+
+    assert len(event_record(lane, 0).value or b"") < RECORD_BYTES_MAX
+    assert len(lane.suspects) == SUSPECTS_MAX or character != "w"
+
+
 @pytest.mark.parametrize("count", [SUSPECTS_MAX, 3 * SUSPECTS_MAX + 7])
 @pytest.mark.parametrize("places", [(0,), (-1,), (1_500, -1, 3)])
 def test_more_in_flight_than_can_be_written_down_ends_as_well(
