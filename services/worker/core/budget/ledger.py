@@ -168,11 +168,14 @@ class Ledger:
     def take_in(self, request: Request, place: Origin, now: datetime) -> str | None:
         """Let a request that was admitted at `place` open its account, or share one that is there.
 
-        Gives a note where the budget that it names is not used.
+        Gives a note where the budget that it names is not used. The account is known from now on
+        for as long as after any event: the request may wait long before it spends.
         """
         account = self.accounts.get(request.account_id)
         opens = account is None or self.accounts.is_old(account, now)
-        return take_in(self.account(request, now), request, place, opens=opens)
+        account = self.account(request, now)
+        account.updated_at = now
+        return take_in(account, request, place, opens=opens)
 
     def account(self, request: Request, now: datetime) -> Account:
         """The request's account; the first request of a workflow opens it."""

@@ -9,6 +9,8 @@ from answerbus.budget import Budget
 from answerbus.failure import Unknown
 from answerbus.outcome import Origin
 from answerbus.request import Context, Prior, Request, TextRef
+from services.worker.core.budget.account import Spend
+from services.worker.core.budget.accounts import ACCOUNT_IDLE, ACCOUNT_MEMORY
 from services.worker.core.budget.ledger import Ledger
 from tests.unit.worker.builders import NOW
 
@@ -53,6 +55,23 @@ def test_offsets_begin_again_in_a_topic_that_was_made_again() -> None:
     ledger.take_in(request("r-5"), at(0, later_ms=1), NOW)
 
     assert limit(ledger) == Budget(attempts=6)
+
+
+def test_requests_that_wait_keep_the_account_that_they_have_added_to() -> None:
+    """It is a week old while they wait: a batch that comes each week, and a provider that is away.
+
+    Forgotten, it had the attempts of one of them, for all.
+    """
+    ledger = Ledger()
+    ledger.take_in(request("r-1"), at(1), NOW)
+    next_week = NOW + ACCOUNT_MEMORY
+    for offset in (2, 3):
+        ledger.take_in(request(f"r-{offset}"), at(offset), next_week - timedelta(seconds=1))
+    for _ in range(3):
+        assert isinstance(ledger.spend(request("r-2"), 10, 0, next_week + ACCOUNT_IDLE), Spend)
+    ledger.forget(next_week + 2 * ACCOUNT_IDLE, 0)
+
+    assert isinstance(ledger.spend(request("r-3"), 10, 0, next_week + ACCOUNT_IDLE), Spend)
 
 
 def test_a_budget_that_is_named_first_holds_for_the_whole_workflow() -> None:
