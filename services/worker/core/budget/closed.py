@@ -1,13 +1,13 @@
 """The memory of closed requests: bounded, and small for each of them."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Self
 
-from answerbus.private.ledger import ClosedIdsRecord, ClosedRecord
+from answerbus.private.ledger import CLOSED_KEY, ClosedIdsRecord, ClosedRecord
 from services.worker.core.budget.id_chunk import (
     IdChunk,
     SingleId,
@@ -143,14 +143,19 @@ class ClosedIds:
     def pack(self, now: datetime) -> list[Written]:
         """What is to be written down now, in one transaction: of all that waits the next step."""
         ended, self._ended = self._ended, []
-        written: list[Written] = [(key, None) for key in ended]
         if self._ended_keys:
-            return written + [(key, None) for key in names_of(self._ended_keys.popleft())]
+            return self._nulls(ended + names_of(self._ended_keys.popleft()))
+        written = self._nulls(ended)
         if self._unwritten:
             return written + self._written(self._unwritten.popleft(), now)
         if self._is_due(now):
             return written + self._written(self._packed_singles(), now)
         return written + self._merged(now)
+
+    def _nulls(self, keys: Iterable[str]) -> list[Written]:
+        """Ends of records, but for those of ids that were closed again since they were forgotten."""
+        names = ((key, id_digest(key.removeprefix(CLOSED_KEY))) for key in keys)
+        return [(key, None) for key, digest in names if digest not in self._singles]
 
     def _is_due(self, now: datetime) -> bool:
         if len(self._singles) >= self.memory.chunk_ids:

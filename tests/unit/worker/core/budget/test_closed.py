@@ -150,6 +150,20 @@ def test_an_id_expires_in_memory_and_in_the_ledger() -> None:
     assert compacted(lane.log) == []
 
 
+@pytest.mark.parametrize("chunk_ids", [SMALL.chunk_ids, 1])
+def test_an_id_that_is_closed_again_as_it_is_forgotten_stays_in_the_ledger(chunk_ids: int) -> None:
+    """Its former record is not yet ended then, and has the key of the new one."""
+    ids, later = ClosedIds(IdMemory(chunk_ids=chunk_ids)), NOW + CLOSED_MEMORY + timedelta(hours=1)
+    for number in range(MERGED_CHUNKS + 1):  # of one id a chunk, the first waits to be written
+        ids.add(closed(f"r-{number}"))
+    ids.forget(later, 1)
+    again = closed("r-0", later, 2)
+    ids.add(again)
+
+    ended = {f"closed:{closed(f'r-{number}').name}" for number in range(1, MERGED_CHUNKS + 1)}
+    assert set(ids.pack(later)) == {(key, None) for key in ended}
+
+
 def test_the_ledger_of_a_version_that_knew_no_chunks_is_packed_step_by_step() -> None:
     log: Log = [written(closed(f"old-{n}", NOW, n)) for n in range(100)]
     lane = Lane(log)
