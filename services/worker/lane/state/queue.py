@@ -26,8 +26,8 @@ class Queue:
     A workflow's ordered requests form a chain; only its head may run, also while that waits for a
     retry. Ready requests take turns, so that neither a tenant or a workflow with thousands of
     requests nor a profile that is slow or away starves the others. A request waits while calls in
-    flight hold its account's remaining budget, and so do the account's other requests, except runs
-    with a reserved minimum.
+    flight hold its account's remaining budget, and so do the account's others of its profile, except
+    runs with a reserved minimum.
     Of the number that is `counted`, a workflow and a tenant have a share each. Children are outside
     of the chain, in the turn of their run, which does not run while it has some.
     """
@@ -41,7 +41,9 @@ class Queue:
     bytes: int = 0
     counted: CountedRequests = field(init=False)
     children: OpenChildren = field(init=False)
-    _awaiting_budget: dict[str, deque[LaneRequest]] = field(default_factory=dict)  # by account
+    _awaiting_budget: dict[str, dict[str, deque[LaneRequest]]] = field(
+        default_factory=dict
+    )  # by account and profile
     _apart: dict[RequestKey, LaneRequest] = field(
         default_factory=dict
     )  # that are held, and could run else
@@ -101,9 +103,7 @@ class Queue:
             lane_request.handle_event(RequestEvent.TURN)
             if lane_request in self._with_budget_back:
                 self._with_budget_back.discard(lane_request)
-            elif lane_request.account_id in self._awaiting_budget and not self.children.reserves(
-                lane_request
-            ):
+            elif self._is_behind_others(lane_request):
                 self._await_budget(lane_request)  # behind those that found out
                 continue
             return lane_request
@@ -131,14 +131,20 @@ class Queue:
         return bool(self._with_budget_back)
 
     def budget_back(self, account_id: str) -> None:
-        """Something of the account may be free: the first that waits tries again, then the next."""
-        waiting = self._awaiting_budget.get(account_id, deque())
-        while waiting:
-            lane_request = waiting.popleft()
-            if lane_request.state is RequestState.AWAITING_BUDGET:
-                self._try_again(lane_request)
-                break
-        if not waiting:
+        """Something of the account may be free: the first that waits tries again, then the next.
+
+        It is the first of each profile: one may be away for hours, and its requests with it.
+        """
+        by_profile = self._awaiting_budget.get(account_id, {})
+        for profile, waiting in list(by_profile.items()):
+            while waiting:
+                lane_request = waiting.popleft()
+                if lane_request.state is RequestState.AWAITING_BUDGET:
+                    self._try_again(lane_request)
+                    break
+            if not waiting:
+                del by_profile[profile]
+        if not by_profile:
             self._awaiting_budget.pop(account_id, None)
 
     def apart(self) -> list[RequestKey]:
@@ -327,9 +333,15 @@ class Queue:
         if lane_request.deadline <= now:  # it passed while it ran
             self._deadlines.add(lane_request, lane_request.deadline)
 
+    def _is_behind_others(self, lane_request: LaneRequest) -> bool:
+        by_profile = self._awaiting_budget.get(lane_request.account_id, {})
+        is_behind = lane_request.request.profile in by_profile
+        return is_behind and not self.children.reserves(lane_request)
+
     def _await_budget(self, lane_request: LaneRequest) -> None:
         self._stop(lane_request)
-        waiting = self._awaiting_budget.setdefault(lane_request.account_id, deque())
+        by_profile = self._awaiting_budget.setdefault(lane_request.account_id, {})
+        waiting = by_profile.setdefault(lane_request.request.profile, deque())
         is_needed = self.children.reserves(lane_request)
         (waiting.appendleft if is_needed else waiting.append)(lane_request)
 

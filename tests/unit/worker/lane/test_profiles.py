@@ -56,6 +56,34 @@ def test_a_slow_profile_keeps_no_other_from_being_served() -> None:
     assert run(served_after_s(slow, IN_FLIGHT + 5)) < 1
 
 
+@pytest.mark.parametrize("waiting", [4, 9])
+def test_those_of_a_profile_that_is_away_keep_no_other_from_their_account(waiting: int) -> None:
+    """They were the next to try again when the call in flight gave back what it had not used."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
+        away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
+        add_profile(stage, "other", ProfileLimiter(100), away)
+        stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
+        await stage.worker.open()
+        await asyncio.sleep(1)
+        of_one = {"policy": {"ordering": "none"}, "budget": {"attempts": 100, "tokens": 400}}
+        stage.publish("first", "waits", **of_one)
+        await stage.called("first")
+        await asyncio.sleep(1)
+        stage.publish(*(f"o-{number}" for number in range(waiting)), profile="other", **of_one)
+        await asyncio.sleep(1)
+        stage.publish("mine", **of_one)
+        began = now()
+        await until(lambda: done(stage.broker, ["mine"]), 10_000)
+        took_s = now() - began
+        await stage.worker.drain()
+
+        assert took_s < 15
+
+    run(main())
+
+
 def test_requests_that_are_never_asked_use_up_no_rate() -> None:
     """Once the budget of their workflow is gone they end at once, and others keep the minute."""
 
