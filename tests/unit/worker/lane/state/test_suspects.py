@@ -125,7 +125,6 @@ def test_the_most_suspect_are_kept_if_there_are_too_many() -> None:
     assert "r-1049" in {suspect.request_id for suspect in kept}
 
 
-@pytest.mark.wide
 @pytest.mark.parametrize("character", ["\x01", "\N{GRINNING FACE}", "w"])
 def test_the_record_of_a_lane_fits_its_topic_whatever_ids_suspects_have(character: str) -> None:
     names = {RequestKey(f"{n:04d}".ljust(256, character), "r" * 128) for n in range(SUSPECTS_MAX)}
@@ -137,6 +136,7 @@ def test_the_record_of_a_lane_fits_its_topic_whatever_ids_suspects_have(characte
     assert len(lane.suspects) == SUSPECTS_MAX or character != "w"
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("count", [SUSPECTS_MAX, 3 * SUSPECTS_MAX + 7])
 @pytest.mark.parametrize("places", [(0,), (-1,), (1_500, -1, 3)])
 def test_more_in_flight_than_can_be_written_down_ends_as_well(
