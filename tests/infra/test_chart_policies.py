@@ -409,6 +409,14 @@ def test_values_that_cannot_work_are_refused_in_one_sentence(
         list(render(values))
 
 
+def test_a_password_in_an_address_is_refused() -> None:
+    """It would stand in a ConfigMap, where everybody may read it."""
+    values = values_of("tenant")
+    values["settings"]["profiles"]["default"]["base_url"] = "http://me:pass@vllm.models:8000/v1"
+    with pytest.raises(RenderError, match="ANSWERBUS_PROFILES__DEFAULT__BASE_URL in secretVar"):
+        list(render(values))
+
+
 def test_a_drain_that_is_shorter_than_a_call_is_refused() -> None:
     values = values_of("autoscaled")
     values["settings"]["profiles"]["slow"] = {"provider": "openai", "timeout_s": 900}

@@ -88,6 +88,11 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- range $profile, $of := .Values.settings.profiles -}}
+{{- if regexMatch "^([^/?#]*//)?[^/?#]*@" ($of.base_url | default "") -}}
+{{- fail (printf "settings.profiles.%s.base_url has a user or a password, and would stand in a ConfigMap: give it as the variable ANSWERBUS_PROFILES__%s__BASE_URL in secretVariables." $profile (upper $profile)) -}}
+{{- end -}}
+{{- end -}}
 {{- $shadowed := list -}}
 {{- range $profile, $_ := .Values.settings.profiles -}}
 {{- if .shadow -}}{{- $shadowed = append $shadowed $profile -}}{{- end -}}
