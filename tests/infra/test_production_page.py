@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/production.md").read_text(encoding="utf-8")
@@ -81,3 +82,15 @@ def test_what_is_installed_is_of_this_checkout_and_has_these_extras() -> None:
     for place, extra in installed:
         project = tomllib.loads((ROOT / place / "pyproject.toml").read_text(encoding="utf-8"))
         assert extra in project["project"]["optional-dependencies"]
+
+
+def test_the_image_that_is_built_is_the_one_that_chart_and_plugins_take() -> None:
+    chart = ROOT / "infra/helm/answerbus"
+    values, about = (
+        yaml.safe_load((chart / name).read_text(encoding="utf-8"))
+        for name in ("values.yaml", "Chart.yaml")
+    )
+    image = f"{values['image']['repository']}:{about['appVersion']}"
+
+    assert re.findall(r"--tag (\S+)", PAGE) == [image]
+    assert re.findall(r"^FROM (answerbus\S*)", PAGE, re.MULTILINE) == [image]
