@@ -317,6 +317,24 @@ def test_workers_reach_the_providers_of_their_profiles(example: str) -> None:
     assert {one.port or 443 for one in addresses} <= {port["port"] for port in rule["ports"]}
 
 
+def test_pods_that_call_providers_have_their_identity_at_the_cloud_and_no_others() -> None:
+    values = changed("observed", identity=values_of("identity")["identity"])
+    made = list(render(values))
+    labelled = {
+        component(one)
+        for one in made
+        if one["kind"] in {"Deployment", "Job"}
+        and "azure.workload.identity/use" in one["spec"]["template"]["metadata"]["labels"]
+    }
+    annotated = {
+        component(one)
+        for one in made
+        if one["kind"] == "ServiceAccount"
+        and "azure.workload.identity/client-id" in one["metadata"].get("annotations", {})
+    }
+    assert labelled == annotated == {"worker", "shadow"}
+
+
 @all_examples
 def test_selectors_find_just_the_pods_they_are_for(example: str) -> None:
     pods = {

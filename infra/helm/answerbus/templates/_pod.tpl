@@ -59,7 +59,9 @@ limits: {memory: {{ $memory }}}
 
 {{- define "answerbus.workerPod" -}}
 metadata:
-  labels: {{- include "answerbus.labels" (dict "root" . "component" "worker") | nindent 4 }}
+  labels:
+    {{- include "answerbus.labels" (dict "root" . "component" "worker") | nindent 4 }}
+    {{- with .Values.identity.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
     checksum/settings: {{ include "answerbus.fixedToml" . | sha256sum }}
     {{- with .Values.workers.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
