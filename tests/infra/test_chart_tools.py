@@ -3,7 +3,7 @@
 import pytest
 
 from answerbus.tools.server import DRAIN_S_DEFAULT
-from tests.infra.chart import EXAMPLES, component, of_kind, pod, render, values_of
+from tests.infra.chart import EXAMPLES, changed, component, of_kind, pod, render, values_of
 
 CONFIG = ["--config", "/etc/answerbus/settings/answerbus.toml"]
 
@@ -43,3 +43,15 @@ def test_a_tool_server_is_killed_well_after_its_calls_have_had_their_time(exampl
         grace_s = pod(one)["terminationGracePeriodSeconds"]
 
         assert 20 <= grace_s - (drain_s or DRAIN_S_DEFAULT) <= 30
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"), [({"enabled": False}, set()), ({"maxUnavailable": 2}, {2})]
+)
+def test_disruptions_are_as_the_values_say_of_tool_servers_too(
+    chosen: dict[str, int], expected: set[int]
+) -> None:
+    made = render(changed("tools", podDisruptionBudget=chosen))
+    budgets = (one["spec"] for one in made if one["kind"] == "PodDisruptionBudget")
+
+    assert {one["maxUnavailable"] for one in budgets} == expected
