@@ -13,7 +13,7 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from services.settings.settings import FILE_DEFAULT, Settings, load
+from services.settings.settings import FILE_DEFAULT, load
 from services.settings.worker import WorkerSettings
 from services.telemetry.metrics import METRICS
 from tests.infra.chart import (
@@ -466,47 +466,3 @@ def test_every_value_is_declared_and_has_a_default() -> None:
     for name, section in schema["properties"].items():
         if section.get("additionalProperties") is False and name != "settings":
             assert section["properties"].keys() == values[name].keys(), name
-
-
-def test_every_section_of_the_settings_may_be_set() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
-
-    assert schema["properties"]["settings"]["properties"].keys() == Settings.model_fields.keys()
-
-
-def test_budgets_of_labels_reach_the_workers(tmp_path: Path) -> None:
-    """Their names are no bare keys of TOML."""
-    budgets = {"tenant:*": {"usd": {"day": 50, "month": 0.5}}, "team:": {"calls": {"day": 9}}}
-    (found,) = (
-        one
-        for one in render(changed("minimal", settings={"budgets": budgets}))
-        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
-    )
-    path = tmp_path / "answerbus.toml"
-    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
-
-    assert load(path, {}).budgets == Settings.model_validate({"budgets": budgets}).budgets
-
-
-def test_agents_reach_the_workers_although_helm_writes_whole_numbers_with_a_point(
-    tmp_path: Path,
-) -> None:
-    agents = {
-        "helper": {
-            "instructions": "Help.",
-            "steps_max": 5,
-            "budget": {"attempts": 9, "tokens": 20_000_000},
-            "delegate": {"depth_max": 2, "children_max": 4, "agents": ["chooser"]},
-        },
-        "chooser": {"instructions": "Choose.", "best_of": {"n": 2}},
-    }
-    (found,) = (
-        one
-        for one in render(changed("minimal", settings={"agents": agents}))
-        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
-    )
-    path = tmp_path / "answerbus.toml"
-    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
-
-    assert "attempts = 9.0" in path.read_text(encoding="utf-8")
-    assert load(path, {}).agents == Settings.model_validate({"agents": agents}).agents
