@@ -11,10 +11,12 @@ import pytest
 
 from services.worker.adapters.providers.exchange import proxy_for
 from services.worker.core.attempt.reply import Unavailable
+from services.worker.ports.provider import Unhealthy
 from tests.integration.certificates import Authority
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, Api
 from tests.providers.misbehaving import Close, Script, Send, misbehaving
+from tests.providers.openai_calls import provider_at
 
 EACH = pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 ELSEWHERE = "http://models.invalid/v1"
@@ -180,3 +182,18 @@ def test_a_proxy_is_found_by_scheme_and_host(
         monkeypatch.setenv(name, text)
 
     assert proxy_for(url) == expected
+
+
+async def test_a_proxy_that_is_away_is_named_in_place_of_the_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without its user and password."""
+    monkeypatch.setenv("HTTP_PROXY", "http://user:word@127.0.0.1:1")
+    async with provider_at(ELSEWHERE) as provider:
+        found = await provider.preflight()
+
+    why = (
+        f"no connection to {ELSEWHERE} over the proxy http://127.0.0.1:1 of the environment: see "
+        "that it runs and lets us through, or correct HTTPS_PROXY and NO_PROXY"
+    )
+    assert found == Unhealthy(why, connected=False)

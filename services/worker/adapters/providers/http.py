@@ -12,11 +12,11 @@ from services.worker.adapters.providers.apis.api import (
     Signer,
 )
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.adapters.providers.exchange import HttpClient, reply_to
+from services.worker.adapters.providers.exchange import HttpClient, proxy_for, reply_to, server_of
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, NoAnswer, Reply, Throttled, Truncated
 from services.worker.ports.clock import Clock
-from services.worker.ports.provider import NotReady, Readiness
+from services.worker.ports.provider import NotReady, Readiness, Unhealthy
 
 LIMITS = ExchangeLimits()
 QUESTIONS_MAX = 20  # of one check at start
@@ -76,9 +76,18 @@ class HttpProvider:
                 found = await self._exchange(question, self._preflight_timeout_s)
                 question = questions.send(found)
         except StopIteration as ended:
-            verdict: Readiness = ended.value
-            return verdict
+            return self._with_proxy(ended.value)
         raise RecursionError  # it would ask for ever
+
+    def _with_proxy(self, verdict: Readiness) -> Readiness:
+        """Where a proxy is between, it is what takes no connection, or gives no way on."""
+        url = self._api.base_url
+        proxy = server_of(proxy_for(url) or "")
+        if proxy is None or not isinstance(verdict, Unhealthy) or verdict.connected:
+            return verdict
+        advice = "see that it runs and lets us through, or correct HTTPS_PROXY and NO_PROXY"
+        why = f"no connection to {url} over the proxy {proxy} of the environment: {advice}"
+        return replace(verdict, why=why)
 
     async def close(self) -> None:
         await self._http.close()
