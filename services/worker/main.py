@@ -66,6 +66,7 @@ from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
 from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.context import LaneContext, Limits, RunSetup
+from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.siblings import Siblings
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
@@ -223,11 +224,17 @@ async def _reading_for_runs(
     if not context.runs.is_on:
         return []
     options = connection_options(settings.kafka).at(servers(settings.kafka))
+
+    def lifecycles() -> Mapping[int, Lifecycle]:
+        """Without lanes that only forward: the topics may have no such partition to read."""
+        found, partitions = membership.lifecycles, context.partitions
+        return {number: found[number] for number in found if number < partitions}
+
     return await reading_for_runs(
         settings.kafka,
         options,
         tools,
-        lambda: membership.lifecycles,
+        lifecycles,
         context.planner if context.runs.has_agents else None,
         signals,
         keep=AcceptedToolsWriter(bus_of(settings.kafka), context.clock),

@@ -1,5 +1,6 @@
 """Partitions added to topics in use: read within seconds, forwarded to their owners, once."""
 
+import asyncio
 import json
 from collections import Counter
 from typing import Any
@@ -9,11 +10,14 @@ from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus as ClientBus
 from answerbus.client.client import Client
+from answerbus.client.controls import find_effect, publish_control
+from answerbus.control import Cancel
 from answerbus.outcome import Result
 from answerbus.partition import Layout
 from answerbus.request import Request
-from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS, TOPICS
-from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, Worker, request, until
+from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS, RUN_TOPICS, TOPICS
+from tests.integration.answering import NOW
+from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, Worker, create_topics, request, until
 from tests.integration.evidence import Evidence, JsonObject, assert_sound
 from tests.integration.partitions import collect_wide, extend, recreate
 from tests.integration.test_setup_errors import said_at_start
@@ -23,6 +27,7 @@ pytestmark = pytest.mark.kafka
 WIDE = 7
 WORKFLOWS = 40
 SOON_S = 15.0
+NOTICED_S = 3.0  # in which all that reads for lanes has seen which are open
 LATENCY = {"median_s": 0.05, "sigma": 0.4, "max_s": 0.1}
 RULES: list[JsonObject] = [{"reply": ANSWERED, "latency_s": LATENCY}]
 
@@ -81,6 +86,25 @@ async def test_records_in_added_partitions_are_answered_within_seconds(bus: Bus)
         [str(body["request_id"]) for body in early + late] + [None, None]
     )
     assert_sound(evidence)
+
+
+async def test_people_are_heard_where_only_requests_have_more_partitions(bus: Bus) -> None:
+    """A lane that only forwards has no partition of controls, and keeps no other from hearing."""
+    await create_topics(bus, topics=RUN_TOPICS)
+    worker = bus.start_worker(bus.config(RULES))
+    await open_lanes(worker, bus.partitions)
+    await extend(bus, [REQUESTS], WIDE)
+    await open_lanes(worker, WIDE)
+    await asyncio.sleep(NOTICED_S)
+    cancel = Cancel(scope="workflow", workflow_id="order-1", by="me", reason="enough", at=NOW)
+
+    client, layout = ClientBus(bus.bootstrap, bus.prefix, {}), Layout(bus.partitions)
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        published = await publish_control(client, producer, layout, cancel)
+    async with asyncio.timeout(SOON_S):
+        found = await find_effect(client, layout, published)
+
+    assert found.effect == "remembered"
 
 
 async def test_the_deadline_counts_from_the_first_place(bus: Bus) -> None:
