@@ -153,7 +153,7 @@ class ClosedIds:
         return written + self._merged(now)
 
     def _nulls(self, keys: Iterable[str]) -> list[Written]:
-        """Ends of records, but for those of ids that were closed again since they were forgotten."""
+        """Ends of records, but for those of ids that were closed again since then."""
         names = ((key, id_digest(key.removeprefix(CLOSED_KEY))) for key in keys)
         return [(key, None) for key, digest in names if digest not in self._singles]
 

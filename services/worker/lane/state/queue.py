@@ -26,7 +26,7 @@ class Queue:
     A workflow's ordered requests form a chain; only its head may run, also while that waits for a
     retry. Ready requests take turns, so that neither a tenant or a workflow with thousands of
     requests nor a profile that is slow or away starves the others. A request waits while calls in
-    flight hold its account's remaining budget, and so do the account's others of its profile, except
+    flight hold its account's remaining budget, and so do the others of account and profile, except
     runs with a reserved minimum.
     Of the number that is `counted`, a workflow and a tenant have a share each. Children are outside
     of the chain, in the turn of their run, which does not run while it has some.

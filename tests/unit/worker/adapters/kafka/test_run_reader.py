@@ -216,7 +216,7 @@ def test_what_a_lane_does_not_take_in_a_rebalance_is_read_again() -> None:
             return {place: [record(place, 0, b"{}")] for place in sorted(new)}
 
     async def main() -> None:
-        lives = {number: SimpleNamespace(lane=lane) for number, lane in lanes.items()}
+        lives: dict[int, Any] = {n: SimpleNamespace(lane=lane) for n, lane in lanes.items()}
         reading = asyncio.create_task(RunReader(Results, str, lambda: lives).run())
         await asyncio.sleep(60)
         reading.cancel()
