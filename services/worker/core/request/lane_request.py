@@ -133,6 +133,12 @@ class LaneRequest:
         if isinstance(self.progress.stored, AtOffset):
             self.progress = replace(self.progress, stored=None)
 
+    def find_record(self, offset: int) -> None:
+        """A copy is at this offset: without a record, or records of a run, it is its record now."""
+        is_recorded = self.request.parent or (self.run and self.run.own_steps)
+        if self.progress.stored is None and not is_recorded:
+            self.progress = replace(self.progress, stored=AtOffset(offset))
+
     def change_run(self, run: Run) -> None:
         """An agent begins to work on it, or its run has become another one."""
         self.run = run

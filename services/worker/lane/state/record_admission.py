@@ -92,13 +92,16 @@ def _as_child(lane_state: LaneState, admitted: Admitted) -> Admitted:
 
 
 def _is_held(lane_state: LaneState, arrival: Arrival) -> bool:
-    """Whether this is the very record of a request that outlived a reopening."""
+    """Whether this is the record of a request that outlived a reopening, or becomes that."""
     if not isinstance(arrival.decoded, ReceivedRequest):
         return False
     key = RequestKey.of(arrival.decoded.request)
     lane_request = lane_state.queue.requests.get(key)
-    stored = AtOffset(arrival.place.offset)
-    return lane_request is not None and lane_request.progress.stored == stored
+    if lane_request is None:
+        return False
+    if not lane_state.ledger.known(key):  # else its outcome is being committed
+        lane_request.find_record(arrival.place.offset)
+    return lane_request.progress.stored == AtOffset(arrival.place.offset)
 
 
 def _reject(

@@ -43,3 +43,30 @@ def test_a_request_at_the_offset_of_a_call_in_flight_is_not_done_with_it(old_cal
         await other.drain()
 
     run(main())
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_copy_in_the_new_topic_keeps_a_request_whose_record_is_gone(before: int) -> None:
+    """At the same offset or at another one, as where publishers send all again."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (NEW_CALL_S, answered())), timeout_s=2 * NEW_CALL_S)
+        stage.publish("old")
+        await stage.worker.open()
+        await stage.called("old")
+        log = stage.broker.log(REQUESTS)
+        log.records, log.end, stage.broker.offsets[0] = [], 0, 0
+        stage.worker.lane.begin_again(TopicRecreated())
+        await stage.worker.until(State.OPEN)
+        for number in range(before):
+            stage.publish(f"new-{number}", workflow_id=workflow_of(0, 1))
+        stage.publish("old")
+        await asyncio.sleep(5)
+        await stage.worker.crash()
+
+        other = Worker(stage.broker, context(stage.provider, "other", timeout_s=2 * NEW_CALL_S))
+        await other.open()
+        await stage.all_done()
+        await other.drain()
+
+    run(main())
