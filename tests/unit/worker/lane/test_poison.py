@@ -359,27 +359,6 @@ def test_a_lane_that_recovers_is_quick_again_while_it_is_busy() -> None:
     run(main())
 
 
-def test_records_that_come_while_one_is_read_alone_come_again() -> None:
-    """A rebalance resumed the partition, and the lane left its care before that one was read."""
-
-    async def main() -> None:
-        stage = Stage()
-        await stage.worker.open()
-        lane = stage.worker.lane
-        lane.opened.is_careful = True
-        async with lane.context.watch:  # another lane of the worker has its mark
-            stage.publish("r-1", "r-2", "r-3")
-            await until(lambda: lane.reading is not None)
-            stage.worker.revoke()
-            await stage.worker.open()
-            await asyncio.sleep(STABLE_S)
-            stage.publish("r-4")
-            await asyncio.sleep(1)
-        await stage.end()
-
-    run(main())
-
-
 def test_a_lone_call_waits_for_one_mark_of_many_that_are_to_be_made() -> None:
     """Else it keeps all others waiting for as long as they take."""
 
