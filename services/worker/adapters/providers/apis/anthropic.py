@@ -265,20 +265,15 @@ class AnthropicApi:
             yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )
 
-    def _judged(self, model: Any) -> str | None:
+    def _judged(self, model: Mapping[str, Any]) -> str | None:
         name, needs_schemas = self.connection.model, self.connection.native
         match model:
             case {"capabilities": {"structured_outputs": {"supported": False}}} if needs_schemas:
                 return preflight.check_capability(name)
             case {"lifecycle": "retired"}:
                 return f"the model {name!r} is retired: set `model` to a newer one"
-            case {**_unknown}:
-                return None
             case _:
-                return (
-                    f"{self.base_url} does not serve this API: "
-                    "correct `base_url`; it ends before /v1"
-                )
+                return None
 
     def _unknown(self, listing: bytes) -> str | None:
         known = preflight.models_in(listing)

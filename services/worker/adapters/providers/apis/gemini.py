@@ -276,18 +276,12 @@ class GeminiApi:
             yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )
 
-    def _judged(self, model: Any) -> str | None:
+    def _judged(self, model: Mapping[str, Any]) -> str | None:
         match model:
             case {"supportedGenerationMethods": [*methods]} if "generateContent" not in methods:
-                name = self.connection.model
-                return f"the model {name!r} writes no answers: set `model` to one that does"
-            case {**_unknown}:
-                return None
+                return preflight.cannot_answer(self.connection.model)
             case _:
-                return (
-                    f"{self.base_url} does not serve this API: "
-                    "correct `base_url`; it ends before /v1"
-                )
+                return None
 
     def _unknown(self, listing: bytes) -> str | None:
         listed = preflight.models_in(listing, under="models", name="name") or frozenset()

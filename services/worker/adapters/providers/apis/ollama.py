@@ -150,18 +150,12 @@ class OllamaApi:
             yield from preflight.check_one_model(self, model, LISTING, self._judged, self._unknown)
         )
 
-    def _judged(self, model: Any) -> str | None:
+    def _judged(self, model: Mapping[str, Any]) -> str | None:
         match model:
             case {"capabilities": [*can]} if "completion" not in can:
-                name = self.connection.model
-                return f"the model {name!r} writes no answers: set `model` to one that does"
-            case {**_unknown}:
-                return None
+                return preflight.cannot_answer(self.connection.model)
             case _:
-                return (
-                    f"{self.base_url} does not serve this API: "
-                    "correct `base_url`; it ends before /api"
-                )
+                return None
 
     def _unknown(self, listing: bytes) -> str:
         name = self.connection.model

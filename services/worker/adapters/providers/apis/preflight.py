@@ -1,6 +1,6 @@
 """The fault of a profile in one sentence, and whether it may be temporary: pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, assert_never
 
@@ -39,7 +39,7 @@ def check_one_model(
     api: Api,
     model: HttpRequest,
     models: HttpRequest,
-    judge: Callable[[Any], str | None],
+    judge: Callable[[Mapping[str, Any]], str | None],
     unknown: Callable[[bytes], str | None],
 ) -> Question:
     """What is wrong with the model, by `judge`; by `unknown` with all models, if it is not there.
@@ -48,7 +48,12 @@ def check_one_model(
     """
     found = yield model
     if isinstance(found, HttpResponse):
-        return _not_ready(judge(json_in(found.body)))
+        described = json_in(found.body)
+        if not isinstance(described, dict):
+            root = model.path.split("/")[1]
+            advice = f"correct `base_url`; it ends before /{root}"
+            return NotReady(f"{api.base_url} does not serve this API: {advice}")
+        return _not_ready(judge(described))
     if not (isinstance(found, Rejected) and found.status == 404 and api.connection.check_model):
         return check_listing(found, api)
     listing = yield models
@@ -123,6 +128,11 @@ def software_in(body: bytes) -> str | None:
             return owner
         case _:
             return None
+
+
+def cannot_answer(model: str) -> str:
+    """The remedy where the model embeds or ranks texts, and does not write any."""
+    return f"the model {model!r} writes no answers: set `model` to one that does"
 
 
 def check_capability(model: str) -> str:
