@@ -108,19 +108,19 @@ class LocalModel:
 
 
 def start_model(
-    port: int = 0, model: str = "small", logs: Path = LOGS, report: Report | None = None
+    port: int = 0, logs: Path = LOGS, report: Report | None = None
 ) -> LocalModel:
-    """Fetch `model` if need be, serve it on `port` (0 = a free one), return once it is ready.
+    """Fetch the small model if need be, serve it on `port` (0 = a free one), return once it is ready.
 
     SetupError: no file, a taken port, or the server ended early (with the end of its log).
     """
     require_runtime()
     if port and not is_free(port):
         raise PortTakenError(port)
-    fetch(MODELS[model], report)
+    fetch(MODELS["small"], report)
     port = port or free_ports(1)[0]
     logs.mkdir(parents=True, exist_ok=True)
-    serve = ["infra.local_model", "serve", "--port", str(port), "--model", model]
+    serve = ["infra.local_model", "serve", "--port", str(port)]
     search = os.pathsep.join(filter(None, [str(_CHECKOUT), os.getenv("PYTHONPATH")]))
     process = ServerProcess.start(
         [sys.executable, "-m", *serve],

@@ -65,13 +65,13 @@ class StaticFiles:
         return Markup(self._files[name].body.decode())  # noqa: S704 - a file of the package
 
 
-def read_static_files(folder: Path = FOLDER) -> StaticFiles:
-    icons = {path.name: path.read_bytes() for path in sorted(folder.glob("*.svg"))}
+def read_static_files() -> StaticFiles:
+    icons = {path.name: path.read_bytes() for path in sorted(FOLDER.glob("*.svg"))}
     joined = {
-        name: b"".join((folder / part).read_bytes() for part in parts)
+        name: b"".join((FOLDER / part).read_bytes() for part in parts)
         for name, parts in _JOINED.items()
     }
-    return StaticFiles({**icons, **joined}, (folder / FIRST).read_text())
+    return StaticFiles({**icons, **joined}, (FOLDER / FIRST).read_text())
 
 
 def _static_file(name: str, body: bytes) -> StaticFile:

@@ -117,9 +117,7 @@ class KafkaChannel:
 
 
 @asynccontextmanager
-async def kafka_channel(
-    bus: Bus, toolset: str, session_ms: int = SESSION_MS
-) -> AsyncIterator[KafkaChannel]:
+async def kafka_channel(bus: Bus, toolset: str, session_ms: int) -> AsyncIterator[KafkaChannel]:
     """A channel, connected; it joins its group when it begins to follow. Raises BusUnavailable."""
     consumer = bus.consumer(
         group_id=f"{bus.prefix}.tools.{toolset}",

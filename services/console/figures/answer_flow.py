@@ -69,11 +69,7 @@ class FlowCount:
     count: int
 
 
-def flow(
-    counts: Sequence[FlowCount],
-    source_links: Mapping[str, str] | None = None,
-    ending_links: Mapping[str, str] | None = None,
-) -> Flow:
+def flow(counts: Sequence[FlowCount], ending_links: Mapping[str, str] | None = None) -> Flow:
     """The most frequent above; heights say how many, but none is too low to be seen."""
     counts = [count for count in counts if count.count]
     sources, endings, series = Counter[str](), Counter[str](), dict[str, str]()
@@ -82,7 +78,7 @@ def flow(
         endings[count.ending] += count.count
         series[count.ending] = count.series
     order = list(dict.fromkeys(count.ending for count in counts))
-    left = _nodes(sources.most_common(), {}, source_links or {})
+    left = _nodes(sources.most_common(), {}, {})
     right = _nodes([(name, endings[name]) for name in order], series, ending_links or {})
     height = max((node.y + node.height for node in (*left, *right)), default=0.0)
     return Flow(height, left, right, tuple(_ribbons(counts, left, right)))
@@ -169,7 +165,7 @@ def answer_flow(total: Minute, span: Span) -> Flow:
         for name, counts in contracts.items()
     ]
     links = {_dead(problem): letters_of_problem(span, problem) for problem in problems}
-    return flow(found, ending_links=links)
+    return flow(found, links)
 
 
 def _dead(problem: str) -> str:

@@ -64,11 +64,11 @@ def ending_counts(counts: ContractCounts) -> Mapping[str, int]:
     return dict(zip(ENDINGS, values, strict=True))
 
 
-def outcomes_figure(window: Window, path: str) -> Figure:
+def outcomes_figure(window: Window) -> Figure:
     """The outcomes of requests, as stacked columns."""
     steps = [endings_of(step) for step in window.steps]
     series = {name: [step[name] for step in steps] for name in ENDINGS}
-    chart = columns(axis_of(window, path), series, words=ENDINGS)
+    chart = columns(axis_of(window, "/"), series, words=ENDINGS)
     legend = [LegendEntry(name, ENDINGS[name], sum(series[name])) for name in ENDINGS]
     return Figure(chart, tuple(legend))
 
@@ -96,14 +96,14 @@ def deaths_figure(window: Window, span: Pairs) -> Figure:
     return Figure(_with_replays(chart, [step.replayed for step in window.steps]), tuple(legend))
 
 
-def spend_figure(window: Window, path: str) -> Figure:
+def spend_figure(window: Window) -> Figure:
     """Usage of calls, and the part of repairs."""
     spent = [step.spent for step in window.steps]
     repairs = [step.repairs_micro_usd for step in spent]
     first = [step.micro_usd - step.repairs_micro_usd for step in spent]
     words = {"spend": "first calls", "repairs": "repairs"}
     series = {"spend": first, "repairs": repairs}
-    chart = columns(axis_of(window, path), series, "usd", words=words)
+    chart = columns(axis_of(window, "/money"), series, "usd", words=words)
     legend = [LegendEntry(name, words[name], sum(series[name])) for name in series]
     return Figure(chart, tuple(legend))
 

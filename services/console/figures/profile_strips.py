@@ -148,12 +148,11 @@ def profile_rows(
 def profile_strips(
     window: Window,
     health: HealthHistory,
-    path: str,
     reported: Mapping[str, str] = _NONE_REPORTED,
     servers: Mapping[str, tuple[str, ...]] = _NO_SERVERS,
 ) -> list[ProfileStrip]:
     """The same profiles over time, with the addresses of their providers."""
-    axis, rows = axis_of(window, path), profile_rows(window, health, reported)
+    axis, rows = axis_of(window, "/profiles"), profile_rows(window, health, reported)
     return [_strip(row, window, axis, health, servers.get(row.name, ())) for row in rows]
 
 

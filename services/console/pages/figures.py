@@ -20,7 +20,7 @@ async def profiles(request: web.Request) -> web.Response:
     time_range = asked_time(request)
     results = request.app[CONTEXT].poller.results
     strips = profile_strips(
-        time_range.window, results.health, "/profiles", unhealthy_now(request), results.servers
+        time_range.window, results.health, unhealthy_now(request), results.servers
     )
     return page(
         request,

@@ -27,7 +27,7 @@ async def money(request: web.Request) -> web.Response:
         time_range=time_range.time_range,
         range_titles=TITLES,
         step=time_range.step,
-        spend=spend_figure(window, "/money"),
+        spend=spend_figure(window),
         total=window.total.spent,
         caches=by_caches(window.total.spent.cache_saved_micro_usd),
         contracts=by_contract(window.total, board.schema_labels),

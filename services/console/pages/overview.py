@@ -45,7 +45,7 @@ async def overview(request: web.Request) -> web.Response:
         range_titles=TITLES,
         step=time_range.step,
         tiles=tiles(inputs),
-        outcomes=outcomes_figure(window, "/"),
+        outcomes=outcomes_figure(window),
         deaths=deaths_figure(window, span),
         contracts=contract_rows(window.total, state.board.schema_labels, span),
         flow=answer_flow(window.total, span),

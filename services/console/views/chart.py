@@ -163,7 +163,7 @@ def lines(
 
 
 def series_text(
-    values: Mapping[str, float | None], unit: Unit, words: Mapping[str, str] | None = None
+    values: Mapping[str, float | None], unit: Unit, words: Mapping[str, str] | None
 ) -> str:
     """The values of a column in words; what is nought is left out."""
     names = words or {}

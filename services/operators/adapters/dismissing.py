@@ -17,7 +17,7 @@ async def dismissing(
     reason: str,
     now: Callable[[], datetime],
     *,
-    undone: bool = False,
+    undone: bool,
 ) -> AsyncIterator[Sequence[DeadLetterRow]]:
     """Each step that is given is committed; to stop, ask for no further one.
 

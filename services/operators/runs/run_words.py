@@ -68,7 +68,7 @@ def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
     return plain_line(" · ".join(parts))
 
 
-def state_text(run: RunNode, zone: tzinfo | None = None) -> str:
+def state_text(run: RunNode, zone: tzinfo | None) -> str:
     """Its state, and since when."""
     since = f" since {local_time(run.since, zone):%Y-%m-%d %H:%M:%S}" if run.since else ""
     match run.state:

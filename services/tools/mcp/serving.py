@@ -7,7 +7,7 @@ from answerbus.client.bus import Bus
 from answerbus.tools.server import ServerStuckError, ToolServer
 from answerbus.tools.serving import serve_on
 from services.settings.settings import SetUpError
-from services.tools.mcp.connection import LOOK_AGAIN_S, McpConnection, McpToolset
+from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.session import session
 
 
@@ -18,10 +18,9 @@ async def serve_mcp(
     concurrency: int,
     drain_s: float,
     session_ms: int,
-    look_again_s: float = LOOK_AGAIN_S,
 ) -> None:
     """Until SIGTERM or Ctrl-C. Raises BusUnavailable, and SetUpError where the server fails."""
-    connection = McpConnection(served, session, look_again_s=look_again_s)
+    connection = McpConnection(served, session)
     keeping = asyncio.create_task(connection.keep())
 
     def stop_with(server: ToolServer) -> None:

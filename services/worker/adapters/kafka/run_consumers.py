@@ -46,7 +46,7 @@ async def reading_for_runs(
     signals: SignalConsumer,
     *,
     keep: Callable[[Collection[ToolDefinition]], Awaitable[None]],
-    shared_cards: bool = False,
+    shared_cards: bool,
 ) -> list["asyncio.Task[None]"]:
     """Start them; where there are agents, once the cards that are there are read.
 

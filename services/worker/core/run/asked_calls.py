@@ -37,8 +37,8 @@ def asked_call(
     attempt: int,
     place: int,
     inputs: RunInputs,
-    number: int = 0,
-    earlier: EarlierCalls = EarlierCalls(),  # noqa: B008 - frozen
+    number: int,
+    earlier: EarlierCalls,
 ) -> AskedCall:
     """One that may not be made has its outcome at once. `number` children the step asks before it.
 

@@ -107,7 +107,7 @@ def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:
     return sum(1 for _ in takewhile(lambda step: _made(step) == last, reversed(steps)))
 
 
-def remark_after(run: Run, step_count: int, end: str, failures_max: int = 0) -> str | None:
+def remark_after(run: Run, step_count: int, end: str, failures_max: int) -> str | None:
     """The message to the model after so many repeated steps that learn nothing.
 
     A tool that is asked for the state of something may answer otherwise each time. `failures_max`

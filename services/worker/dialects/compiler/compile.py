@@ -82,13 +82,13 @@ def compile_shapes(schema: AnySchema, rules: Rules) -> Compiled | Unusable:
         resolve_unions(shapes, reader.notes, verbatim=rules.verbatim)
         return _emitted(reader, shapes, rules)
     except TooComplexError as error:
-        return unsupported(rules.dialect, "", error.remedy)
+        return _unsupported(rules.dialect, error.remedy)
 
 
 def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | Unusable:
     root = shapes.seen(shapes.root)
     if isinstance(root, Never):
-        return unsupported(rules.dialect, "", "a schema that some answer can satisfy")
+        return _unsupported(rules.dialect, "a schema that some answer can satisfy")
     is_boxed = not isinstance(root, Object) and not rules.verbatim
     if is_boxed:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
@@ -119,7 +119,7 @@ def compile_resolved(
         return compiled
     beyond = excess(compiled.schema)
     if beyond is not None:
-        return unsupported(rules.dialect, "", beyond)
+        return _unsupported(rules.dialect, beyond)
     whole, has_both = compiled.schema, bool(rules.format_patterns)
     return WireSchema(
         dialect=rules.dialect,
@@ -155,9 +155,9 @@ def _inside(keyword: Literal["format", "pattern"], value: JsonValue, rules: Rule
             return value
 
 
-def unsupported(dialect: str, path: str, expected: str) -> Unusable:
+def _unsupported(dialect: str, expected: str) -> Unusable:
     """A refusal that says what the sender of the schema can do about it."""
-    problem = Problem.of(path, "unsupported", expected)
+    problem = Problem.of("", "unsupported", expected)
     return Unusable(UnsupportedSchema(dialect=dialect, problems=(problem,)))
 
 

@@ -52,7 +52,7 @@ class FairScheduler:
         ready = (len(found) for profile, found in self._ready.items() if profile not in unavailable)
         return running + sum(ready)
 
-    def line_up(self, lane_request: LaneRequest, *, first: bool = False) -> None:
+    def line_up(self, lane_request: LaneRequest, *, first: bool) -> None:
         """Its turn will come; `first` of its workflow, or last."""
         profile = lane_request.request.profile
         if (ready := self._ready.get(profile)) is None:

@@ -62,7 +62,7 @@ def board_with_history() -> Board:
 
 
 def test_outcomes_are_columns_by_how_requests_ended() -> None:
-    figure = outcomes_figure(board_with_history().window(NOON_MS, 2, 2), "/")
+    figure = outcomes_figure(board_with_history().window(NOON_MS, 2, 2))
 
     assert [(entry.series, entry.count) for entry in figure.legend] == [
         ("first", 1), ("mended", 1), ("unvalidated", 0), ("refused", 1), ("dead", 3),
@@ -137,7 +137,7 @@ def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None
     )
     health = HealthHistory()
     health.take(NOON_MS - 3 * MINUTE_MS, ["default"])
-    (strip,) = profile_strips(board.window(NOON_MS, 4, 4), health, "/profiles")
+    (strip,) = profile_strips(board.window(NOON_MS, 4, 4), health)
 
     assert [column.band for column in strip.calls.chart.columns] == ["away", "", "away", ""]
     assert {entry.series: entry.count for entry in strip.calls.legend} == {
@@ -149,7 +149,7 @@ def test_a_profile_has_its_calls_by_class_and_a_band_where_it_was_away() -> None
 def test_a_profile_that_replies_without_an_answer_is_not_away() -> None:
     replied = {"kind": "unavailable", "status": 200}
     board = board_of(*(stored("attempt/retry", offset=n, failure=replied) for n in range(3)))
-    (strip,) = profile_strips(board.window(NOON_MS, 1, 1), HealthHistory(), "/profiles")
+    (strip,) = profile_strips(board.window(NOON_MS, 1, 1), HealthHistory())
 
     assert [column.band for column in strip.calls.chart.columns] == [""]
     assert {entry.series: entry.count for entry in strip.calls.legend} == {"unusable": 3}
@@ -173,7 +173,7 @@ def test_a_profile_has_the_statuses_that_it_answered_with_and_its_address() -> N
     )
     servers = {"default": ("https://api.acme.example",)}
     window = board.window(NOON_MS, 1, 1)
-    (strip,) = profile_strips(window, HealthHistory(), "/profiles", {}, servers)
+    (strip,) = profile_strips(window, HealthHistory(), {}, servers)
 
     assert strip.servers == servers["default"]
     assert strip.replies[0] == ("503 Service Unavailable", 3)
@@ -225,7 +225,7 @@ def test_profiles_that_workers_call_unhealthy_stand_first_with_why_and_without_a
         ("new", 0, "unhealthy"),
         ("busy", 1, None),
     ]
-    strip, *_ = profile_strips(window, HealthHistory(), "/profiles", body)
+    strip, *_ = profile_strips(window, HealthHistory(), body)
     assert strip.heat.is_empty
     assert strip.calls.legend == ()
 
@@ -239,7 +239,7 @@ def test_money_is_counted_by_contract_model_and_label_with_the_cost_of_repairs()
     assert (contract.spent.micro_usd, contract.spent.repairs_micro_usd) == (21, 7)
     assert model.spent.outcomes == {"result": 2, "retry": 1}
     assert [part.label for part in contract.bar] == ["first calls $0.000014", "repairs $0.000007"]
-    assert [part.series for part in spend_figure(window, "/money").chart.columns[0].parts] == [
+    assert [part.series for part in spend_figure(window).chart.columns[0].parts] == [
         "spend", "repairs",
     ]  # fmt: skip
 
