@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -11,7 +11,7 @@ from rich.highlighter import JSONHighlighter
 from rich.segment import Segment
 from rich.text import Text
 
-from services.text.escaping import json_lines, plain
+from services.text.escaping import json_lines, plain, plain_line
 
 if TYPE_CHECKING:
     from answerbus.client import Client
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from answerbus.registry import Registry
     from services.settings.settings import KafkaSettings
 
+EXIT_NOT_DONE = 1
 
 Config = Annotated[
     Path | None,
@@ -71,6 +72,14 @@ def screen() -> Console:
 def stderr() -> Console:
     """Where everything that is not data goes."""
     return PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+
+
+def refuse(message: str, choices: Iterable[str] = ()) -> NoReturn:
+    """Say why nothing is done, and the options to choose from. Raises typer.Exit."""
+    stderr().print(plain_line(message), style="red", markup=False)
+    for choice in choices:
+        stderr().print(plain_line(f"  {choice}"), markup=False)
+    raise typer.Exit(EXIT_NOT_DONE)
 
 
 def json_shown(value: object) -> Text:

@@ -8,7 +8,7 @@ import typer
 
 from answerbus.client.bus import Bus
 from services.command_line import Config, bus_of, stdout
-from services.commands.operator import By, now, operator
+from services.operator_options import By, now, operator
 from services.operators.adapters.evidence import anchor as write_anchor
 from services.operators.adapters.signing import EvidenceSigner, signer_of
 from services.settings.settings import SetUpError, from_environment

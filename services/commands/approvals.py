@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, NoReturn, assert_never
+from typing import Annotated, assert_never
 
 import typer
 from pydantic import JsonValue
@@ -16,10 +16,10 @@ from answerbus.edited_args import small_json
 from answerbus.explain import problems_text
 from answerbus.limits import EDITED_ARGS_VALUES_MAX, TOOL_ARGS_BYTES_MAX, TOOL_RESULT_VALUES_MAX
 from answerbus.topics import STEPS
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
+from services.command_line import EXIT_NOT_DONE, AsJson, Config, bus_of, refuse, stderr, stdout
+from services.commands.controlling import controlled, not_read
 from services.commands.editor import EDITOR_DEFAULT, Editor, edited
-from services.commands.operator import By, Reason, Yes, confirm, now, operator
+from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.operators.runs.open_approvals import (
@@ -166,12 +166,12 @@ def answer(
     approvals = asyncio.run(_load(settings, workflow))
     asked = _the_one(call, approvals.named(call, workflow, now()))
     if not isinstance(asked, InputRequested):
-        _refuse(f"The call {call} asks for approval: `answerbus approvals approve` or `deny`.")
+        refuse(f"The call {call} asks for approval: `answerbus approvals approve` or `deny`.")
     for line in question_lines(asked)[:-1]:
         stderr().print(line, markup=False)
     is_declined = asked.tool is not None and given is None
     if not is_declined and (problems := problems_of_answer(asked.json_schema, given)):
-        _refuse(f"The answer does not fit: {problems_text(problems)}")
+        refuse(f"The answer does not fit: {problems_text(problems)}")
     if not yes:
         confirm(f"Answer it as {plain_line(who)}?")
     _publish(settings, asked, lambda client: client.answer(asked, given, by=who), as_json=as_json)
@@ -215,7 +215,7 @@ def changed_args(
     else:
         return None
     if canonical_digest(found) == requested.args_digest:
-        _refuse("The arguments are not changed: approve without --edit and --args.")
+        refuse("The arguments are not changed: approve without --edit and --args.")
     stderr().print("With these arguments in their place:", markup=False)
     for line in args_lines(requested.model_copy(update={"args": found}), chars_max=None):
         stderr().print(line, markup=False)
@@ -230,23 +230,18 @@ def _asked_approval(settings: KafkaSettings, call: str, workflow: str | None) ->
 def _approval(call_id: str, found: Sequence[Awaited]) -> ApprovalRequested:
     requested = _the_one(call_id, found)
     if isinstance(requested, InputRequested):
-        _refuse(f"The call {call_id} is a question: `{answer_text(call_id)}`.")
+        refuse(f"The call {call_id} is a question: `{answer_text(call_id)}`.")
     return requested
 
 
 def _the_one(call_id: str, found: Sequence[Awaited]) -> Awaited:
     """The call that an id names; where it names calls of several workflows, none is chosen."""
-    if len(found) == 1:
-        return found[0]
-    message = (
-        f"{len(found)} calls have the id {call_id}: name one with --workflow."
-        if found
-        else f"No call {call_id} awaits a person."
-    )
-    stderr().print(plain_line(message), style="red", markup=False)
-    for one in found:
-        stderr().print(plain_line(f"  --workflow {shlex.quote(one.workflow_id)}"), markup=False)
-    raise typer.Exit(EXIT_NOT_DONE)
+    if not found:
+        refuse(f"No call {call_id} awaits a person.")
+    if len(found) > 1:
+        message = f"{len(found)} calls have the id {call_id}: name one with --workflow."
+        refuse(message, (f"--workflow {shlex.quote(one.workflow_id)}" for one in found))
+    return found[0]
 
 
 def _publish(settings: KafkaSettings, asked: Awaited, send: Send, *, as_json: bool) -> None:
@@ -277,21 +272,16 @@ def check(requested: ApprovalRequested, digest: str | None, *, may_ask: bool) ->
     """
     args = shown_args(requested)
     if not is_intact(requested):
-        _refuse("The arguments of this call are not those of its digest: do not approve it.")
+        refuse("The arguments of this call are not those of its digest: do not approve it.")
     if args.is_cut and digest is None and may_ask and sys.stdin.isatty():
         digest = typer.prompt(f"The first {DIGEST_CHARS} characters of the digest", err=True)
     if args.is_cut and digest is None:
-        _refuse(
+        refuse(
             "The arguments are cut. See them whole with "
             f"`{show_text(requested)}`, and approve them with --digest."
         )
     if digest is not None and not args.is_typed(digest):
-        _refuse(f"The digest of these arguments does not begin so: give {DIGEST_CHARS} characters.")
-
-
-def _refuse(message: str) -> NoReturn:
-    stderr().print(plain_line(message), style="red", markup=False)
-    raise typer.Exit(EXIT_NOT_DONE)
+        refuse(f"The digest of these arguments does not begin so: give {DIGEST_CHARS} characters.")
 
 
 def _effect_text(requested: Awaited, applied: ControlApplied | None) -> str:

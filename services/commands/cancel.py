@@ -14,9 +14,9 @@ from answerbus.control import ControlApplied
 from answerbus.limits import RUN_TTL_S_MAX
 from answerbus.request import Request
 from answerbus.topics import REQUESTS
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.controlling import EXIT_NOT_DONE, controlled, not_read
-from services.commands.operator import By, Reason, Yes, confirm, now, operator
+from services.command_line import EXIT_NOT_DONE, AsJson, Config, bus_of, refuse, stdout
+from services.commands.controlling import controlled, not_read
+from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.settings.settings import KafkaSettings, from_environment
@@ -99,17 +99,13 @@ def _what(request_id: str | None, workflow_id: str) -> str:
 def _the_one(request_id: str, bus: Bus) -> str:
     """The workflow that has a request of this id; where several have, none is chosen."""
     found = asyncio.run(_workflows_of(bus, request_id))
-    if len(found) == 1:
-        return found[0]
-    message = (
-        f"{len(found):,} workflows have a request {request_id}: name one with --workflow."
-        if found
-        else f"No request {request_id} is kept: name its --workflow."
-    )
-    stderr().print(plain_line(message), style="red", markup=False)
-    for workflow_id in found[:CANDIDATES_SHOWN_MAX]:
-        stderr().print(plain_line(f"  --workflow {shlex.quote(workflow_id)}"), markup=False)
-    raise typer.Exit(EXIT_NOT_DONE)
+    if not found:
+        refuse(f"No request {request_id} is kept: name its --workflow.")
+    if len(found) > 1:
+        message = f"{len(found):,} workflows have a request {request_id}: name one with --workflow."
+        shown = found[:CANDIDATES_SHOWN_MAX]
+        refuse(message, (f"--workflow {shlex.quote(workflow_id)}" for workflow_id in shown))
+    return found[0]
 
 
 async def _workflows_of(bus: Bus, request_id: str) -> Sequence[str]:

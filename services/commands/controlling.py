@@ -7,7 +7,6 @@ from answerbus.control import ControlApplied
 from services.command_line import client_of, workflow_command
 from services.settings.settings import KafkaSettings
 
-EXIT_NOT_DONE = 1
 EFFECT_S_MAX = 30.0
 
 

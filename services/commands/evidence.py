@@ -20,7 +20,7 @@ from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.anchoring import Key
 from services.commands.known_definitions import known_definitions
-from services.commands.operator import By, now, operator
+from services.operator_options import By, now, operator
 from services.operators.adapters.evidence import EvidenceOrder, Exported, PackTooLarge
 from services.operators.adapters.evidence import export as write_pack
 from services.operators.adapters.signing import EvidenceSigner, signer_of

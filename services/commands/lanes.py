@@ -1,9 +1,7 @@
 """`answerbus lanes`: shows why a lane stays shut, and skips records that no worker can read."""
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import typer
@@ -16,8 +14,8 @@ from answerbus.private.ledger import Skipped
 from answerbus.topics import LEDGER, RETRIES, RUNS
 from answerbus.wire import clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.operator import operator
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
+from services.operator_options import By, Reason, now, operator
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.private_topics import excerpt
 from services.settings.settings import from_environment
@@ -32,8 +30,6 @@ app = typer.Typer(help="Show lanes, and what keeps one of them shut.", no_args_i
 
 Partition = Annotated[int, typer.Option(min=0, help="The partition of the record.")]
 Offset = Annotated[int, typer.Option(min=0, help="The offset of the record.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why, for those who look later.")]
-By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
 OfNewer = Annotated[
     bool,
     typer.Option("--newer-version", help="Also one that a newer version of answerbus has written."),
@@ -129,7 +125,7 @@ async def _write(bus: Bus, found: Unreadable, reason: str, by: str) -> None:
             problem=clip(found.fault.text, REASON_BYTES_MAX),
             by=clip(by, REASON_BYTES_MAX),
             reason=clip(reason, REASON_BYTES_MAX),
-            at=datetime.fromtimestamp(time.time(), UTC),
+            at=now(),
         ),
         source=REPLAY_SOURCE,
     )

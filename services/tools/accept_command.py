@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import socket
-import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from services.command_line import Config, bus_of, json_shown, stderr, stdout
+from services.command_line import Config, bus_of, json_shown, refuse, stderr, stdout
+from services.operator_options import By, Yes, confirm, operator
 from services.settings.settings import from_environment
 from services.text.escaping import plain_line
 
 if TYPE_CHECKING:
     from services.tools.accepting import ToolChange
 
-EXIT_NOT_DONE = 1
-
 Digest = Annotated[
     str | None,
     typer.Option("--digest", metavar="SHA256", help="Only the card of this digest, as you saw it."),
 ]
-
-By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def accept(
@@ -43,28 +36,19 @@ def accept(
     """
     from services.tools import accepting  # noqa: PLC0415 - Kafka's client
 
-    bus, who = (
-        bus_of(from_environment(config).kafka),
-        by or f"{getpass.getuser()}@{socket.gethostname()}",
-    )
+    bus, who = bus_of(from_environment(config).kafka), operator(by)
     found = asyncio.run(accepting.look(bus, toolset))
     if digest is not None and not accepting.is_named(found.digest, digest):
-        _refuse(f"The card of {toolset} is {found.digest} now: look at it again.")
+        refuse(f"The card of {toolset} is {found.digest} now: look at it again.")
     if not found.changes:
-        _refuse(f"No tool of {toolset} that needs approval has changed.")
+        refuse(f"No tool of {toolset} that needs approval has changed.")
     for change in found.changes:
         _show(change)
     if not yes:
-        _confirm(f"Accept this of {plain_line(toolset)} as {plain_line(who)}?")
+        confirm(f"Accept this of {plain_line(toolset)} as {plain_line(who)}?")
     asyncio.run(accepting.write(bus, found.changes, who))
     stdout().print(f"{toolset}  {found.digest}", style="bold", markup=False)
     stderr().print("Accepted. Settings that pin the toolset must pin this digest.", markup=False)
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("There is no terminal to ask at: say --yes if you are sure.")
-    typer.confirm(question, abort=True, err=True)
 
 
 def _show(change: ToolChange) -> None:
@@ -76,8 +60,3 @@ def _show(change: ToolChange) -> None:
             out.print(json_shown(was))
         out.print(f"  {name}, now:", style="dim", markup=False)
         out.print(json_shown(is_now))
-
-
-def _refuse(message: str) -> NoReturn:
-    stderr().print(plain_line(message), style="red", markup=False)
-    raise typer.Exit(EXIT_NOT_DONE)

@@ -2,9 +2,7 @@
 
 import asyncio
 import base64
-import getpass
 import secrets
-import socket
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -22,6 +20,7 @@ from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import tool_calls
 from services.command_line import AsJson, Config, bus_of, json_shown, stderr, stdout
+from services.operator_options import By, operator
 from services.settings.settings import SetUpError, from_environment
 from services.text.escaping import json_lines, plain_line
 from services.tools.accept_command import accept
@@ -38,7 +37,6 @@ TimeoutS = Annotated[
 Approve = Annotated[
     bool, typer.Option("--approve", help="Approve this call, where the tool wants a person to.")
 ]
-By = Annotated[str | None, typer.Option("--by", help="In whose name. Default: user@host.")]
 
 
 @app.command()
@@ -112,7 +110,7 @@ def call(
     if not name:
         raise typer.BadParameter("a tool is named TOOLSET.TOOL, such as orders.get_order")
     bus = bus_of(from_environment(config).kafka)
-    approved_by = (by or _operator()) if approve else None
+    approved_by = operator(by) if approve else None
     calling = call_once(
         bus,
         toolset,
@@ -155,7 +153,7 @@ def check(
     from services.tools.calling import check_now  # noqa: PLC0415 - Kafka's client
 
     bus = bus_of(from_environment(config).kafka)
-    approved_by = (by or _operator()) if approve else None
+    approved_by = operator(by) if approve else None
     tried = Sample(sample[0], _object(sample[1]), approved_by) if sample else None
     with stderr().status("checking") as status:
         name = _toolset_of(toolset, bus.prefix)
@@ -204,10 +202,6 @@ def _toolset_of(name: str, prefix: str) -> str:
     if name.startswith(first) and name.endswith(rest):
         return name[len(first) : -len(rest)]
     return name
-
-
-def _operator() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _name(what: str) -> str:

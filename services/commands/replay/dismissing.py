@@ -7,10 +7,10 @@ from dataclasses import replace
 from answerbus.client.bus import Bus
 from services.command_line import AsJson, Config, bus_of, stdout
 from services.commands.long_task import HowEnded, leave, progress, stopping
-from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.commands.replay import views
 from services.commands.replay.loading import loading, report_unavailable_ids
 from services.commands.replay.options import Ids, Limit, Since, Until, Where, selection_of
+from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.dismissing import dismissing
 from services.operators.adapters.writer import Superseded, writing
 from services.operators.dead_letters.row import DeadLetterRow, Status

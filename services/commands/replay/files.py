@@ -15,7 +15,6 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.long_task import leave
-from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.commands.replay import views
 from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
 from services.commands.replay.options import (
@@ -28,6 +27,7 @@ from services.commands.replay.options import (
     selection_of,
 )
 from services.commands.replay.running import Done, send
+from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.replaying import prepared_repairs
 from services.operators.adapters.whole_file import write_whole

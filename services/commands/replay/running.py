@@ -12,7 +12,6 @@ from answerbus.client.bus import Bus
 from answerbus.dead_letter import Replayed
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.long_task import HowEnded, leave, progress, slept, stopping
-from services.commands.operator import By, Reason, Yes, confirm, now, operator
 from services.commands.replay import views
 from services.commands.replay.loading import (
     loaded_once,
@@ -37,6 +36,7 @@ from services.commands.replay.options import (
     known_of,
     selection_of,
 )
+from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.replaying import Prepared, ReplayStep, prepared_replays, replaying
 from services.operators.adapters.writer import CHANGES_MAX, Superseded, Writer, writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from services.commands.operator import operator
 from services.commands.replay.options import allowance_of, edits_from, keys_of, selection_of
+from services.operator_options import operator
 from services.operators.dead_letters.edit import Edits, replacing
 from services.operators.dead_letters.groups import Key
 from services.operators.dead_letters.prepare_replay import BudgetOverride

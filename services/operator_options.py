@@ -1,4 +1,4 @@
-"""An operator's order: in whose name and why, and whether it is meant."""
+"""Options of commands that change something: in whose name, why, and whether it is meant."""
 
 import getpass
 import socket
@@ -15,6 +15,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def operator(by: str | None) -> str:
+    """`by`, or the user of this machine."""
     if by:
         return by
     try:
