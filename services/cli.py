@@ -115,7 +115,7 @@ _PARTS = {
     "play": _Part(
         "services.commands.play",
         "play",
-        "Play recorded workflows by the agents and contracts of now. Exit code 1: one differs.",
+        "Play recorded workflows with today's agents and contracts. Exit code 1: one differs.",
     ),
     "compare": _Part(
         "services.commands.compare",
@@ -125,7 +125,7 @@ _PARTS = {
     "shadow": _Part(
         "services.commands.shadow",
         "shadow",
-        "Ask other profiles what is answered, live, as `shadow` of profiles says. Ctrl-C ends it.",
+        "Ask other profiles the same, live, as `shadow` of profiles says. Ctrl-C ends it.",
     ),
     "audit": _Part("services.commands.audit", "app", "Verify what the topics say was spent."),
     "evidence": _Part(

@@ -18,15 +18,16 @@ Key = Annotated[
     str, typer.Option("--key", metavar="FILE", help="Private key of Ed25519, or plugin:NAME.")
 ]
 Folder = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Away from Kafka: a file for each time.")
+    Path,
+    typer.Option("--out", metavar="FOLDER", help="A folder away from Kafka; a file each time."),
 ]
 ToTopic = Annotated[
     str | None,
-    typer.Option("--topic", metavar="NAME", help="Also the statements, into this topic of yours."),
+    typer.Option("--topic", metavar="NAME", help="Also write the statements to this topic."),
 ]
 Every = Annotated[
     float | None,
-    typer.Option("--every", min=60, metavar="SECONDS", help="Again and again; Ctrl-C ends it."),
+    typer.Option("--every", min=60, metavar="SECONDS", help="Repeat it so often; Ctrl-C ends it."),
 ]
 
 

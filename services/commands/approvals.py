@@ -48,15 +48,16 @@ app = typer.Typer(
 
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as `list` says.")]
 Workflow = Annotated[
-    str | None, typer.Option("--workflow", metavar="ID", help="Look in this one alone: faster.")
+    str | None,
+    typer.Option("--workflow", metavar="ID", help="Look in this workflow alone: faster."),
 ]
 Digest = Annotated[
     str | None,
-    typer.Option("--digest", metavar="SHA256", help="Of the arguments; its beginning suffices."),
+    typer.Option("--digest", metavar="SHA256", help="The arguments' digest, or its beginning."),
 ]
 Edit = Annotated[bool, typer.Option("--edit", help="Change the arguments in an editor first.")]
 Args = Annotated[
-    str | None, typer.Option("--args", metavar="JSON", help="Arguments in their place.")
+    str | None, typer.Option("--args", metavar="JSON", help="Other arguments in their place.")
 ]
 Value = Annotated[str, typer.Option("--value", metavar="JSON", help="The answer, as JSON.")]
 DONE = ("approved", "denied", "answered")
@@ -106,7 +107,7 @@ def approve(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Let the call run, once, with the arguments it has now, or with others. Exit code 1: no."""
+    """Let the call run, once, with its arguments or with others. Exit code 1: not approved."""
     settings, who = from_environment(config).kafka, operator(by)
     requested = _asked_approval(settings, call, workflow)
     _show(requested)

@@ -41,7 +41,7 @@ def _profile_names(ctx: Any) -> list[str]:
 
 
 _Texts = list[str] | None
-Instructions = Annotated[str | None, typer.Argument(help="What the model shall do.")]
+Instructions = Annotated[str | None, typer.Argument(help="The instructions for the model.")]
 RequestFile = Annotated[
     str | None, typer.Option("--request", metavar="FILE|-", help="A whole request as JSON.")
 ]
@@ -61,7 +61,7 @@ SchemaFile = Annotated[
     ),
 ]
 Workflow = Annotated[
-    str | None, typer.Option(metavar="ID", help="Its workflow.", show_default="a new one")
+    str | None, typer.Option(metavar="ID", help="The request's workflow.", show_default="a new one")
 ]
 Facts = Annotated[
     _Texts,
@@ -99,7 +99,7 @@ AgentName = Annotated[
 Tools = Annotated[
     _Texts,
     typer.Option(
-        "--tool", metavar="TOOLSET.TOOL", help="Of the agent's tools this one alone; repeatable."
+        "--tool", metavar="TOOLSET.TOOL", help="Only this one of the agent's tools; repeatable."
     ),
 ]
 FollowRun = Annotated[
@@ -130,9 +130,7 @@ Policies = Annotated[
 ]
 Labels = Annotated[
     _Texts,
-    typer.Option(
-        "--label", metavar="KEY=VALUE", help="Comes back with the outcome, unread; repeatable."
-    ),
+    typer.Option("--label", metavar="KEY=VALUE", help="Returned with the outcome; repeatable."),
 ]
 Timeout = Annotated[
     float | None,

@@ -29,7 +29,7 @@ Row = Mapping[str, JsonValue]
 EXIT_CTRL_C = 130
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or CSV with a header.")]
-Instructions = Annotated[str, typer.Argument(help="What the model shall do with each row.")]
+Instructions = Annotated[str, typer.Argument(help="The instructions for each row.")]
 Out = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="Where the outcomes go, as JSON Lines.")
 ]
@@ -38,15 +38,16 @@ SchemaFile = Annotated[
     typer.Option("--schema", metavar="FILE", help="A JSON Schema.", show_default="a text"),
 ]
 JobId = Annotated[
-    str | None, typer.Option("--job", metavar="ID", help="Its name.", show_default="the file's")
+    str | None,
+    typer.Option("--job", metavar="ID", help="The name of the job.", show_default="the file's"),
 ]
-ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
+ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME", help="The profile to ask.")]
 Attempts = Annotated[int | None, typer.Option(min=1, help="The budget of the job in attempts.")]
 Money = Annotated[
     str | None, typer.Option(metavar="USD", help="The budget of the job in US dollars, as 5.00.")
 ]
 Concurrency = Annotated[
-    int, typer.Option(min=1, max=CONCURRENCY_MAX, help="How many requests wait at once.")
+    int, typer.Option(min=1, max=CONCURRENCY_MAX, help="How many requests are open at once.")
 ]
 
 

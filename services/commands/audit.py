@@ -78,7 +78,7 @@ def lines(found: Verified, prefix: str) -> list[Text]:
     if found.in_flight:
         counts.append(f"{found.in_flight:,} calls in flight")
     if found.passed_by:
-        counts.append(f"{len(found.passed_by):,} unreadable private records were passed by")
+        counts.append(f"{len(found.passed_by):,} unreadable private records were skipped")
     message = "; ".join(counts)
     doubts = [plain_line(f"approval: {why}") for why in found.doubtful.values()]
     doubtful = [Text(why, "yellow") for why in doubts[:BREAKS_SHOWN_MAX]]

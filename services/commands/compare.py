@@ -36,18 +36,20 @@ AT_ONCE_MAX = 64
 FIELDS_SHOWN = 20
 ENDED_EARLY = "The comparison ended before all of its sample was asked: no bar is met."
 
-Profile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="Which to ask.")]
+Profile = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME", help="The profile to ask.")
+]
 Budget = Annotated[
     str | None,
     typer.Option("--budget-usd", metavar="USD", help="What it may cost in all, as 5.00."),
 ]
 Show = Annotated[
     str | None,
-    typer.Option("--show", metavar="NAME", help="Ask nothing: a comparison that was made before."),
+    typer.Option("--show", metavar="NAME", help="Show an earlier comparison, and ask nothing."),
 ]
 Judge = Annotated[
     str | None,
-    typer.Option("--judge", metavar="NAME", help="Which to ask whose answer is better."),
+    typer.Option("--judge", metavar="NAME", help="The profile that says which answer is better."),
 ]
 Since = Annotated[
     str, typer.Option("--since", metavar="TIME", help=f"Outcomes from then on: {EXAMPLES}.")
@@ -57,7 +59,7 @@ Size = Annotated[
 ]
 ContractName = Annotated[
     str | None,
-    typer.Option("--contract", help="This one alone, as plan_proposal or plan_proposal.v1."),
+    typer.Option("--contract", help="This contract alone, as plan_proposal or plan_proposal.v1."),
 ]
 Bars = Annotated[
     list[str] | None,
@@ -72,7 +74,7 @@ AtOnce = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", help="Of the comparison.", show_default="the profile and the time"),
+    typer.Option("--name", help="The comparison's name.", show_default="the profile and the time"),
 ]
 
 

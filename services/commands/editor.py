@@ -10,7 +10,9 @@ import typer
 
 Editor = Annotated[
     str,
-    typer.Option("--editor", metavar="COMMAND", envvar=["VISUAL", "EDITOR"], help="For --edit."),
+    typer.Option(
+        "--editor", metavar="COMMAND", envvar=["VISUAL", "EDITOR"], help="The editor for --edit."
+    ),
 ]
 EDITOR_DEFAULT = "vi"
 

@@ -14,9 +14,9 @@ from services.text.escaping import json_lines, plain_line
 
 EXIT_NONE = 1
 
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="In upper or lower case.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to find, in any case.")]
 Within = Annotated[
-    float, typer.Option("--within", metavar="SECONDS", min=1, max=3_600, help="Stop then.")
+    float, typer.Option("--within", metavar="SECONDS", min=1, max=3_600, help="How long to search.")
 ]
 Most = Annotated[int, typer.Option("--max", min=1, max=10_000, help="Stop after so many requests.")]
 

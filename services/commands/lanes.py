@@ -74,9 +74,9 @@ def skip(
     newer_version: OfNewer = False,
     config: Config = None,
 ) -> None:
-    """Pass by a private record that no worker can read; who, when and why is kept beside it.
+    """Skip a private record that no worker can read; who, when and why is kept beside it.
 
-    Workers look for it every few seconds, and open the lane. Exit code 1: it may not be passed by.
+    Workers look for it every few seconds, and open the lane. Exit code 1: it may not be skipped.
     """
     bus = bus_of(from_environment(config).kafka)
     place = RecordPosition(_TOPICS[topic], partition, offset)
@@ -99,20 +99,20 @@ async def _skip(
         case None:
             return "There is no record at this offset: `answerbus lanes show` lists those."
         case Stored():
-            return "Workers can read this record: passed by, what it says would be lost."
+            return "Workers can read this record: skipped, what it says would be lost."
         case Unreadable(skipped=Skipped() as earlier):
-            message = f"It was passed by already, by {earlier.by}: {earlier.reason}"
+            message = f"It was skipped already, by {earlier.by}: {earlier.reason}"
             stdout().print(plain(message), markup=False)
             return None
         case Unreadable(fault=fault, stored=stored) if fault.is_newer and not of_newer:
             return (
                 "A newer version of answerbus has written this record: run that version, and the "
-                f"lane opens. Passed by, it is lost: {meaning(stored)}. If that is what you want, "
+                f"lane opens. Skipped, it is lost: {meaning(stored)}. If that is what you want, "
                 "add --newer-version."
             )
         case Unreadable():
             await _write(bus, found, reason, by)
-            stdout().print(f"Passed by. Lost with it: {meaning(found.stored)}.", markup=False)
+            stdout().print(f"Skipped. Lost with it: {meaning(found.stored)}.", markup=False)
             return None
 
 
@@ -162,7 +162,7 @@ def _remedy(one: Unreadable) -> str:
     stored = one.stored
     if one.skipped:
         at = format_timestamp(one.skipped.at)
-        return plain(f"passed by at {at} by {one.skipped.by}: {one.skipped.reason}")
+        return plain(f"skipped at {at} by {one.skipped.by}: {one.skipped.reason}")
     if one.fault.is_newer:
         return "a newer version of answerbus has written it: run that version"
     where = f"--topic {stored.topic.name} --partition {stored.partition} --offset {stored.offset}"

@@ -23,7 +23,7 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="What `reco
 
 
 def play(files: Files, *, config: Config = None) -> None:
-    """Play recorded workflows by the agents and contracts of now. Exit code 1: one differs.
+    """Play recorded workflows with today's agents and contracts. Exit code 1: one differs.
 
     Each prompt is built again, and each answer read again. Agents are those of the
     settings, with the tools that the recorded run was given.

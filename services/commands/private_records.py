@@ -169,7 +169,7 @@ async def record_at(bus: Bus, place: RecordPosition) -> Stored | Unreadable | No
 
 
 def meaning(stored: Stored) -> str:
-    """The possible loss with a record that is passed by, from its key."""
+    """The possible loss with a record that is skipped, from its key."""
     key = (stored.key or b"").decode(errors="backslashreplace")
     kind, _, name = key.partition(":")
     if stored.topic is RETRIES:

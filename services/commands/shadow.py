@@ -22,7 +22,7 @@ def shadow(
     config: Config = None,
     log_level: Annotated[Level, typer.Option(help="How much to log, as JSON lines.")] = "info",
 ) -> None:
-    """Ask other profiles what is answered, live, as `shadow` of profiles says. Ctrl-C ends it.
+    """Ask other profiles the same, live, as `shadow` of profiles says. Ctrl-C ends it.
 
     Workers know nothing of it. Answers go to the topic of comparisons alone.
     """

@@ -107,7 +107,7 @@ def apply(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Create missing topics and correct settings that differ; to repeat it does no harm."""
+    """Create missing topics and correct settings that differ; repeating it does no harm."""
     whole = from_environment(config)
     settings, agents = whole.kafka, [*whole.agents.values(), *installed_agents().values()]
     tools = [*(tool for agent in agents for tool in agent.tools), *(toolset or ())]

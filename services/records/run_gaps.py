@@ -62,7 +62,7 @@ class RunGaps:
         self._parts.pop(name, None)
 
     def skip(self, offset: int) -> None:
-        """An operator has passed by what is wrong at an offset."""
+        """An operator has skipped what is wrong at an offset."""
         self._passed.add(offset)
 
     def missing(self) -> Iterator[tuple[int, str]]:

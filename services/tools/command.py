@@ -94,7 +94,9 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
 
 @app.command()
 def call(
-    tool: Annotated[str, typer.Argument(metavar="TOOLSET.TOOL", help="Such as orders.get_order.")],
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOLSET.TOOL", help="The tool, such as orders.get_order.")
+    ],
     args: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, an object.")] = "{}",
     *,
     timeout_s: TimeoutS = TOOL_TIMEOUT_S_DEFAULT,

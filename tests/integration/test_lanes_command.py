@@ -1,4 +1,4 @@
-"""A record that no worker can read keeps its lane shut, is shown, and is passed by for a reason."""
+"""A record that no worker can read keeps its lane shut, is shown, and is skipped for a reason."""
 
 import json
 from typing import Any
@@ -65,7 +65,7 @@ async def test_an_unreadable_record_is_shown_and_passed_by(bus: Bus) -> None:
     for topic in places:
         ended = await lanes(bus, "skip", "--topic", topic, *where, "--by", "ops@acme")
         assert ended.code == 0, ended
-        assert ended.out.startswith("Passed by. Lost with it: ")
+        assert ended.out.startswith("Skipped. Lost with it: ")
 
     (terminal,) = await bus.terminals(1, 60.0)
     assert (terminal["kind"], terminal["request_id"]) == ("result", "r-1")
@@ -81,7 +81,7 @@ async def test_an_unreadable_record_is_shown_and_passed_by(bus: Bus) -> None:
     for one in passed_by.values():
         assert (one["offset"], one["by"], one["reason"]) == (0, "ops@acme", "an exercise")
     people = await answerbus(bus.bootstrap, bus.prefix, "audit", "verify")
-    assert "passed by" in people.out
+    assert "skipped" in people.out
 
 
 async def test_what_may_be_read_or_is_newer_is_not_passed_by(bus: Bus) -> None:
@@ -108,7 +108,7 @@ async def test_what_may_be_read_or_is_newer_is_not_passed_by(bus: Bus) -> None:
     assert "what the account 'order-1' had spent" in (await skip(newer)).err
     assert (await shown(bus, 1))[0]["newer_version"] is True
     assert (await skip(newer, "--newer-version")).code == 0
-    assert (await skip(newer)).out.startswith("It was passed by already, by ")
+    assert (await skip(newer)).out.startswith("It was skipped already, by ")
     nowhere = await lanes(
         bus, "skip", "--topic", "retries", "--partition", "999", "--offset", "0", "--reason", "r"
     )

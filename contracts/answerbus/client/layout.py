@@ -23,7 +23,7 @@ _SKIPPED_KEY = b"skipped:"
 async def written_lanes(
     consumer: AIOKafkaConsumer, ledger: str, partitions: int
 ) -> Mapping[int, LaneRecord]:
-    """The last record of each lane that was ever opened, but for those that were passed by.
+    """The last record of each lane that was ever opened, but for those that were skipped.
 
     The consumer reads committed records and is assigned to what it needs. Raises what it raises,
     and TimeoutError.

@@ -22,7 +22,7 @@ class LaneStatement:
 
 @dataclass(slots=True)
 class LaneRecords:
-    """The records of one lane in their order; one that an operator has passed by does not count."""
+    """The records of one lane in their order; one that an operator has skipped does not count."""
 
     _found: deque[LaneStatement] = field(default_factory=lambda: deque(maxlen=KEPT))
 

@@ -258,9 +258,9 @@ class LaneRecord(Wire):
 
 
 class Skipped(Wire):
-    """An operator has passed by a record that no worker can read.
+    """An operator has skipped a record that no worker can read.
 
-    It is in the partition of that record, in the ledger or among the retries, and is kept as
+    It is in the topic and the partition of that record (ledger, retries or runs), and is kept as
     long. `digest` is of the record's value, so that no other record at this offset is meant; where
     Kafka's clients cannot read the value, it is that of no bytes.
     """

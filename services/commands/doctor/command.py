@@ -24,7 +24,8 @@ _ABOUT_WIDTH = 15
 
 
 AsRole = Annotated[
-    Role | None, typer.Option("--as", help="Only: may our user do on Kafka what this role does?")
+    Role | None,
+    typer.Option("--as", help="Check only whether our user has a role's rights on Kafka."),
 ]
 Group = Annotated[
     str | None,

@@ -58,7 +58,7 @@ def export(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Write what open dead letters hold in place of a request, byte by byte, into files.
+    """Write the invalid records of open dead letters into files, byte for byte.
 
     Repair the files and give them to `import`. Files that are there already are left as they are.
     """

@@ -47,7 +47,9 @@ Since = Annotated[
     typer.Option("--since", metavar="TIME", help="Died then or later: 2h, 3d, RFC 3339."),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Died before then.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="The oldest so many.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, help="At most so many, the oldest first.")
+]
 Statuses = Annotated[
     _Texts,
     typer.Option(

@@ -136,7 +136,7 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
         case Compared() as event:
             return compared_text(event)
         case Skipped() as event:
-            return plain_line(f"offset {event.offset} passed by, by {event.by}: {event.reason}")
+            return plain_line(f"offset {event.offset} skipped by {event.by}: {event.reason}")
         case ClosedIdsRecord() as event:
             return f"{len(event.keys) // KEY_BYTES} of them, as chunk {event.chunk}"
         case BudgetLeaseRecord() as event:

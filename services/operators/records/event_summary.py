@@ -269,7 +269,7 @@ class BudgetNearlySpentSummary(EventPart, frozen=True, gc=False, tag="budget_nea
 
 
 class SkippedSummary(PrivateSummary, frozen=True, gc=False, tag="skipped"):
-    """A private record that an operator has passed by."""
+    """A private record that an operator has skipped."""
 
     offset: Count
     by: Reason

@@ -58,7 +58,7 @@ class RecoveredState:
     retries: dict[bytes, LaneRequest] = field(default_factory=dict)
     runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
-    unreadable: dict[RecordId, str] = field(default_factory=dict)  # why, of those not passed by
+    unreadable: dict[RecordId, str] = field(default_factory=dict)  # why, of those not skipped
     lanes: LaneRecords = field(default_factory=LaneRecords)
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     gaps: RunGaps = field(default_factory=RunGaps)
@@ -94,7 +94,7 @@ class RecoveredState:
             self.retries.pop(record.key or b"", None)
 
     def check(self) -> None:
-        """Raises UnreadableState for the first record that is unreadable and not passed by."""
+        """Raises UnreadableState for the first record that is unreadable and not skipped."""
         for (topic, offset, _), why in self.unreadable.items():
             count = len(self.unreadable)
             more = f" (and {count - 1} more)" if count > 1 else ""

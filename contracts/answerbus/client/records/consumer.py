@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class UnreadableLog:
-    """Counts what was passed by; `counts` has the total of each topic."""
+    """Counts what was skipped; `counts` has the total of each topic."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}

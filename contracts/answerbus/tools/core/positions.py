@@ -34,7 +34,7 @@ class PartitionPositions:
     def begin(self, offset: int, end: int | None = None) -> bool:
         """Take the record at an offset, or the stretch up to `end`; False if it was done before.
 
-        Records come in order: what a predecessor left and is passed by is gone by its age.
+        Records come in order: what a predecessor left and is skipped is gone by its age.
         """
         gone = {one for one in self._unseen if one < offset}
         self._pending -= gone

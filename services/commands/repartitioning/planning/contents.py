@@ -88,7 +88,7 @@ class PartitionContents:
         return ledger
 
     def check(self) -> None:
-        """Raises UnreadableRecord for one that no operator has passed by."""
+        """Raises UnreadableRecord for one that no operator has skipped."""
         for (topic, offset, _), why in self._unreadable.items():
             raise UnreadableRecord(
                 f"{topic.name}, partition {self.partition}, offset {offset}, cannot be read: "
@@ -283,7 +283,7 @@ def _copied(
 
 
 def open_requests(records: Iterable[Stored]) -> list[str]:
-    """Their ids, sorted; a record that an operator has passed by keeps nothing open."""
+    """Their ids, sorted; a record that an operator has skipped keeps nothing open."""
     last: dict[tuple[int, bytes], Stored] = {}
     passed: dict[tuple[int, int], list[Skipped]] = {}
     for stored in records:

@@ -81,7 +81,7 @@ class RunConsumer(Protocol):
 class SignalBatches:
     """Divides signals into small batches: single ones after a failure.
 
-    Over all lanes: up to where records go one by one, and which are passed by.
+    Over all lanes: up to where records go one by one, and which are skipped.
     """
 
     _alone_until: dict[TopicPartition, int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class SignalBatches:
             yield together
 
     def blame(self, place: TopicPartition, together: Sequence[Record]) -> None:
-        """A bug: a record that fails by itself is passed by, so that its lane does not stop."""
+        """A bug: a record that fails by itself is skipped, so that its lane does not stop."""
         self._alone_until[place] = together[-1].offset + 1
         if len(together) == 1:
             self._passed_by.add((place, together[0].offset))
@@ -123,7 +123,7 @@ def _value_of(record: Record) -> bytes:
 
 
 def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
-    """A record as lanes take it; one that holds no signal is only passed by."""
+    """A record as lanes take it; one that holds no signal is only skipped."""
     event = None if isinstance(record, Unreadable) else read_report(record.value)
     signal = event if isinstance(event, Signal) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"

@@ -42,7 +42,7 @@ def new_run(definition: AgentDefinition, request: Request) -> Run:
 def recovered_run(
     head: RunRecord, steps: Sequence[RunStepRecord], calls: Sequence[RunCallRecord]
 ) -> Run:
-    """Up to the first step that is missing, which an operator has passed by; see `lanes skip`."""
+    """Up to the first step that is missing, which an operator has skipped; see `lanes skip`."""
     run = new_run(head.definition, head.request)
     taken = run.steps
     for step in sorted(steps, key=lambda step: step.n):
