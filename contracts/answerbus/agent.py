@@ -21,7 +21,7 @@ QualifiedTool = Annotated[
 """A tool with its toolset before it, such as `orders.get_order`."""
 
 Malformed = Literal["retry", "text"]
-"""How an answer that is no JSON is treated: it is asked for again, or it is the final text."""
+"""How an answer that is not JSON is treated: it is asked for again, or it is the final text."""
 
 Version = Annotated[int, Field(ge=1)]
 

@@ -59,7 +59,7 @@ class Cassette(Wire):
 
 @dataclass(frozen=True, slots=True)
 class CassetteFault:
-    """Why some bytes are no cassette that this version can play."""
+    """Why this version cannot play some bytes as a cassette."""
 
     kind: Literal["too_large", "not_json", "other_version", "not_a_cassette"]
     text: str

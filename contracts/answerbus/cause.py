@@ -41,7 +41,7 @@ def _is_none(value: object) -> bool:
 
 
 class HostileSchema(Wire):
-    """The inline schema could harm the worker, or is no JSON Schema."""
+    """The inline schema could harm the worker, or is not a JSON Schema."""
 
     kind: Literal["hostile_schema"] = "hostile_schema"
     problems: Problems = ()

@@ -107,7 +107,7 @@ class DeadLetterError(OutcomeError):
 def dead_letter_id(request_id: str, topic: str) -> str:
     """The id of the dead letter of a request.
 
-    Those of records that are no request are called `<topic>-<partition>-<offset>.dead-letter`. A
+    Those of records that are not requests are called `<topic>-<partition>-<offset>.dead-letter`. A
     request may be called like such a place; its dead letter is then another one all the same.
     """
     is_like_a_place = re.fullmatch(rf"{re.escape(topic)}-\d+-\d+(\.request)*", request_id)

@@ -61,7 +61,7 @@ def _load(entry: EntryPoint) -> Contract[Any]:
         message = clip(f"{type(error).__name__}: {error}", EXCERPT_BYTES_MAX)
         raise _error(entry, f"it does not load ({message})") from error
     if not isinstance(loaded, Contract):
-        raise _error(entry, f"it is no Contract but a {type(loaded).__name__}")
+        raise _error(entry, f"it is not a Contract but a {type(loaded).__name__}")
     return loaded
 
 

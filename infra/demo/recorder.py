@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -157,14 +156,9 @@ class Recorder:
         self._inner.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._inner.__exit__(kind, error, trace)
-        if error is None:
+    def __exit__(self, *raised: object) -> None:
+        self._inner.__exit__(*raised)
+        if raised[0] is None:
             text = svg(recorded(_pictures(self._seen), COLUMNS), LABEL)
             self._file.write_text(text, encoding="utf-8")
 

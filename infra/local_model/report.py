@@ -1,6 +1,5 @@
 """The progress of a long download: in words, and in bytes."""
 
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console
@@ -57,10 +56,5 @@ class TerminalReport:
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bars.stop()

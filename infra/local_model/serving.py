@@ -107,10 +107,8 @@ class LocalModel:
         self.stop()
 
 
-def start_model(
-    port: int = 0, logs: Path = LOGS, report: Report | None = None
-) -> LocalModel:
-    """Fetch the small model if need be, serve it on `port` (0 = a free one), return once it is ready.
+def start_model(port: int = 0, logs: Path = LOGS, report: Report | None = None) -> LocalModel:
+    """Fetch the model if need be, serve it on `port` (0 = a free one), return once it is ready.
 
     SetupError: no file, a taken port, or the server ended early (with the end of its log).
     """

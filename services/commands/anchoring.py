@@ -45,7 +45,7 @@ def anchor(
     The file has every head; the topic, which must exist, a signed digest of the file.
     """
     if not out.is_dir():
-        raise typer.BadParameter(f"--out: {out} is no folder.")
+        raise typer.BadParameter(f"--out: {out} is not a folder.")
     bus, signer = bus_of(from_environment(config).kafka), signer_of(key)
     asyncio.run(_anchor(bus, signer, operator(by), out, topic, every))
 

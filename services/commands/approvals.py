@@ -188,7 +188,7 @@ def json_of(text: str, what: str, values_max: int = TOOL_RESULT_VALUES_MAX) -> J
                 raise typer.BadParameter(f"{what} is too large: {error}") from None
             return value
         case json_text.NotJson(reason=reason):
-            raise typer.BadParameter(f"{what} is no JSON: {reason}. A text is in quotes: '\"…\"'")
+            raise typer.BadParameter(f"{what} is not JSON: {reason}. A text is in quotes: '\"…\"'")
 
 
 def args_of(text: str, what: str) -> dict[str, JsonValue]:

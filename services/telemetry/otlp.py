@@ -177,7 +177,7 @@ def _address(endpoint: str, signal: Literal["traces", "metrics", "logs"]) -> str
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """An error in the SDK is no reason to lose a lane."""
+    """An error in the SDK must not cost a lane."""
     try:
         yield
     except Exception:

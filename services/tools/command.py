@@ -81,7 +81,7 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     found = asyncio.run(cards(bus_of(from_environment(config).kafka)))
     known = [card for card in found if isinstance(card, ToolsetCard)]
     if unreadable := len(found) - len(known):
-        stderr().print(f"{unreadable} records are no cards", style="red")
+        stderr().print(f"{unreadable} records are not cards", style="red")
     if as_json:
         typer.echo(json_lines([card_data(card) for card in known]))
         return
@@ -182,7 +182,7 @@ def _imported(place: str) -> Any:
         why = plain_line(f"{type(error).__name__}: {error}")
         raise SetUpError(f"The toolset {place} cannot be loaded: {why}") from error
     if not isinstance(found, Toolset):
-        raise SetUpError(f"{place} is no Toolset but a {type(found).__name__}.")
+        raise SetUpError(f"{place} is not a Toolset but a {type(found).__name__}.")
     if not found.tools:
         raise SetUpError(f"The toolset {place} has no tools: decorate a function with `.tool`.")
     return found

@@ -118,17 +118,16 @@ async def run(
         for sentence in advice:
             _log.warning(sentence)
         context = _context(settings, name, deployment.partitions, planner, observers, clock)
-        is_on = deployment.has_run_topics and may_run
-        runs = replace(context.runs, is_on=is_on, has_agents=bool(agents))
         access = replace(
-            runs.tools,
+            context.runs.tools,
             is_stopped=tools.is_stopped,
             # Not bound yet: the agents are others once the settings change.
             current_policy=lambda agent, tool: planner.agents.current_policy(agent, tool),  # noqa: PLW0108
         )
-        runs = replace(runs, tools=access)
-        context = replace(context, runs=runs)
-        context = replace(context, siblings=siblings or context.siblings, costly_work=costly_work)
+        is_on = deployment.has_run_topics and may_run
+        runs = replace(context.runs, is_on=is_on, has_agents=bool(agents), tools=access)
+        own_siblings = siblings or context.siblings
+        context = replace(context, runs=runs, siblings=own_siblings, costly_work=costly_work)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
         garbage_collector.tune_garbage_collector(settings.worker.max_in_flight)

@@ -88,7 +88,7 @@ def test_plugins_come_in_the_order_of_their_names(folder: Path) -> None:
         ("raising", "raise RuntimeError('no licence')", "does not load (RuntimeError: no licence)"),
         ("leaving", "raise SystemExit(1)", "does not load (SystemExit"),
         ("importing", "import no_such_module", "(ModuleNotFoundError: No module"),
-        ("factory", "def C(): pass", "it is no Contract but a function"),
+        ("factory", "def C(): pass", "it is not a Contract but a function"),
         ("claiming", contract_of("name='plan_proposal', version=1"),
          "it claims plan_proposal v1, which is a contract of answerbus itself"),
         ("same", "from answerbus.answers.plan_proposal import PLAN_PROPOSAL as C",

@@ -1,4 +1,4 @@
-"""Records that are no requests, on all partitions, among requests: each ends in its one event."""
+"""Records that are not requests, on all partitions, among requests: each ends in its one event."""
 
 import json
 import random
@@ -104,7 +104,7 @@ async def one_idle_worker(bus: Bus) -> AsyncIterator[Worker]:
 
 
 def dead_letters_by_place(evidence: Evidence) -> dict[tuple[int, int], JsonObject]:
-    """The letters about records that are no requests; one for each place at most."""
+    """The letters about records that are not requests; one for each place at most."""
     found = [body for body in evidence.terminals if body.get("request", True) is None]
     places = {(body["origin"]["partition"], body["origin"]["offset"]): body for body in found}
     assert len(places) == len(found)

@@ -100,7 +100,7 @@ def without_end(_self: OpenAIApi) -> Any:
         ({"parse_response": raising}, "usage", f"{HERE}:{RAISED_AT} raises KeyError: 'x'"),
         ({"parse_error": never}, "statuses", "it reads the status 307 as Unavailable"),
         ({"request": of_random}, "request", "the same prompt makes two different requests"),
-        ({"request": of_bytes}, "request", "the body of its request is no JSON"),
+        ({"request": of_bytes}, "request", "the body of its request is not JSON"),
         ({"headers": {"x-acme": "demo"}}, "request", "no header of its request has the key"),
         (
             {"headers": {"authorization": f"Bearer {SECRET}", "x-acme": "a\r\nx-other: 1"}},

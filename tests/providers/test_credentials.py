@@ -207,9 +207,9 @@ async def never_ends(_audience: str | None) -> Token:
     ("credential", "fault"),
     [
         (Issuer(failing=True), "gave no token (OSError)"),
-        (gives_number, "gave what is no token"),
-        (gives_line_break, "gave what is no token"),
-        (gives_words, "gave what is no token"),
+        (gives_number, "gave something that is not a token"),
+        (gives_line_break, "gave something that is not a token"),
+        (gives_words, "gave something that is not a token"),
         (never_ends, "gave no token in 0.1 s"),
     ],
     ids=["fails", "no token", "line break", "no seconds", "hangs"],

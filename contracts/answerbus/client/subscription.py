@@ -182,7 +182,9 @@ def item_of(
         ):
             return None
         case Undecodable():
-            _log.warning("%s-%d@%d is no event", record.topic, record.partition, record.offset)
+            _log.warning(
+                "%s-%d@%d is an invalid event", record.topic, record.partition, record.offset
+            )
             return event
         case Result():
             return answers.typed(event) if answers.covers(event.answered_schema) else None

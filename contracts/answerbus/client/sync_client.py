@@ -12,7 +12,6 @@ from collections.abc import (
 from datetime import datetime
 from queue import SimpleQueue
 from threading import RLock
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue
@@ -93,12 +92,7 @@ class SyncClient:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @overload

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from answerbus.continued_call import GivenInput
@@ -117,24 +116,14 @@ class Heartbeat:
         self._loop.call_soon_threadsafe(self._beat)
         return self
 
-    def __exit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over = True
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(raised, error, traceback)
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
     def _beat(self) -> None:
         if not self._is_over:

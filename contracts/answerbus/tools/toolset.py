@@ -79,7 +79,7 @@ class Toolset:
         return function
 
     def add(self, tool: Tool) -> None:
-        """Add a tool that is no Python function. Raises ToolSignatureError."""
+        """Add a tool that is not a Python function. Raises ToolSignatureError."""
         if tool.name in self._tools:
             raise ToolSignatureError(f"The toolset {self.name} has two tools {tool.name}.")
         if len(self._tools) == TOOLSET_TOOLS_MAX:

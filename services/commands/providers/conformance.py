@@ -107,7 +107,7 @@ async def _request(subject: Subject) -> str | None:
     try:
         body = to_json(request.body)
     except ValueError:
-        return "the body of its request is no JSON"
+        return "the body of its request is not JSON"
     for part in (b"system of the kit", b"turn of the kit", b"member_of_kit", b"77"):
         if part not in body:
             return "its request lacks the system text, a turn, the schema or the output limit"
@@ -281,7 +281,7 @@ async def _preflight(subject: Subject) -> str | None:
             return f"its check {what} says {type(found).__name__}"
     for odd in (b"", b"<html>", b"[]", b"{}", b"null"):
         if not isinstance(await subject.ready(response(200, odd)), Readiness):
-            return "its check at start gives something that is no Readiness"
+            return "its check at start gives something that is not a Readiness"
     if SECRET in repr(subject.api):
         return "its `repr` shows the key"
     return None

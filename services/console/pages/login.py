@@ -9,7 +9,7 @@ from services.console.pages.arrival import forget_goal, goal_of
 from services.console.pages.render import page
 
 FORM_BYTES_MAX = 16 * 1024  # read of someone who is not known yet; a token has a few hundred
-_WRONG = "That is no token of this console, or none that may stand in an address."
+_WRONG = "That is not a token of this console, or none that may stand in an address."
 
 
 async def ask(request: web.Request) -> web.Response:

@@ -87,8 +87,8 @@ def merged(one: ProfileStatus, other: ProfileStatus) -> ProfileStatus:
     )
 
 
-def _earliest(one: int | None, other: int | None) -> int | None:
-    return min((at_ms for at_ms in (one, other) if at_ms is not None), default=None)
+def _earliest(*times: int | None) -> int | None:
+    return min((at_ms for at_ms in times if at_ms is not None), default=None)
 
 
 def _milliseconds(value: object) -> int | None:
@@ -266,18 +266,14 @@ def _profile_href(names: Sequence[str]) -> str:
 
 def _since(profiles: Sequence[ProfileStatus], now_ms: int) -> str:
     """When the first of them became unhealthy."""
-    since_ms = min(
-        (profile.since_ms for profile in profiles if profile.since_ms is not None), default=None
-    )
+    since_ms = _earliest(*(profile.since_ms for profile in profiles))
     return "" if since_ms is None else f" since {clock_text(since_ms, now_ms)}"
 
 
 def _held(profiles: Sequence[ProfileStatus], now_ms: int) -> str:
     """How many requests wait for these profiles, and how long the oldest has waited."""
     requests = sum(profile.requests for profile in profiles)
-    oldest_ms = min(
-        (profile.oldest_ms for profile in profiles if profile.oldest_ms is not None), default=None
-    )
+    oldest_ms = _earliest(*(profile.oldest_ms for profile in profiles))
     if not requests:
         return ""
     age = "" if oldest_ms is None else f", the oldest {age_text((now_ms - oldest_ms) / 1000)}"

@@ -178,7 +178,7 @@ _BAR = re.compile(r"([a-z]+)(>=|<=)(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
 
 
 def threshold_of(text: str) -> Threshold | None:
-    """None for what is no bar."""
+    """None for what is not a bar."""
     found = _BAR.fullmatch(text.replace(" ", ""))
     if found is None or found[1] not in MEASURES:
         return None

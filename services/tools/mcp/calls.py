@@ -181,7 +181,7 @@ def _ended(task: FoundTask, place: TaskPlace) -> types.CallToolResult | Ask | No
             try:
                 return types.CallToolResult.model_validate(task.result, by_name=False)
             except ValidationError:
-                raise ToolError(MCP_ERROR, "its task ended with what is no result") from None
+                raise ToolError(MCP_ERROR, "its task ended with an invalid result") from None
         case "failed":
             raise ToolError(MCP_ERROR, f"its task failed: {_words(task.error)}")
         case "cancelled":

@@ -41,7 +41,7 @@ def bounded_client(bearer: str | None, pace: Pace) -> httpx2.AsyncClient:
 
     async def bound(response: httpx2.Response) -> None:
         if not isinstance(response.stream, httpx2.AsyncByteStream):
-            raise Unbounded("the response is no stream")
+            raise Unbounded("the response is not a stream")
         if response.status_code in _UNAUTHORIZED:  # which the SDK's error does not say
             _log.warning(_REFUSED, response.status_code)
         found = response.headers

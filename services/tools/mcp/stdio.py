@@ -101,7 +101,7 @@ def parsed(line: bytes) -> types.JSONRPCMessage | None:
     except ValueError:
         asked = _answered(line)
     if asked is None:
-        _log.debug("a line of the MCP server is no message")
+        _log.debug("a line of the MCP server is not a message")
         return None
     _log.warning("a reply of the MCP server cannot be read")
     error = types.ErrorData(code=types.PARSE_ERROR, message="its server's reply cannot be read")

@@ -59,7 +59,7 @@ def _unpack_into(codec: int, packed: bytes, out: memoryview) -> int | Fault:
         size = _snappy(packed, out) if codec == SNAPPY else _PLAIN[codec](packed, out)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of cramjam is no Exception
+    except BaseException as error:  # a panic of cramjam is not an Exception
         return TOO_LARGE if _NO_ROOM in str(error) else _broken(codec, error)
     return TOO_LARGE if isinstance(size, _NoRoom) else size
 

@@ -68,7 +68,7 @@ def checked(
     if not isinstance(compiled, SchemaValidator):
         return Unfit(listed.name, f"the schema of its arguments {_why(compiled)}")
     if listed.input_schema.get("type") != "object":
-        return Unfit(listed.name, "its arguments are no object")
+        return Unfit(listed.name, "its arguments are not an object")
     if listed.needs_task:
         return Unfit(
             listed.name,

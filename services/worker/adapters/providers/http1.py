@@ -164,7 +164,7 @@ class KeptConnection(asyncio.Protocol):
             return
         left = self._body_bytes_max - len(self._body)
         self._body += body[:left]
-        if len(body) >= left:  # what is cut is no JSON, and the status is kept
+        if len(body) >= left:  # what is cut is not JSON, and the status is kept
             self._is_open = False
             self._complete()
 

@@ -85,7 +85,7 @@ def faults_of(policy: ToolPolicy) -> Iterator[str]:
         return
     for verdict, schema in _rules(policy):
         if not isinstance(compile_schema(schema), SchemaValidator):
-            yield f"`{verdict}` is no JSON Schema that can be checked"
+            yield f"`{verdict}` is not a JSON Schema that can be checked"
         if unknown := sorted(_properties(schema).keys() - set(_MEMBERS)):
             yield (
                 f"`{verdict}` is about {json.dumps(unknown[0])}, and a call has "

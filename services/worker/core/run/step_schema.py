@@ -56,7 +56,7 @@ def faults_of_calls(
 ) -> tuple[JsonValue, Mapping[int, Faults], Faults]:
     """The answer with objects for arguments, the faults by call, and those of no call.
 
-    Arguments that are no object are such a fault, too.
+    Arguments that are not an object are such a fault, too.
     """
     calls, of_calls, others = dict(_calls(value)), defaultdict[int, list[Problem]](list), []
     for fault in faults:
@@ -293,7 +293,7 @@ def _finished(
     if isinstance(read, Invalid):
         return Invalid(problems=tuple(problem.under(place) for problem in read.problems))
     if isinstance(read, AcceptedStep):
-        raise TypeError("the answer of a run is no step")
+        raise TypeError("the answer of a run is not a step")
     own = [text for text in (rationale, read.rationale) if text]
     return replace(read, rationale=clip("\n".join(own), RATIONALE_BYTES_MAX) if own else None)
 

@@ -78,9 +78,9 @@ def whole(value: JsonValue, _: int) -> tuple[JsonValue, tuple[Problem, ...]]:
 class DecodedAnswer:
     """The answer that was meant by what was written, and what was dropped on the way to it.
 
-    Where some text in it is no JSON text of its place, `faults` are all such places, and `partly`
-    is the answer with these texts as they were written. `read` is what reading the answer gave,
-    where that was done already.
+    Where texts in it are not the JSON texts that their places want, `faults` are these places, and
+    `partly` is the answer with these texts as they were written. `read` is what reading the answer
+    gave, where that was done already.
     """
 
     answer: JsonValue | failure.Invalid
@@ -103,8 +103,8 @@ class ResolvedSchema:
     decoded answer. Fields in `audit_only` are never published or shown to a model again.
     `from_text` makes an answer of text where the contract has a text variant. `from_loose` reads
     forms that are allowed only where no provider enforces the schema. `add_notes` puts the worker's
-    notes into a published answer that has a place for them. `malformed_is_text`: what is no JSON is
-    such text at once. `shown` is what of an answer may be shown again, beside audit-only fields.
+    notes into a published answer that has a place for them. `malformed_is_text`: what is not JSON
+    is such text at once. `shown` is what of an answer may be shown again, beside audit-only fields.
     `read_published` reads an answer once more after it was published, where that differs.
     `is_answer` is false where what a model writes is never the answer itself. `read_partly` reads
     an answer of which some places are faulty, where a part can fail alone; `without_deep` leaves

@@ -1,4 +1,4 @@
-"""What the text of a run is: of an answer that is no JSON, and with thoughts for debugging."""
+"""What the text of a run is: of an answer that is not JSON, and with thoughts for debugging."""
 
 from typing import Any
 

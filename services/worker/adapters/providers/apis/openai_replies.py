@@ -135,7 +135,7 @@ def _content(message: Members) -> str | None:
 
 
 def _text(part: Any) -> str | None:
-    """The text of a part of the answer; None for thoughts and for what is no text."""
+    """The text of a part of the answer; None for thoughts and for what is not text."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text

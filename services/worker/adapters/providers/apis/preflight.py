@@ -111,7 +111,7 @@ def _shown(name: str) -> str:
 
 
 def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozenset[str] | None:
-    """The models in a listing; None if it is no JSON at all, empty if it is of another shape."""
+    """The models in a listing; None if it is not JSON at all, empty if it is of another shape."""
     document = json_in(body, LISTING_VALUES_MAX)
     if document is None:
         return None

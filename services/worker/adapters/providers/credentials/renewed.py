@@ -94,7 +94,7 @@ class RenewedToken:
                 f"the credential `{name}` gave no token ({type(error).__name__})"
             ) from None
         if not isinstance(token, Token) or not token.is_usable:
-            raise NoTokenError(f"the credential `{name}` gave what is no token")
+            raise NoTokenError(f"the credential `{name}` gave something that is not a token")
         return token
 
 
