@@ -1,1 +1,1 @@
-"""The services of answerbus; each folder is one, and none imports another's inside."""
+"""The services of answerbus, and the parts that they share."""

@@ -1,4 +1,4 @@
-"""The command `answerbus`: each service and each group of commands adds its own part."""
+"""The command `answerbus`: the table of its commands, each loaded when it is run."""
 
 import errno
 import gc

@@ -1,1 +1,1 @@
-"""The commands of `answerbus` that belong to no service: topics, ask, watch, contracts."""
+"""The commands of `answerbus`, but for those of worker, console and tools."""

@@ -1,4 +1,4 @@
-"""`answerbus audit verify`: checks that attempts, ledger and terminals agree."""
+"""`answerbus audit verify`: checks that attempts, ledger and outcomes agree."""
 
 import asyncio
 from collections.abc import Mapping

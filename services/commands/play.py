@@ -1,4 +1,4 @@
-"""`answerbus play`: plays recorded workflows by the agents and contracts of now, without Kafka."""
+"""`answerbus play`: plays recorded workflows with today's agents and contracts, without Kafka."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ def played(
 
 
 def _present(recorded: RecordedRequest, agents: Agents) -> AgentDefinition | None:
-    """The agent's definition of now; None if there is none, or if a tool was not recorded."""
+    """The agent's present definition; None if it has none, or if a tool was not recorded."""
     asked, was = recorded.request.agent, recorded.definition
     if asked is None or was is None:
         return None

@@ -205,7 +205,7 @@ def _rule(text: str) -> str:
         return _RULE.validate_python(text)
     except ValidationError:
         raise typer.BadParameter(
-            f"--redact: {text!r} is none of emails, digits and member:NAME."
+            f"--redact: {text!r} is not emails, digits or member:NAME."
         ) from None
 
 

@@ -49,7 +49,7 @@ def _is_zero(value: object) -> bool:
 
 
 class OpenRequest(Wire):
-    """How many attempts a request without a terminal has used, so that numbers never repeat.
+    """How many attempts a request without an outcome has used, so that numbers never repeat.
 
     `uncounted` of them cost nothing: the provider did no work, or was not asked. `keeps_floor`: it
     is a run, and others have to leave it what one step more may cost.

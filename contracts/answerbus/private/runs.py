@@ -290,7 +290,7 @@ class RunCallRecord(Wire):
 
 
 class RunCancelRecord(Wire):
-    """A request that was cancelled, and has not had its terminal or was not read yet.
+    """A request that was cancelled, and has not had its outcome or was not read yet.
 
     Without `request_id` it is each request of the workflow that was published before `at`.
     """

@@ -97,7 +97,7 @@ class ToolCall:
             await self._keep(state)
 
     def heartbeat(self, text: str = "") -> "Heartbeat":
-        """Say so again and again while a block lasts; `async with`, or `with` in a thread."""
+        """Report progress regularly while a block lasts; `async with`, or `with` in a thread."""
         every_s = min(self.timeout_s / _BEATS_A_TIMEOUT, BEAT_S_MAX)
         return Heartbeat(self.progress, self._loop, text, every_s)
 

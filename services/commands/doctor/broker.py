@@ -218,7 +218,7 @@ async def _stuck(readable: Callable[..., Any], ends: Mapping[TopicPartition, int
 
 
 async def tried(bus: Bus) -> Finding:
-    """Try one; the transactional id is none of a lane, and is among those a worker may use."""
+    """Try one; the transactional id is not that of a lane, and is among those a worker may use."""
     try:
         return trial_finding(await bounded(_facts(bus), TRIAL_TIMEOUT_S))
     except BusRefused as error:

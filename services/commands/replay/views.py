@@ -33,7 +33,7 @@ def print_json(data: object) -> None:
 def print_undecodable(dead_letters: DeadLetterIndex) -> None:
     """Say that records of the topic were no dead letters."""
     if dead_letters.undecodable:
-        message = f"{dead_letters.undecodable} records in the topics are none of our events."
+        message = f"{dead_letters.undecodable} records in the topics are not our events."
         stderr().print(message, style="yellow")
 
 

@@ -70,5 +70,5 @@ def _parsed(body: bytes) -> Json | None:
 
 
 def error_code(code: object) -> str:
-    """An error's name by RFC 6749, for those who look for the cause; nothing where it is none."""
+    """An error's name by RFC 6749, in brackets; empty where it is not such a name."""
     return f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""

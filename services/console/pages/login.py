@@ -1,4 +1,4 @@
-"""In and out."""
+"""The pages to log in and out."""
 
 from aiohttp import web
 

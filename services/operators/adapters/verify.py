@@ -1,4 +1,4 @@
-"""Reads ledger, terminals and attempts, one partition after the other, and has them verified."""
+"""Reads ledger, outcomes and attempts, one partition after the other, and has them verified."""
 
 import asyncio
 import re

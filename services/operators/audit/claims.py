@@ -1,4 +1,4 @@
-"""The statements of ledger and terminals about attempts, in compact form; pure."""
+"""The statements of ledger and outcomes about attempts, in compact form; pure."""
 
 from collections import defaultdict
 from contextlib import suppress

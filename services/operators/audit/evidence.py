@@ -13,7 +13,7 @@ from answerbus.evidence.chains import ChainCheck
 
 @dataclass(frozen=True, slots=True)
 class PackScope:
-    """Of which workflow, or since when, by Kafka's clock."""
+    """The workflow of a pack, or its beginning by Kafka's clock."""
 
     workflow_id: str | None = None
     since: str | None = None

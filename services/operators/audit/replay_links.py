@@ -1,4 +1,4 @@
-"""Compares the replays named by terminals with the records of operators; pure."""
+"""Compares the replays that outcomes name with the records of operators; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

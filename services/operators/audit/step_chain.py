@@ -43,7 +43,7 @@ class StepChain:
         return StepChain(self.is_whole, head=self.head, taken_over=self.taken_over + self.steps)
 
     def ended_otherwise(self, steps: int, tool_calls: int) -> str | None:
-        """What its terminal should find here; None if it does."""
+        """What its outcome should say here; None if it does."""
         if not self.is_whole:
             return None
         if (steps, tool_calls) != (self.steps, self.calls):

@@ -39,7 +39,7 @@ class RunEnd:
 
 @dataclass(slots=True)
 class StepVerification:
-    """Takes terminals and attempts first, then the records of the steps topic in their order."""
+    """Takes outcomes and attempts first, then the records of the steps topic in their order."""
 
     was_cut: bool
     workflow_id: str | None = None
@@ -59,7 +59,7 @@ class StepVerification:
         return len(self._chains)
 
     def claim(self, request: RequestKey, ended: RunEnd) -> None:
-        """A run has had its terminal."""
+        """A run has had its outcome."""
         self._ended.setdefault(request, ended)
 
     def became_step(self, attempt: Attempt, stored: Stored) -> None:

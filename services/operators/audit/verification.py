@@ -1,4 +1,4 @@
-"""Verifies that attempts, ledger and terminals of one partition agree; pure."""
+"""Verifies that attempts, ledger and outcomes of one partition agree; pure."""
 
 from collections.abc import Collection, Iterator
 from datetime import timedelta
@@ -53,7 +53,7 @@ class Verification:
         self._steps = StepVerification(STEPS in cut, workflow_id)
 
     def claim(self, stored: Stored) -> None:
-        """A record of the ledger or of a topic of terminals; not after the first attempt."""
+        """A record of the ledger or of a topic of outcomes; not after the first attempt."""
         if stored.topic is LEDGER:
             self._ledger_at_ms[stored.partition] = stored.at_ms
         self._claims.take(stored)
@@ -166,7 +166,7 @@ class Verification:
         return ("spent", f"its {attempt.outcome} to say {claim}") if claim else None
 
     def _unanswered(self) -> Iterator[tuple[RequestKey, Ended]]:
-        """Terminals that name an attempt which should have been read."""
+        """Outcomes that name an attempt which should have been read."""
         broken = {name for name, chain in self._chains.items() if chain.is_broken}
         for request, waiting in self._claims.terminals.items():
             for ended in waiting:

@@ -1,4 +1,4 @@
-"""A shadow's day of UTC: a comparison of its own, and what it may cost; pure."""
+"""A shadow's UTC day: a comparison of its own, and what it may cost; pure."""
 
 from dataclasses import dataclass
 from datetime import date

@@ -148,7 +148,7 @@ class DeadLetterIndex:
         return ReplayOutcome("dead", about.dead_letter)
 
     def take(self, record: RecordSummary) -> None:
-        """Learn from a record; what is none of the events of its topic is counted."""
+        """Learn from a record; events that do not belong to its topic are counted."""
         match record.event:
             case DeadLetterSummary() as event:
                 self._take_dead_letter(event, record)
@@ -252,7 +252,7 @@ class DeadLetterIndex:
             tried.cost = BudgetAmounts(attempt, tokens, micro_usd)
 
     def _end(self, request: RequestKey, outcome: ReplayOutcome) -> None:
-        """A request has one terminal; a stray record that claims its id must not hide it.
+        """A request has one outcome; a stray record that claims its id must not hide it.
 
         Noted also without the workflow, which older replays of repaired records do not name.
         """

@@ -1,4 +1,4 @@
-"""The cause of a request's death: its last failure, the first problem and its path; pure.
+"""The reason why a request died: its last failure, the first problem and its path; pure.
 
 "The budget is spent" is how it ended; "`/actions/0/args` is no JSON", three times, is why.
 """

@@ -204,7 +204,7 @@ class ControlPart(Part, frozen=True, gc=False):
 
 
 class RunPart(Part, frozen=True, gc=False):
-    """What a run came to, as its terminal counts."""
+    """What a run came to, as its outcome counts."""
 
     steps: Count = 0
     tool_calls: Count = 0

@@ -231,7 +231,7 @@ class AccountSummary(PrivateSummary, frozen=True, gc=False, tag="account"):
 
 
 class ClosedSummary(PrivateSummary, frozen=True, gc=False, tag="closed"):
-    """A request, or a record that is none, that has had its outcome."""
+    """A request or an invalid record that has had its outcome."""
 
     workflow_id: Text | None
 

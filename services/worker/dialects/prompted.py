@@ -41,7 +41,7 @@ def compile_schema(resolved: ResolvedSchema) -> WireSchema:
 
 
 def _read(resolved: ResolvedSchema, document: Document, value: JsonValue) -> DecodedAnswer:
-    """The answer that was meant: another form of one only where it is none as it is written."""
+    """The answer that was meant; other forms are tried only where it is invalid as written."""
     read = resolved.read(value)
     if _is_accepted(read):
         return DecodedAnswer(value, read=read)

@@ -156,7 +156,7 @@ class Lane:
         return effects
 
     def detach(self) -> Outbox | None:
-        """Let go of what only an open lane has, once it is none; gives what is to be closed."""
+        """Drop what only an open lane has, once it is closed; gives what is to be closed."""
         if self.open is None or self.state in HAS_PRODUCER:
             return None
         self._failed_openings = self.open.failed_openings

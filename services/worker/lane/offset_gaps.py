@@ -27,7 +27,7 @@ class OffsetGaps:
             self._looking = asyncio.create_task(self._look())
 
     def report(self, first: int, following: int, earliest: int) -> None:
-        """Tell of those that retention deleted: `earliest` is the first offset that there is."""
+        """Report those that retention deleted: `earliest` is the first offset that there is."""
         deleted = min(following, earliest) - first
         if deleted <= 0:
             return

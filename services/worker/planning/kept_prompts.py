@@ -13,14 +13,14 @@ _MESSAGE_BYTES = 1_024  # of a message without its text, in memory: about
 
 @dataclass(frozen=True, slots=True)
 class KeptPrompt:
-    """What was told of the run, and how it was shown."""
+    """The messages about the run, and their prompt."""
 
     draft: TranscriptDraft | None = None
     shown: Shown | None = None
 
     @property
     def steps(self) -> int:
-        """How many steps it tells of."""
+        """How many steps it covers."""
         return len(self.draft.steps) if self.draft else 0
 
     @property

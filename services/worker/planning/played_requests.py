@@ -1,4 +1,4 @@
-"""Whether a recorded request would go the same way by the definition and the contracts of now."""
+"""Whether a recorded request would go the same way with today's definition and contracts."""
 
 import json
 from collections.abc import Iterator

@@ -213,5 +213,5 @@ def _merged(turns: Iterable[Turn]) -> Iterator[Turn]:
 
 
 def ended(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """The turns, of which the last is the user's."""
+    """The turns; the last is the user's."""
     return turns if turns and turns[-1].role == "user" else (*turns, Turn("user", _ENDING))

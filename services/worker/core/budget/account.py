@@ -121,7 +121,7 @@ class Account:
             self.reserving = self.reserving ^ {request_id} or NO_RUNS
 
     def end(self, request_id: str) -> None:
-        """A request has had its terminal."""
+        """A request has had its outcome."""
         self.set_minimum(request_id, reserved=False)
         self.open = _without(self.open, request_id)
         if request_id in self.uncounted:

@@ -277,5 +277,5 @@ class Accounts(Mapping[str, Account]):
 
 
 def is_open(account: Account) -> bool:
-    """Whether a request of the account has not had its terminal."""
+    """Whether a request of the account has not had its outcome."""
     return bool(account.in_flight or account.open)

@@ -239,7 +239,7 @@ class Ledger:
         return account
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
-        """Remember that a request, or the origin of a record that is none, has had its event."""
+        """Remember that a request, or the origin of an invalid record, has had its event."""
         self.closed.add(record)
         account = self.accounts.get(account_id) if account_id else None
         if account:

@@ -1,4 +1,4 @@
-"""How long a provider that is called again and again has not responded."""
+"""How long a provider that is being called has not responded."""
 
 from dataclasses import dataclass
 

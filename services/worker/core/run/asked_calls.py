@@ -165,7 +165,7 @@ def _invalid(problems: tuple[Problem, ...]) -> CallOutcome | None:
 def verdict_on(
     run: Run, tool: str, args: JsonObject, inputs: RunInputs, spent: Spent
 ) -> PolicyVerdict | None:
-    """By the policy that the run began with, or a stricter one of now where the settings say so.
+    """By the policy that the run began with, or a stricter present one where the settings say so.
 
     `run` is as it was before the step of the call. None where the tool has no policy.
     """

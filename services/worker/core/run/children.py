@@ -128,7 +128,7 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
 
 
 def child_key(args: Mapping[str, JsonValue]) -> str:
-    """What tells calls of `delegate` in a step apart.
+    """What distinguishes the calls of `delegate` in a step.
 
     No `canonical_digest`: 2^53 + 1 and the text of its digits share one.
     """

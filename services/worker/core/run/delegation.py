@@ -79,7 +79,7 @@ def may_use(request: Request, run: Run) -> bool:
 
 
 def how_to_delegate(*, may_use: bool) -> str:
-    """What the model is told of it."""
+    """What the model sees of it."""
     return HOW_TO_DELEGATE + (WITH_USE if may_use else WITHOUT_USE)
 
 

@@ -52,7 +52,7 @@ class KnownTools:
         return fault
 
     def refuse(self, toolset: str, fault: str) -> None:
-        """A record in the toolset's topic that is none of its cards; what was taken stays."""
+        """A record in the toolset's topic that is not a card of it; what was taken stays."""
         self.faulty_records[toolset] = fault
         self.refusals[toolset] += 1
 

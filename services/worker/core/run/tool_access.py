@@ -58,8 +58,8 @@ def _no_policy(_: AgentId, __: str) -> None:
 class ToolAccess:
     """`random_bytes` makes tokens of calls; `is_stopped` names changed tools not yet accepted.
 
-    `current_policy` of an agent's tool is that of the settings of now, where they say that it holds
-    for open runs as well.
+    `current_policy` of an agent's tool is that of the present settings, where they say that it
+    holds for open runs as well.
     """
 
     random_bytes: Callable[[int], bytes]

@@ -126,7 +126,7 @@ class TranscriptDraft:
 
 
 def _is_still(before: ref[RunCallRecord] | None, record: RunCallRecord | None) -> bool:
-    """One that is gone is none of now, also where there is none now."""
+    """Whether the record is still the one that was shown; a record that is gone is not."""
     if before is None or record is None:
         return before is None and record is None
     return before() is record

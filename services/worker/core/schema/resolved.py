@@ -107,7 +107,7 @@ class ResolvedSchema:
     is such text at once. `shown` is what of an answer may be shown again, beside audit-only fields.
     `read_published` reads an answer once more after it was published, where that differs.
     `is_answer` is false where what a model writes is never the answer itself. `read_partly` reads
-    an answer of which some places are faulty, where a part can fail alone; `without_deep` leaves
+    an answer with some faulty places, where a part can fail alone; `without_deep` leaves
     out parts that nest deeper than so many levels, and gives their faults. `pattern_bytes` is
     the memory of the automata of its patterns.
     """

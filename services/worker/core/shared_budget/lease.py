@@ -21,7 +21,7 @@ PORTIONS = 100  # of a limit, for all lanes together; a lane keeps up to two of 
 
 
 def portion_of(limit: Limit, partitions: int) -> Charged:
-    """What a lane is given beyond its need of now: a hundredth of the limit, of all lanes."""
+    """What a lane is given beyond its present need: a hundredth of the limit, of all lanes."""
     calls, tokens, micro_usd = ((most or 0) // (PORTIONS * partitions) for most in limit)
     return calls, tokens, micro_usd
 
@@ -92,7 +92,7 @@ class Lease:
         return minus(need, at_most_zero(self.free))
 
     def beyond(self, need: Charged, limit: Limit) -> BudgetUnit | None:
-        """The unit of which a call needs more than will ever be left; None: it may fit."""
+        """The first unit that a call needs more of than will ever be left; None: it may fit."""
         if (which := unit_beyond(limit, need)) or self.room is None:
             return which
         return unit_beyond(_bound(limit, self.room), self._added(need))

@@ -90,7 +90,7 @@ def is_nearly_spent(limit: Limit, settled: Charged) -> bool:
 
 
 def unit_beyond(limit: Limit, amounts: Charged) -> BudgetUnit | None:
-    """The first unit of which the amounts are more than the limit; nothing always fits."""
+    """The first unit whose amount is above its limit; zero always fits."""
     for unit, most, amount in zip(UNITS, limit, amounts, strict=True):
         if most is not None and amount > max(most, 0):
             return unit

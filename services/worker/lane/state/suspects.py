@@ -154,7 +154,7 @@ class Suspects:
 
 
 def suspects_of(lane: LaneRecord | None, is_closed: Callable[[RequestKey], bool]) -> Suspects:
-    """The suspects that a predecessor recorded, without those that have had their terminal."""
+    """The suspects that a predecessor recorded, without those that have had their outcome."""
     if lane is None:
         return Suspects()
     found = {

@@ -98,7 +98,7 @@ def check_listing(reply: Reply, api: Api) -> NotReady | Unhealthy | None:
 
 
 def check_model(model: str, known: AbstractSet[str], url: str) -> str:
-    """The remedy where `model` is none of the models that the server has."""
+    """The remedy where the server does not have `model`."""
     shown = ", ".join(map(_shown, sorted(known)[:MODELS_SHOWN_MAX]))
     more = len(known) - MODELS_SHOWN_MAX
     rest = f" or one of {more} more" if more > 0 else ""

@@ -202,7 +202,7 @@ def _values_differ(one: Plain, other: Plain) -> bool:
 
 
 def resolve_unions(shapes: Shapes, notes: Notes, *, verbatim: bool) -> None:
-    """Leave only unions of which every branch that fits an answer reads it alike.
+    """Keep only unions where all branches that fit an answer read it alike.
 
     A union that is given up changes what is around it, so this goes on until nothing changes.
     An answer that is written as it is meant cannot be misread: then only such go as are empty.

@@ -119,7 +119,7 @@ class BranchMatcher:
         self._steps += number
         spend((self._steps // _STEPS_AT_ONCE - paid) * _STEPS_AT_ONCE * STEP_NS)
         if self._steps > STEPS_MAX:
-            raise TooComplexError("an answer that tells by its tags which alternative it is")
+            raise TooComplexError("an answer whose tags say which alternative it is")
 
     def _object_fits(self, shape: Object, value: JsonObject, *, exact: bool) -> bool:
         names = value.keys()
@@ -159,7 +159,7 @@ class BranchMatcher:
 def decode(
     shapes: Shapes, rewritten: frozenset[Shape], value: JsonValue, *, otherwise: bool = False
 ) -> DecodedAnswer:
-    """The answer that was meant; what is none of the `rewritten` shapes means itself.
+    """The answer that was meant; what has none of the `rewritten` shapes means itself.
 
     An optional member that may be null has one way to be written for null and "left out". It is
     null where it was written, and left out where it was not; `otherwise` it is the other way.
