@@ -1,6 +1,5 @@
 """Makes the approval of a call as it was asked for, or with arguments that a person changed."""
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
@@ -9,6 +8,7 @@ from pydantic import JsonValue
 
 from answerbus.control import Approval, ApprovalRequested
 from answerbus.evidence.record_digest import canonical
+from answerbus.wire import bytes_digest
 
 
 def approval_of(
@@ -41,4 +41,4 @@ def approval_of(
 
 
 def _digest(args: Mapping[str, JsonValue]) -> str:
-    return "sha256:" + hashlib.sha256(canonical(dict(args)).encode()).hexdigest()
+    return bytes_digest(canonical(dict(args)).encode())

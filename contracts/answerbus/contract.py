@@ -1,6 +1,5 @@
 """A contract: a closed Pydantic type for answers, with a name, a version and its rules."""
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing_extensions import TypeForm
 from answerbus.fail_fast import JsonReader
 from answerbus.request import ContractId, ContractRef
 from answerbus.strictness import read_python_as_json
+from answerbus.wire import bytes_digest
 
 AnswerT = TypeVar("AnswerT")
 BuiltT = TypeVar("BuiltT")
@@ -136,4 +136,4 @@ class Contract(Generic[AnswerT]):
 def digest_of(schema: JsonValue) -> str:
     """SHA-256 over the canonical JSON of a schema of ours, which holds no floats (see RFC 8785)."""
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return bytes_digest(text.encode())

@@ -163,13 +163,14 @@ LEDGER = Topic(
     7 * _DAY_MS,
     writers=("worker", "operators"),
     readers=("worker", "audit"),
-    summary="Private: accounts, closed requests, lanes, shared budgets; operators pass records by.",
+    summary="Private: accounts, closed requests, lanes, shared budgets; operators skip records.",
     # Each request ends two transactions here or more. Nothing is lost with a null value that is
     # missed: what it ends is known by more than that, or is of no partition any more.
     segments=Segments(4 * _MIB, _HOUR_MS, "0.2", nulls_ms=_HOUR_MS // 4),
 )
 
 TOPICS = (REQUESTS, RESULTS, REFUSALS, RETRIES, DEAD_LETTERS, ATTEMPTS, LEDGER)
+OUTCOMES = (RESULTS, REFUSALS, DEAD_LETTERS)
 
 
 def tool_calls(toolset: str) -> Topic:

@@ -1,5 +1,6 @@
 """How every object on the wire behaves: frozen, strict, tolerant of fields it does not know."""
 
+import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated
@@ -19,6 +20,11 @@ from answerbus import limits
 from answerbus.strictness import read_python_as_json
 
 FORMATTED_MAX = 1_024  # moments; the events of one decision share a few
+
+
+def bytes_digest(data: bytes) -> str:
+    """A `Digest`: `sha256:` and 64 hexadecimal digits."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 class Wire(BaseModel):

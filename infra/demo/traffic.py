@@ -8,13 +8,19 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus.client.bus import Bus
 from answerbus.partition import partition_of
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RETRIES, STEPS
+from answerbus.topics import (
+    ATTEMPTS,
+    OUTCOMES,
+    REQUESTS,
+    RETRIES,
+    STEPS,
+)
 from infra.demo.board import Row
 from infra.demo.cases import Case
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import DecodedRecord, decoded
 
-FOLLOWED = (RESULTS, REFUSALS, DEAD_LETTERS, RETRIES, ATTEMPTS, STEPS)
+FOLLOWED = (*OUTCOMES, RETRIES, ATTEMPTS, STEPS)
 _POLL_S = 0.1
 _POLL_MS = 200
 

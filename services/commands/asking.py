@@ -1,7 +1,6 @@
 """Runs `answerbus ask`: publishes one request and waits for its outcome."""
 
 import asyncio
-import secrets
 import shlex
 import sys
 import time
@@ -15,10 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from answerbus.client import NoAnswerYet, uuid7
+from answerbus.client import NoAnswerYet
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.client.request_id import RANDOM_BYTES
+from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
 from answerbus.envelope import Undecodable
 from answerbus.event import AnyOutcome, Event
@@ -83,14 +82,13 @@ def ask_once(
 
 
 def _prepared(arguments: AskArguments, request: str | None, registry: Registry) -> Request:
-    new_id = str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))
     if request is None and arguments.instructions:
-        return request_of_arguments(arguments, registry, _read, new_id)
+        return request_of_arguments(arguments, registry, _read, new_id())
     if request is None or arguments != AskArguments(""):
         raise typer.BadParameter(
             "Nothing to ask: give a text, or a whole request with --request FILE."
         )
-    return request_of_file(_read(request), new_id)
+    return request_of_file(_read(request), new_id())
 
 
 def _read(path: str) -> bytes:

@@ -1,9 +1,7 @@
 """Runs `answerbus chat`: reads a line, asks the agent with the conversation, shows the answer."""
 
 import asyncio
-import secrets
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -13,8 +11,8 @@ from pydantic import ValidationError
 
 from answerbus.agent import AgentRef
 from answerbus.budget import Budget
-from answerbus.client import Client, NoAnswerYet, uuid7
-from answerbus.client.request_id import RANDOM_BYTES
+from answerbus.client import Client, NoAnswerYet
+from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
 from answerbus.event import AnyOutcome
 from answerbus.limits import KIB, MESSAGES_MAX
@@ -127,7 +125,3 @@ def _typed() -> str | None:
         return input("> ")
     except EOFError:
         return None
-
-
-def new_id() -> str:
-    return str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))

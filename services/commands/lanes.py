@@ -12,14 +12,13 @@ from answerbus.envelope import REPLAY_SOURCE, encode
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.private.ledger import Skipped
 from answerbus.topics import LEDGER, RETRIES, RUNS
-from answerbus.wire import clip, format_timestamp
+from answerbus.wire import bytes_digest, clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
 from services.operator_options import By, Reason, now, operator
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.private_topics import excerpt
 from services.settings.settings import from_environment
-from services.text.digest import bytes_digest
 from services.text.escaping import json_lines, plain
 
 EXIT_SHUT = 1

@@ -16,7 +16,7 @@ from answerbus.envelope import Undecodable
 from answerbus.private.runs import AgentDefinition
 from answerbus.problems import problems_of
 from answerbus.redaction import RedactionRule
-from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, RUNS, STEPS
+from answerbus.topics import OUTCOMES, REQUESTS, RUNS, STEPS
 from services.command_line import Config, bus_of, stderr, stdout
 from services.commands.replay.loading import loaded_once, report_unavailable_ids
 from services.operators.adapters.reader import reading
@@ -173,7 +173,7 @@ async def recording_of(bus: Bus, workflow_id: str) -> Recording:
     """All that is kept of the workflow. Raises BusUnavailable."""
     recording = Recording(workflow_id)
     optional = await bus.present(RUNS, STEPS)
-    others = (*optional, RESULTS, REFUSALS, DEAD_LETTERS)
+    others = (*optional, *OUTCOMES)
     async with reading(bus, (REQUESTS, *others), workflow_id=workflow_id) as reader:
         for topics in ((REQUESTS,), others):  # whose order is that of the cassette
             async for batch in reader.to_end(topics):

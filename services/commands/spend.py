@@ -13,7 +13,7 @@ from rich.text import Text
 
 from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, RESULTS
+from answerbus.topics import ATTEMPTS, OUTCOMES
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.console.figures.spend_groups_report import as_data, csv_lines
 from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendReport, spend_report
@@ -41,7 +41,7 @@ from services.text.escaping import json_lines, plain_line
 SHOWN = 10
 DAY = "24h"
 CUT = "Kafka may have deleted attempts since then (retention): these sums may lack them."
-TOPICS_READ = (ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS)  # outcomes name the contracts
+TOPICS_READ = (ATTEMPTS, *OUTCOMES)  # outcomes name the contracts
 
 Range = Annotated[
     str | None,

@@ -1,8 +1,9 @@
 """The header of a forwarded record with its original position."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+from answerbus.broker_time import EPOCH, milliseconds
 from answerbus.envelope import Headers
 from answerbus.outcome import Origin
 from answerbus.topics import REQUESTS
@@ -10,14 +11,12 @@ from answerbus.topics import REQUESTS
 FORWARDED_HEADER = "answerbus_forwarded"
 DELAY_MAX = timedelta(milliseconds=REQUESTS.retention_ms or 0)  # then the first place is gone
 _PLACE = re.compile(rb"(\d{1,9})/(\d{1,18})/(\d{1,14})")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def header_of(origin: Origin) -> tuple[str, bytes]:
     """What a forwarded copy carries: partition, offset, and append time in ms."""
-    milliseconds = (origin.timestamp - _EPOCH) // _MILLISECOND
-    return FORWARDED_HEADER, f"{origin.partition}/{origin.offset}/{milliseconds}".encode()
+    at_ms = milliseconds(origin.timestamp)
+    return FORWARDED_HEADER, f"{origin.partition}/{origin.offset}/{at_ms}".encode()
 
 
 def is_forwarded(headers: Headers) -> bool:
@@ -35,8 +34,8 @@ def first_place(headers: Headers, place: Origin) -> Origin | None:
     found = _written(headers)
     if found is None:
         return None
-    partition, offset, milliseconds = (int(number) for number in found.groups())
-    moment = _EPOCH + milliseconds * _MILLISECOND
+    partition, offset, at_ms = (int(number) for number in found.groups())
+    moment = EPOCH + timedelta(milliseconds=at_ms)
     is_possible = place.timestamp - DELAY_MAX <= moment <= place.timestamp
     if partition == place.partition or not is_possible:
         return None

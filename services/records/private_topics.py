@@ -31,7 +31,7 @@ from answerbus.private.runs import (
 )
 from answerbus.schema_export import event_models
 from answerbus.topics import LEDGER, Topic
-from services.text.digest import bytes_digest
+from answerbus.wire import bytes_digest
 
 _TTL_MAX = timedelta(seconds=TTL_S_MAX)
 _EXCERPT_BYTES = 120

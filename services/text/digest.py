@@ -1,12 +1,13 @@
 """Digests: SHA-256 of bytes, of texts, and of JSON values however they are spelt."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw
 from msgspec.json import Encoder
 from pydantic import JsonValue
+
+from answerbus.wire import bytes_digest
 
 _SORTING, _AS_SORTED = Encoder(order="deterministic"), Encoder()
 _SPELT_ALIKE = {str, bool, type(None)}  # by all encoders
@@ -47,11 +48,6 @@ def members_digest(members: Mapping[str, bytes]) -> str:
 def text_digest(text: str) -> str:
     """The digest of a text in UTF-8; half surrogate pairs, which providers do send, count too."""
     return bytes_digest(text.encode(errors="surrogatepass"))
-
-
-def bytes_digest(data: bytes) -> str:
-    """`sha256:` and 64 hexadecimal digits."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def _is_plain(value: JsonValue) -> bool:

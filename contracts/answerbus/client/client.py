@@ -1,6 +1,5 @@
 """The client: ask for a typed answer and wait for it, or subscribe to typed answers."""
 
-import secrets
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from answerbus.client.follow import Followed
 from answerbus.client.follow_up import valid_answer
 from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes, job_requests
 from answerbus.client.progress import ProgressCallback, Published
-from answerbus.client.request_id import RANDOM_BYTES, uuid7
+from answerbus.client.request_id import new_id
 from answerbus.client.subscription import Subscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
 from answerbus.control import (
@@ -107,7 +106,7 @@ class Client:
         Raises NoAnswerYet when the time is over, and ValueError for what a request cannot say.
         """
         answers = AnswerType.of(response_model, self._registry)
-        request = make_request(instructions, workflow_id, answers.ref, _new_id(), asking)
+        request = make_request(instructions, workflow_id, answers.ref, new_id(), asking)
         left_s = TimeLeft(timeout_s_of(timeout_s, request), time.monotonic)
 
         async def once(asked: Request) -> AnyOutcome:
@@ -138,7 +137,7 @@ class Client:
         `show_bar` draws a bar. Waits for as long as it takes; raises BusUnavailable.
         """
         answers = AnswerType.of(response_model, self._registry)
-        name = job_id or f"job-{_new_id()}"
+        name = job_id or f"job-{new_id()}"
         requests = job_requests(rows, name, instructions, answers.ref, facts, asking)
         return await ask_many(
             self._connection,
@@ -362,7 +361,3 @@ class Client:
 
 def _now() -> datetime:
     return datetime.fromtimestamp(time.time(), UTC)
-
-
-def _new_id() -> str:
-    return str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))

@@ -20,7 +20,7 @@ from answerbus.client.follow_up import is_follow_up, root_of
 from answerbus.client.history import find_past_terminal, find_terminal
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.request_id import is_new
-from answerbus.client.terminals import Terminals, digest_of
+from answerbus.client.terminals import Terminals
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, Encoded, Undecodable, decode_request, encode
@@ -31,6 +31,7 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
+from answerbus.wire import bytes_digest
 
 BACKGROUND_END_S = 5.0  # for background tasks to end when a client is closed
 PUBLISH_S_MIN = 5.0  # for Kafka to take a request, even if its outcome is awaited for less
@@ -280,4 +281,4 @@ class _Asked:
     @property
     def digest(self) -> str | None:
         """See `Terminals.awaiting`."""
-        return None if is_follow_up(self.request.request_id) else digest_of(self.record.value)
+        return None if is_follow_up(self.request.request_id) else bytes_digest(self.record.value)

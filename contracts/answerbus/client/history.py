@@ -8,10 +8,11 @@ from aiokafka import TopicPartition
 from answerbus.client.bus import Bus
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.terminals import TOPICS, end_of
+from answerbus.client.terminals import end_of
 from answerbus.client.turns import in_turns
 from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
+from answerbus.topics import OUTCOMES
 
 LOOK_BACK_S = (600, 3 * 3_600, 24 * 3_600)  # the newest first; workers know ids for 24 h
 LOOK_BACK_BYTES_MAX = 64 * 1024 * 1024  # of records, in all of that time
@@ -102,4 +103,4 @@ async def _first(records: Collection[Record], end: _End) -> AnyOutcome | None:
 
 
 def _places(bus: Bus, partitions: Collection[int]) -> list[TopicPartition]:
-    return [bus.place(topic, partition) for topic in TOPICS for partition in partitions]
+    return [bus.place(topic, partition) for topic in OUTCOMES for partition in partitions]

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, STEPS
+from answerbus.topics import OUTCOMES, STEPS
 
-FOLLOWED_TOPICS = (STEPS, RESULTS, REFUSALS, DEAD_LETTERS)
+FOLLOWED_TOPICS = (STEPS, *OUTCOMES)
 _PART = re.compile(r"(\d{1,9}):(\d{1,19})\.(\d{1,19})\.(\d{1,19})\.(\d{1,19})", re.ASCII)
 _OFFSET_MAX = 2**63 - 1
 

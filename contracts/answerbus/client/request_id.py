@@ -1,5 +1,7 @@
 """Ids for requests: UUIDs of version 7, which sort by creation time."""
 
+import secrets
+import time
 from uuid import UUID
 
 RANDOM_BYTES = 10
@@ -15,6 +17,11 @@ def uuid7(unix_ms: int, randomness: bytes) -> UUID:
         raise ValueError(f"a UUIDv7 takes {RANDOM_BYTES} random bytes")
     bits = int.from_bytes(unix_ms.to_bytes(6, "big") + randomness, "big")
     return UUID(int=bits & ~_FIXED_BITS | _VERSION | _VARIANT)
+
+
+def new_id() -> str:
+    """A UUIDv7 of this moment, for a request or a workflow."""
+    return str(uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(RANDOM_BYTES)))
 
 
 def is_new(request_id: str, now_ms: int) -> bool:

@@ -1,7 +1,6 @@
 """The one reader behind all asks of a client: it hands each outcome to its waiters."""
 
 import asyncio
-import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Container
@@ -23,9 +22,8 @@ from answerbus.envelope import Undecodable, decode
 from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request_key import RequestKey
-from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
+from answerbus.topics import OUTCOMES
 
-TOPICS = (RESULTS, REFUSALS, DEAD_LETTERS)
 SEEK_TIMEOUT_S = 30.0  # to learn where partitions end
 _POLL_MS = 1_000
 # A broker answers the requests of a connection one by one: while a fetch waits there for records,
@@ -50,7 +48,7 @@ class Terminals:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Terminals"]:
         """Read in the background for as long as the block lasts; raises BusUnavailable."""
-        partitions = (await self._bus.layout(*TOPICS)).partitions
+        partitions = (await self._bus.layout(*OUTCOMES)).partitions
         consumer = self._bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_FETCH_WAIT_MS)
         async with self._bus.running(consumer):
             places = [place for p in range(partitions) for place in self._places(p)]
@@ -128,7 +126,7 @@ class Terminals:
             self._consumer.pause(*self._places(partition))
 
     def _places(self, partition: int) -> list[TopicPartition]:
-        return [self._bus.place(topic, partition) for topic in TOPICS]
+        return [self._bus.place(topic, partition) for topic in OUTCOMES]
 
     async def _read(self, consumer: RecordConsumer) -> None:
         try:
@@ -178,11 +176,6 @@ def ends(terminal: AnyOutcome, digest: str | None = None) -> bool:
     if digest is None or terminal.raw is None:
         return not isinstance(terminal.cause, ConflictingId)
     return terminal.raw.digest == digest
-
-
-def digest_of(value: bytes) -> str:
-    """As a dead letter names the record with this value."""
-    return "sha256:" + hashlib.sha256(value).hexdigest()
 
 
 def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:

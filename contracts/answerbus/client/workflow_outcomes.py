@@ -11,13 +11,15 @@ from aiokafka import TopicPartition
 from answerbus.client.bus import Bus
 from answerbus.client.follow_up import root_of
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.terminals import TOPICS, digest_of, ends, request_of, terminal_of
+from answerbus.client.terminals import ends, request_of, terminal_of
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
+from answerbus.topics import OUTCOMES
+from answerbus.wire import bytes_digest
 
 _POLL_MS = 1_000
 _FETCH_WAIT_MS = 50
@@ -50,7 +52,7 @@ class Wanted:
         if request is None or not isinstance(terminal, DeadLetter) or terminal.raw is None:
             return ends(terminal)
         is_conflict = isinstance(terminal.cause, ConflictingId)
-        return not is_conflict and ends(terminal, digest_of(encode(request).value))
+        return not is_conflict and ends(terminal, bytes_digest(encode(request).value))
 
 
 class WorkflowOutcomes:
@@ -105,7 +107,7 @@ async def workflow_outcomes(
     outcomes = WorkflowOutcomes()
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
-        places = [bus.place(topic, partition) for topic in TOPICS for partition in partitions]
+        places = [bus.place(topic, partition) for topic in OUTCOMES for partition in partitions]
         consumer.assign(places)
         with bus.explained():
             ends_now: Mapping[TopicPartition, int] = await consumer.end_offsets(places)

@@ -1,12 +1,12 @@
 """Lanes' records about themselves: the last of each, and whether they agree; pure."""
 
-import hashlib
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from answerbus.partition import Layout
 from answerbus.private.ledger import LaneRecord, Skipped
+from answerbus.wire import bytes_digest
 
 KEPT = 16  # of one lane: an operator may pass so many by, one after the other
 
@@ -32,7 +32,10 @@ class LaneRecords:
     def skip(self, skipped: Skipped) -> LaneStatement | None:
         """Pass one by, if it is meant; gives it."""
         for unreadable in self._found:
-            if unreadable.offset == skipped.offset and _digest(unreadable.value) == skipped.digest:
+            if (
+                unreadable.offset == skipped.offset
+                and bytes_digest(unreadable.value) == skipped.digest
+            ):
                 self._found.remove(unreadable)
                 return unreadable
         return None
@@ -102,7 +105,3 @@ def _impossible(number: int, record: LaneRecord, there: int) -> str | None:
 def _statement_text(record: LaneRecord) -> str:
     moving = f" and a move to {record.moving_to}" if record.moving_to is not None else ""
     return f"it says {record.partitions} partitions{moving}"
-
-
-def _digest(value: bytes) -> str:
-    return "sha256:" + hashlib.sha256(value).hexdigest()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -18,6 +18,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import ApiVersionRequest
 
+from answerbus.broker_time import EPOCH
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusRefused, BusUnavailable
@@ -54,7 +55,6 @@ _NO_COORDINATOR = (
     GroupLoadInProgressError,
     NotCoordinatorForGroupError,
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Now = Callable[[], datetime]
 KEY = b"answerbus.doctor"  # a null value under it would end no entry, were it ever read
@@ -130,7 +130,7 @@ async def _time(client: AIOKafkaClient, now: Now) -> BrokerTime | None:
     return (
         None
         if controller_ms is None
-        else BrokerTime(before, _EPOCH + _milliseconds(controller_ms), after)
+        else BrokerTime(before, EPOCH + _milliseconds(controller_ms), after)
     )
 
 

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.console.figures.contract_rows import Span
-from services.console.figures.dead_letter_links import letters_of_problem
+from services.console.figures.dead_letter_links import Span, letters_of_problem
 from services.console.figures.outcome_charts import ENDINGS, ending_counts
 from services.console.state.minute import ContractCounts, Minute
 

@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.console.figures.dead_letter_links import dead_letters
+from services.console.figures.dead_letter_links import Span, dead_letters
 from services.console.figures.outcome_charts import ENDINGS, ending_counts
 from services.console.state.minute import ContractCounts, Minute, SpendCounts
 from services.console.state.schema_labels import SchemaLabels
 from services.console.views.shares import Share, shares
-
-Span = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from services.console.figures.dead_letter_links import Pairs, dead_letters, letters_of_problem
+from services.console.figures.dead_letter_links import Span, dead_letters, letters_of_problem
 from services.console.state.board import Window
 from services.console.state.minute import ContractCounts, Minute
 from services.console.views.chart import Axis, Chart, columns
@@ -73,7 +73,7 @@ def outcomes_figure(window: Window) -> Figure:
     return Figure(chart, tuple(legend))
 
 
-def deaths_figure(window: Window, span: Pairs) -> Figure:
+def deaths_figure(window: Window, span: Span) -> Figure:
     """Dead letters by why they died, and where some were replayed; a click leads to them."""
     total = _died(window.total)
     shown = [problem for problem, _ in total.most_common(PROBLEMS_SHOWN)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from services.console.figures.dead_letter_links import Pairs, dead_letters
+from services.console.figures.dead_letter_links import Span, dead_letters
 from services.console.figures.outcome_charts import endings_of
 from services.console.state.board import Window
 from services.console.state.histogram import Histogram
@@ -68,7 +68,7 @@ class TileInputs:
     retries_waiting: int
     open_dead_letters: int
     approval_ages_ms: Sequence[int]  # of the tool calls that await a person
-    span: Pairs
+    span: Span
 
 
 def tiles(inputs: TileInputs) -> list[Tile]:

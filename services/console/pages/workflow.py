@@ -13,11 +13,9 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable
 from answerbus.topics import (
     ATTEMPTS,
-    DEAD_LETTERS,
     LEDGER,
-    REFUSALS,
+    OUTCOMES,
     REQUESTS,
-    RESULTS,
     STEPS,
     Topic,
 )
@@ -43,7 +41,7 @@ LEDGER_MAX = 20
 STEPS_MAX = 600  # steps of runs, and the ends of their calls
 # The newest of each topic, for the trees of runs: a tree of 500 requests has some 2,500 records.
 OF_TREES_MAX: Mapping[Topic, int] = MappingProxyType(
-    {STEPS: 2_000, **dict.fromkeys((REQUESTS, ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS), 1_000)}
+    {STEPS: 2_000, **dict.fromkeys((REQUESTS, ATTEMPTS, *OUTCOMES), 1_000)}
 )
 ENTRIES_SHOWN = 16  # on a page as it opens; those before them are folded away
 BYTES_MAX = 8 * 1024 * 1024  # of all these, the newest; decoded they take up to 16 times as much

@@ -7,9 +7,9 @@ letters stay as they are. Each column is a link with its values in words.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.console.views.scale import Tick, time_ticks, top_of, value_ticks
+from services.console.views.scale import Tick, time_of_day, time_ticks, top_of, value_ticks
 from services.console.views.time_range import span_pairs
-from services.console.views.units import MINUTE_MS, Unit, text_of
+from services.console.views.units import Unit, text_of
 
 HEIGHT = 140  # of the plot, without its axis
 _GAP = 0.14  # of a column's width
@@ -91,7 +91,7 @@ class Axis:
         width = 100 / len(self.starts_ms)
         begin_ms = self.starts_ms[number]
         pairs = span_pairs(begin_ms, begin_ms + self.step_ms)
-        times = f"{_clock(begin_ms)}–{_clock(begin_ms + self.step_ms)}"
+        times = f"{time_of_day(begin_ms)}–{time_of_day(begin_ms + self.step_ms)}"
         return Column(
             round(number * width, _PLACES),
             round(width, _PLACES),
@@ -177,8 +177,3 @@ def series_text(
 
 def _segment(name: str, x1: float, y1: float, x2: float, y2: float) -> Segment:
     return Segment(name, round(x1, _PLACES), round(y1, 2), round(x2, _PLACES), round(y2, 2))
-
-
-def _clock(at_ms: int) -> str:
-    minutes = at_ms // MINUTE_MS % (24 * 60)
-    return f"{minutes // 60:02}:{minutes % 60:02}"

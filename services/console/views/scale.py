@@ -42,7 +42,7 @@ def time_ticks(first_ms: int, end_ms: int) -> tuple[Tick, ...]:
     steps = (minutes * MINUTE_MS for minutes in _STEPS_MINUTES)
     days_ms = -(-span_ms // (_TICKS_MAX * _DAY_MS)) * _DAY_MS
     step_ms = next((step for step in steps if span_ms <= step * _TICKS_MAX), days_ms)
-    start, label = -(-first_ms // step_ms) * step_ms, _clock if step_ms < _DAY_MS else _day
+    start, label = -(-first_ms // step_ms) * step_ms, time_of_day if step_ms < _DAY_MS else _day
     return tuple(
         Tick(100 * (at_ms - first_ms) / span_ms, label(at_ms), n % 2 == 1)
         for n, at_ms in enumerate(range(start, end_ms, step_ms))
@@ -53,6 +53,7 @@ def _day(at_ms: int) -> str:
     return as_text(at_ms)[:10]
 
 
-def _clock(at_ms: int) -> str:
+def time_of_day(at_ms: int) -> str:
+    """Hours and minutes in UTC: `09:05`."""
     minutes = at_ms // MINUTE_MS % (24 * 60)
     return f"{minutes // 60:02}:{minutes % 60:02}"

@@ -12,9 +12,8 @@ from answerbus.topics import (
     CONTROLS,
     DEAD_LETTERS,
     LEDGER,
-    REFUSALS,
+    OUTCOMES,
     REQUESTS,
-    RESULTS,
     RETRIES,
     RUN_TOPICS,
     RUNS,
@@ -109,7 +108,7 @@ def _publisher(names: ResourceNames) -> Iterator[Right]:
 
 def _app(names: ResourceNames) -> Iterator[Right]:
     yield from _publisher(names)
-    for topic in (RESULTS, REFUSALS, DEAD_LETTERS):
+    for topic in OUTCOMES:
         yield _topic(topic, "Read", names, "reads outcomes")
     yield Right("group", names.app_group, "Read", "subscribes to outcomes")
     yield _topic(RETRIES, "Read", names, "reports retries while it waits", needed=False)
@@ -191,14 +190,14 @@ def _guiding(names: ResourceNames) -> Iterator[Right]:
 
 
 def _auditor(names: ResourceNames) -> Iterator[Right]:
-    for topic in (LEDGER, RETRIES, RESULTS, REFUSALS, DEAD_LETTERS, ATTEMPTS):
+    for topic in (LEDGER, RETRIES, *OUTCOMES, ATTEMPTS):
         yield _topic(topic, "Read", names, "verifies what was spent")
     yield _topic(STEPS, "Read", names, "verifies what runs have done", needed=False)
 
 
 def _shadow(names: ResourceNames) -> Iterator[Right]:
     """It reads what workers write, and can write nothing that a worker or a client reads."""
-    for topic in (REQUESTS, ATTEMPTS, RESULTS, REFUSALS, DEAD_LETTERS):
+    for topic in (REQUESTS, ATTEMPTS, *OUTCOMES):
         yield _topic(topic, "Read", names, "asks again what is answered")
     why = "writes what it compared, and knows what it has asked today"
     yield _topic(COMPARISONS, "Read", names, why)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.compared import Compared
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS, STEPS
+from answerbus.topics import ATTEMPTS, OUTCOMES, REQUESTS, RESULTS, STEPS
 from services.operators.adapters.asking_again import Asker, CannotGoOn, IsOver
 from services.operators.adapters.comparison_writer import writing_comparisons
 from services.operators.adapters.judging import Judge
@@ -36,7 +36,7 @@ async def drawn(bus: Bus, sample: OutcomeSample, since_ms: int) -> bool:
 
     Gives whether retention may have deleted outcomes since then. Raises BusUnavailable.
     """
-    async with reading(bus, (RESULTS, REFUSALS, DEAD_LETTERS), since=_moment(since_ms)) as reader:
+    async with reading(bus, OUTCOMES, since=_moment(since_ms)) as reader:
         is_cut = await reader.is_cut(RESULTS)
         async for batch in reader.to_end():
             async for stored in in_turns(batch):

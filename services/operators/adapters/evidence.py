@@ -18,11 +18,9 @@ from answerbus.request import InlineRef, Request
 from answerbus.step import Step, ToolEnded
 from answerbus.topics import (
     ATTEMPTS,
-    DEAD_LETTERS,
     LEDGER,
-    REFUSALS,
+    OUTCOMES,
     REQUESTS,
-    RESULTS,
     RUNS,
     STEPS,
     Topic,
@@ -48,7 +46,7 @@ from services.text.digest import canonical, canonical_digest, text_digest
 TOPICS_OF_FILE: Mapping[str, tuple[Topic, ...]] = {
     "attempts": (ATTEMPTS,),
     "steps": (STEPS,),
-    "outcomes": (RESULTS, REFUSALS, DEAD_LETTERS),
+    "outcomes": OUTCOMES,
 }
 PACK_BYTES_MAX = 2_000 * 1024 * 1024  # more is a zip of another form, which verifiers refuse
 _TEXT_SCHEMA: JsonValue = {"type": "string"}

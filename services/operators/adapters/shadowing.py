@@ -14,10 +14,8 @@ from answerbus.envelope import decode
 from answerbus.topics import (
     ATTEMPTS,
     COMPARISONS,
-    DEAD_LETTERS,
-    REFUSALS,
+    OUTCOMES,
     REQUESTS,
-    RESULTS,
     Topic,
 )
 from services.operators.adapters.comparison_writer import writing_comparisons
@@ -28,7 +26,6 @@ from services.operators.comparisons.live_draw import OPEN_MAX, LiveDraw, SeenRec
 from services.operators.comparisons.shadow_day import PerDay, is_of_day
 from services.operators.records.summary import summarize
 
-OUTCOMES = (RESULTS, REFUSALS, DEAD_LETTERS)
 FOLLOWED = (*OUTCOMES, ATTEMPTS, REQUESTS)
 LOOK_S = 1.0  # between two looks at the topics
 END_S = 10.0  # calls under way are given so long when it is stopped

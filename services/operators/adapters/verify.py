@@ -10,8 +10,7 @@ from answerbus.topics import (
     ATTEMPTS,
     DEAD_LETTERS,
     LEDGER,
-    REFUSALS,
-    RESULTS,
+    OUTCOMES,
     RETRIES,
     STEPS,
     Topic,
@@ -23,7 +22,6 @@ from services.operators.audit.verified import Verified
 from services.operators.records.stored import Stored
 
 PRIVATE = (LEDGER, RETRIES)
-TERMINALS = (RESULTS, REFUSALS, DEAD_LETTERS)
 LOOKS_AGAIN_MAX = 3  # the end of a transaction may be visible in one topic a moment before another
 LOOK_AGAIN_S = 1.0
 _OF_A_PLACE = re.compile(r"-\d+-\d+\.dead-letter\Z")  # may be in any partition
@@ -44,7 +42,7 @@ async def verify(
     """
     total = Verified()
     was_moved = bool((await bus.layout(LEDGER)).earlier)
-    topics = (*PRIVATE, *TERMINALS, ATTEMPTS, *await bus.present(STEPS))
+    topics = (*PRIVATE, *OUTCOMES, ATTEMPTS, *await bus.present(STEPS))
     async with reading(bus, topics, workflow_id=workflow_id) as reader:
         report = _ProgressReport(progress, await reader.left())
         each = [[partition] for partition in reader.partitions]
@@ -93,7 +91,7 @@ async def _together(
     report: _ProgressReport,
 ) -> Verified:
     """The verdict on partitions that share no account with others."""
-    for topics in (PRIVATE, TERMINALS):
+    for topics in (PRIVATE, OUTCOMES):
         async for stored in _read(reader, topics, partitions, report):
             verification.claim(stored)
     for _ in range(1 + LOOKS_AGAIN_MAX):

@@ -3,12 +3,10 @@
 from dataclasses import dataclass, field
 
 from answerbus.attempt import Attempt
-from services.operators.audit.findings import FindingKind
+from services.operators.audit.findings import Fault
 
 ENDING = frozenset({"result", "unvalidated_result", "refusal", "dead_letter"})
-_PRINT_BYTES = 8  # of each hash, enough to know one again
-
-Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
+_PRINT_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -64,7 +62,7 @@ class AttemptChain:
         if fault:
             return fault
         self.head, self._at_ms = attempt.hash, at_ms
-        self._prints += _print(attempt.hash)
+        self._prints += hash_print(attempt.hash)
         self.micro_usd.used += attempt.tools_micro_usd
         if attempt.counted:
             self.attempts += 1
@@ -123,12 +121,13 @@ class AttemptChain:
 
     def _has(self, digest: str) -> bool:
         """Whether an attempt of this hash was there already."""
-        digest_print, at = _print(digest), -1
+        digest_print, at = hash_print(digest), -1
         while (at := self._prints.find(digest_print, at + 1)) >= 0:
             if at % _PRINT_BYTES == 0:
                 return True
         return False
 
 
-def _print(digest: str) -> bytes:
+def hash_print(digest: str) -> bytes:
+    """The beginning of a record's hash, enough to know the record again."""
     return bytes.fromhex(digest.removeprefix("sha256:")[: 2 * _PRINT_BYTES])

@@ -26,6 +26,7 @@ FindingKind = Literal[
     "no_step",
     "no_attempt",
 ]
+Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
 
 MEANINGS: Mapping[FindingKind, str] = MappingProxyType(
     {

@@ -3,11 +3,8 @@
 from dataclasses import dataclass, field
 
 from answerbus.step import Step, ToolEnded
-from services.operators.audit.findings import FindingKind
-
-_PRINT_BYTES = 8  # of each hash, enough to know one again
-
-Fault = tuple[FindingKind, str]  # what is wrong, and what was expected
+from services.operators.audit.attempt_chain import hash_print
+from services.operators.audit.findings import Fault
 
 
 @dataclass(slots=True)
@@ -35,7 +32,7 @@ class StepChain:
         fault = self._link(event, was_cut=was_cut) or self._content(event)
         if fault is None:
             self.head = event.hash
-            self._prints.add(_print(event.hash))
+            self._prints.add(hash_print(event.hash))
         return fault
 
     def goes_on(self) -> "StepChain":
@@ -54,7 +51,7 @@ class StepChain:
         return None
 
     def _link(self, event: Step | ToolEnded, *, was_cut: bool) -> Fault | None:
-        if _print(event.hash) in self._prints:
+        if hash_print(event.hash) in self._prints:
             return "twice", "this very record once"
         if event.previous == self.head:
             return None
@@ -78,7 +75,3 @@ class StepChain:
             return None
         self.open_calls.discard(event.call_id)
         return None
-
-
-def _print(digest: str) -> bytes:
-    return bytes.fromhex(digest.removeprefix("sha256:")[: 2 * _PRINT_BYTES])

@@ -11,9 +11,9 @@ from answerbus.attempt import Attempt
 from answerbus.fail_fast import JsonReader
 from answerbus.request_key import RequestKey
 from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, STEPS, TOPIC_OF_KIND, Topic
-from services.operators.audit.attempt_chain import ENDING, AttemptChain, Fault
+from services.operators.audit.attempt_chain import ENDING, AttemptChain
 from services.operators.audit.claims import Balance, ClaimedSpending, Ended
-from services.operators.audit.findings import AuditFinding, FindingKind
+from services.operators.audit.findings import AuditFinding, Fault, FindingKind
 from services.operators.audit.step_verification import StepVerification
 from services.operators.audit.verified import Verified
 from services.operators.records.stored import RecordPosition, Stored

@@ -10,8 +10,9 @@ from answerbus.budget import Usage
 from answerbus.compared import AnswerOutcome, ComparedAnswer
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
+from answerbus.event import AnyOutcome
 from answerbus.limits import MODEL_CHARS_MAX, NAME_CHARS_MAX, REASON_BYTES_MAX
-from answerbus.outcome import AnyResult, Refusal, Result, UnvalidatedResult
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.resumed_run import ResumedRun, ResumedStep
 from answerbus.step import Step, ToolEnded
@@ -22,7 +23,6 @@ from services.operators.explain import failure_text
 from services.operators.records.event_summary import AttemptSummary
 from services.operators.records.stored import Stored
 
-Outcome = AnyResult | UnvalidatedResult | Refusal | DeadLetter
 _NOTHING_DIGEST = "sha256:" + "0" * 64  # the chain of a run that is never written
 _INVALID = frozenset({"invalid", "malformed", "truncated"})
 
@@ -55,7 +55,7 @@ def questions_of(
 ) -> Sequence[RecordedQuestion] | NotAsked:
     """`records` are its request, its outcome and its steps, as far as they are still there."""
     events = [decode(one.value, one.headers) for one in records]
-    outcome = next((event for event in events if isinstance(event, Outcome)), None)
+    outcome = next((event for event in events if isinstance(event, AnyOutcome)), None)
     request = next((event for event in events if isinstance(event, Request)), None)
     if isinstance(outcome, DeadLetter):
         request = outcome.request or request
@@ -74,7 +74,7 @@ def questions_of(
 
 def _of_run(
     request: Request,
-    outcome: Outcome,
+    outcome: AnyOutcome,
     steps: Sequence[Step],
     ends: Mapping[str, ToolEnded],
     attempts: Mapping[int, AttemptSummary],
@@ -127,7 +127,7 @@ def _recorded_step(
 
 
 def _recorded(
-    outcome: Outcome, attempts: Mapping[int, AttemptSummary], first: int
+    outcome: AnyOutcome, attempts: Mapping[int, AttemptSummary], first: int
 ) -> ComparedAnswer:
     match outcome:
         case Result():

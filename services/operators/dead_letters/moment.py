@@ -1,13 +1,13 @@
 """A time as an operator gives it, `2h` ago, `today` (in UTC) or RFC 3339, in ms; pure."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
+from answerbus.broker_time import EPOCH, milliseconds
 from services.operators.records.within_limits import moved
 
 EXAMPLES = "30m, 2h, 3d, today or 2026-11-21T10:00:00Z"
 TODAY = "today"
-_EPOCH, _MS = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
 _DAY_MS = 86_400_000
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _AGO = re.compile(r"(\d{1,6})([smhd])")
@@ -23,11 +23,11 @@ def moment_ms(text: str, now_ms: int) -> int | None:
     try:
         # A `+` that was not escaped in an address arrives as a space.
         moment = datetime.fromisoformat(text.strip().replace(" ", "+") if "T" in text else text)
-        return max(0, (moment.astimezone(UTC) - _EPOCH) // _MS)
+        return max(0, milliseconds(moment.astimezone(UTC)))
     except (ValueError, OverflowError):
         return None
 
 
 def as_text(at_ms: int) -> str:
     """A time that `moment_ms` reads as it was, up to the end of the year 9999."""
-    return moved(_EPOCH, at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moved(EPOCH, at_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

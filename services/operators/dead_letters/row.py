@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from answerbus.broker_time import milliseconds
 from answerbus.trace import Trace
 from services.operators.dead_letters.why import why_of
 from services.operators.records.dead_letter_key import DeadLetterKey
@@ -18,8 +18,6 @@ from services.operators.records.stored import RecordPosition
 
 Status = Literal["open", "replayed", "dismissed"]
 STATUSES: tuple[Status, ...] = ("open", "replayed", "dismissed")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 DISMISSALS_MAX = 20  # of one dead letter: the newest
 SHARED_MAX = 100_000  # texts; beyond, each dead letter keeps its own
@@ -200,8 +198,3 @@ def with_dismissal(known: tuple[Dismissal, ...], new: Dismissal) -> tuple[Dismis
 
 def _spent(spent: SpentSummary) -> BudgetAmounts:
     return BudgetAmounts(spent.attempts, spent.tokens, spent.micro_usd)
-
-
-def milliseconds(moment: datetime) -> int:
-    """Since 1970."""
-    return (moment - _EPOCH) // _MILLISECOND

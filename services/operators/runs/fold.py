@@ -22,10 +22,10 @@ from answerbus.event import AnyOutcome, Event
 from answerbus.limits import DEPTH_MAX
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Request
-from answerbus.step import Step, StepCall, ToolEnded
+from answerbus.step import CallState, Step, StepCall, ToolEnded
 from services.operators.records.stored import RetryEnded
 from services.operators.records.within_limits import amount
-from services.operators.runs.tree import CallNode, CallStatus, RunNode, RunState, StepNode
+from services.operators.runs.tree import CallNode, RunNode, RunState, StepNode
 
 NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper is separate: any may claim it
 
@@ -251,7 +251,7 @@ class RunFold:
         ended = self._ended.get(call.call_id)
         approval, question = self._approvals.get(call.call_id), self._questions.get(call.call_id)
         decision, answer = self._decisions.get(call.call_id), self._answers.get(call.call_id)
-        status: CallStatus = call.state
+        status: CallState = call.state
         if ended is not None or found.terminal is not None:
             status = "ended"
         elif approval and (decision is None or _delivery(decision) < _place(approval)):

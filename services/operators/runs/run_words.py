@@ -20,18 +20,19 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.explain import problems_text
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.policy import PolicyVerdict
+from answerbus.step import CallState
 from services.operators.explain import died_text
 from services.operators.records.money import dollars_of
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
-from services.operators.runs.tree import Awaited, CallNode, CallStatus, RunNode, StepNode
+from services.operators.runs.tree import Awaited, CallNode, RunNode, StepNode
 from services.text.escaping import json_line, plain_line
 
 LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
 CALLED_BEFORE = "It was called before, and nobody knows whether it ran: look, then decide."
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
 MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
-_WAITING: Mapping[CallStatus, str] = MappingProxyType(
+_WAITING: Mapping[CallState, str] = MappingProxyType(
     {
         "called": "called",
         "waiting": "queued",

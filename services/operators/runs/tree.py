@@ -13,10 +13,9 @@ from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplie
 from answerbus.edited_args import EditedArgs
 from answerbus.event import AnyOutcome
 from answerbus.policy import PolicyVerdict
-from answerbus.step import Composed
+from answerbus.step import CallState, Composed
 
 RunState = Literal["working", "waiting", "awaits_approval", "awaits_input", "ended"]
-CallStatus = Literal["called", "waiting", "awaits_approval", "awaits_input", "ended"]
 
 
 Awaited = ApprovalRequested | InputRequested
@@ -36,7 +35,7 @@ class CallNode:
     call_id: str
     tool: str
     args: Mapping[str, Any]
-    status: CallStatus
+    status: CallState
     outcome: CallOutcome | None = None
     took_ms: int | None = None
     micro_usd: int | None = None

@@ -16,10 +16,10 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.topics import LEDGER, RUNS, Topic
+from answerbus.wire import bytes_digest
 from services.records.chunk_numbers import ChunkNumbers
 from services.records.private_topics import RecordFault, private_event, runs_event
 from services.records.run_gaps import RunGaps
-from services.text.digest import bytes_digest
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.lane_request import LaneRequest, request_from_retry
 from services.worker.core.shared_budget.books import BudgetBooks

@@ -2,11 +2,12 @@
 
 import pytest
 
-from answerbus.client.terminals import digest_of, ends
+from answerbus.client.terminals import ends
 from answerbus.client.workflow_outcomes import Wanted
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.request import Request
+from answerbus.wire import bytes_digest
 from tests.unit.operators.runs.events import event
 
 OWN, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
@@ -44,7 +45,7 @@ def test_a_row_of_a_job_is_ended_by_a_letter_about_its_own_record_and_by_no_conf
     assert isinstance(request, Request)
     ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
     job = Wanted(request.workflow_id, {request.request_id: request})
-    own = about(name, digest_of(encode(request).value)).model_copy(update=ids)
+    own = about(name, bytes_digest(encode(request).value)).model_copy(update=ids)
     other = about(name, OTHER).model_copy(update=ids)
 
     assert job.ends(own) == (name != "conflicting_id")

@@ -5,9 +5,9 @@ import pytest
 from answerbus.envelope import encode
 from answerbus.private.ledger import Skipped
 from answerbus.topics import RUNS
+from answerbus.wire import bytes_digest
 from services.commands.private_records import LaneContents, meaning
 from services.operators.records.stored import Stored
-from services.text.digest import bytes_digest
 from tests.unit.worker.builders import NOW
 
 

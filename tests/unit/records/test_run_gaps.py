@@ -9,10 +9,10 @@ from answerbus.private.ledger import Skipped
 from answerbus.private.runs import RunRecord, RunsRecord, runs_key
 from answerbus.resumed_run import ResumedRun, ResumedStep
 from answerbus.topics import RUNS
+from answerbus.wire import bytes_digest
 from services.commands.private_records import LaneContents
 from services.operators.records.stored import Stored
 from services.records.run_gaps import RunGaps
-from services.text.digest import bytes_digest
 from services.worker.lane.opening import RecoveredState, UnreadableState
 from services.worker.ports.kafka import StoredRecord
 from tests.unit.worker.builders import NOW

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from answerbus import json_text
+from answerbus.wire import bytes_digest
 from services.text.digest import (
-    bytes_digest,
     canonical,
     canonical_digest,
     canonical_members,

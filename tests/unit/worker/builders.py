@@ -15,8 +15,9 @@ from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Prior, Request, SchemaRef, TextRef
+from answerbus.wire import bytes_digest
 from services.records.forwarding import first_place, is_forwarded
-from services.text.digest import bytes_digest, canonical_digest
+from services.text.digest import canonical_digest
 from services.worker.core.attempt.check import Checked, check
 from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.attempt.prompt import Prompt, build

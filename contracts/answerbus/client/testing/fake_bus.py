@@ -1,7 +1,6 @@
 """Requests and outcomes in memory, with the checks that workers make before any model call."""
 
 import base64
-import hashlib
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from answerbus.registry import Registry
 from answerbus.request import ContractRef, Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS, TOPIC_OF_KIND
+from answerbus.wire import bytes_digest
 
 PARTITION = 0
 
@@ -183,7 +183,7 @@ def _conflict(record: Encoded) -> Reply:
             raw=Raw(
                 base64=base64.b64encode(record.value[:RAW_BYTES_MAX]).decode(),
                 bytes=len(record.value),
-                digest="sha256:" + hashlib.sha256(record.value).hexdigest(),
+                digest=bytes_digest(record.value),
                 truncated=len(record.value) > RAW_BYTES_MAX,
             ),
             origin=origin,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 
+from answerbus.broker_time import milliseconds
 from answerbus.dead_letter import MisroutedTwice
 from answerbus.envelope import Encoded, encode
 from answerbus.outcome import RetryRequest
@@ -22,10 +23,9 @@ from answerbus.private.ledger import (
 )
 from answerbus.request_key import SEPARATOR
 from answerbus.topics import LEDGER, Topic
+from answerbus.wire import bytes_digest
 from services.operators.records.stored import Stored
 from services.records.private_topics import RecordFault, passes_by, private_event, runs_event
-from services.text.digest import bytes_digest
-from services.worker.core.budget.id_chunk import milliseconds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.budget.packed_ids import (
     OF_NO_WORKFLOW,

@@ -5,8 +5,8 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_request
 from answerbus.outcome import Origin
+from answerbus.wire import bytes_digest
 from services.records.forwarding import first_place, is_forwarded
-from services.text.digest import bytes_digest
 from services.worker.core.request.admit import Arrival
 from services.worker.core.request.known_schemas import KnownSchemas
 

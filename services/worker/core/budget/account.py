@@ -230,6 +230,10 @@ def _packed(digest: str) -> bytes:
     return bytes.fromhex(digest.removeprefix(DIGEST_PREFIX))
 
 
+def plus(one: Charged, other: Charged) -> Charged:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
 def spent_of(charged: Charged) -> Spent:
     attempts, tokens, micro_usd = charged
     return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)

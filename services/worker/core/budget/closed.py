@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Self
 
+from answerbus.broker_time import milliseconds
 from answerbus.private.ledger import CLOSED_KEY, ClosedIdsRecord, ClosedRecord
 from services.worker.core.budget.id_chunk import (
     IdChunk,
     SingleId,
     key_of,
     mergeable,
-    milliseconds,
     names_of,
 )
 from services.worker.core.budget.packed_ids import body_mark, id_digest, key_of_digest

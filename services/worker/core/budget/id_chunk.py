@@ -3,9 +3,10 @@
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
+from answerbus.broker_time import EPOCH, milliseconds
 from answerbus.private.ledger import (
     CLOSED_IDS_KEY,
     CLOSED_KEY,
@@ -21,7 +22,6 @@ from services.worker.core.budget.packed_ids import (
     owner_mark,
 )
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FAST = 1  # of zlib's levels
 
@@ -162,10 +162,5 @@ def _are_near(group: Sequence[IdChunk], chunk: IdChunk, ids_max: int, span_max: 
     return size <= ids_max and chunk.until_ms - group[0].since_ms <= span_max // _MILLISECOND
 
 
-def milliseconds(at: datetime) -> int:
-    """Since 1970."""
-    return (at - _EPOCH) // _MILLISECOND
-
-
 def _moment(at_ms: int) -> datetime:
-    return _EPOCH + at_ms * _MILLISECOND
+    return EPOCH + at_ms * _MILLISECOND

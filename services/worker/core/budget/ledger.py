@@ -27,6 +27,7 @@ from services.worker.core.budget.account import (
     AppendPosition,
     Charged,
     Spend,
+    plus,
     restored,
     shared,
 )
@@ -199,8 +200,8 @@ class Ledger:
         It does if `spent + in_flight + this + reserved minimum <= limit`.
         """
         account = self.account(request, now)
-        with_pending = _plus(account.reserved, (1, tokens, micro_usd))
-        kept = _plus(with_pending, allowance.reserved_minimum)
+        with_pending = plus(account.reserved, (1, tokens, micro_usd))
+        kept = plus(with_pending, allowance.reserved_minimum)
         if exceeded(account.limit, kept) or allowance.is_reserved:
             which = exhausted(account, tokens, micro_usd, allowance)
             return BudgetExhausted(which=which) if which else Reserved()
@@ -224,7 +225,7 @@ class Ledger:
         account = self.accounts[spend.account_id]
         account.take(spend)
         account.updated_at = now
-        account.charged = _plus(account.charged, charge_of(spend, usage, counted=counted))
+        account.charged = plus(account.charged, charge_of(spend, usage, counted=counted))
         if not counted:
             account.give_up(spend)
         self.accounts.rest(account, now)
@@ -233,7 +234,7 @@ class Ledger:
     def charge_tool(self, account_id: str, micro_usd: int, now: datetime) -> Account:
         """Charge what a tool has cost, which is at most what the account has left."""
         account = self.accounts[account_id]
-        account.charged = _plus(account.charged, (0, 0, micro_usd))
+        account.charged = plus(account.charged, (0, 0, micro_usd))
         account.tools_micro_usd += micro_usd
         account.updated_at = now
         return account
@@ -278,8 +279,8 @@ def exhausted(
     account: Account, tokens: int, micro_usd: int, allowance: Allowance
 ) -> BudgetUnit | None:
     """What is too little for an attempt, also if all that is in flight comes to nothing."""
-    charged = _plus(account.charged, (1, tokens, micro_usd))
-    if which := exceeded(account.limit, _plus(charged, allowance.lost)):
+    charged = plus(account.charged, (1, tokens, micro_usd))
+    if which := exceeded(account.limit, plus(charged, allowance.lost)):
         return which
     return "attempts" if allowance.is_used_up else None
 
@@ -318,10 +319,6 @@ def charge_of(spend: Spend, usage: Usage, *, counted: bool) -> Charged:
         return 0, 0, 0
     cost = spend.micro_usd if usage.micro_usd is None else usage.micro_usd
     return 1, _tokens(usage, spend.tokens), cost
-
-
-def _plus(one: Charged, other: Charged) -> Charged:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def _tokens(usage: Usage, worst: int) -> int:

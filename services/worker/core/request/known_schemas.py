@@ -12,7 +12,8 @@ from answerbus.envelope import Headers, ReceivedRequest, Undecodable, decode_req
 from answerbus.json_values import has_more_values
 from answerbus.limits import KIB, REQUEST_BYTES_MAX, REQUEST_VALUES_MAX
 from answerbus.request import InlineRef
-from services.text.digest import bytes_digest, canonical, canonical_digest
+from answerbus.wire import bytes_digest
+from services.text.digest import canonical, canonical_digest
 
 TEXT_BYTES_MIN: Final = 1 * KIB  # shorter texts are read as fast as they are found
 TEXTS_BYTES_MAX: Final = 2048 * KIB  # of all; their values take some 15 times as much

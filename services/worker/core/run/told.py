@@ -6,7 +6,7 @@ from functools import cached_property
 from weakref import ref
 
 from answerbus.request import Message
-from services.text.digest import bytes_digest
+from answerbus.wire import bytes_digest
 
 
 @dataclass(frozen=True)

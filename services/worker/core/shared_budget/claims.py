@@ -6,8 +6,8 @@ from itertools import islice
 
 from answerbus.cause import BudgetExhausted
 from answerbus.request_key import RequestKey
-from services.worker.core.budget.account import Charged
-from services.worker.core.shared_budget.rules import ZERO, BudgetKey, plus
+from services.worker.core.budget.account import Charged, plus
+from services.worker.core.shared_budget.rules import ZERO, BudgetKey
 
 ASKED_FOR_AT_ONCE_MAX = 64  # claims that wait behind the first
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from services.worker.core.budget.account import Charged
+from services.worker.core.budget.account import Charged, plus
 from services.worker.core.shared_budget.rules import (
     ZERO,
     Limit,
@@ -15,7 +15,6 @@ from services.worker.core.shared_budget.rules import (
     less,
     minus,
     most_of,
-    plus,
     unit_beyond,
 )
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.worker.core.budget.account import Charged
+from services.worker.core.budget.account import Charged, plus
 from services.worker.core.budget.remaining_budget import BudgetUnit
 from services.worker.core.shared_budget.rules import (
     ZERO,
@@ -13,7 +13,6 @@ from services.worker.core.shared_budget.rules import (
     limited,
     minus,
     most_of,
-    plus,
     unit_beyond,
 )
 

@@ -102,10 +102,6 @@ def shared(amounts: Charged) -> Charged:
     return amounts if amounts != ZERO else ZERO
 
 
-def plus(one: Charged, other: Charged) -> Charged:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
-
-
 def minus(one: Charged, other: Charged) -> Charged:
     return shared((one[0] - other[0], one[1] - other[1], one[2] - other[2]))
 

@@ -59,7 +59,7 @@ class Cancellations:
     def end(self, lane_request: LaneRequest) -> list[OutRecord]:
         """The request has its outcome: a successor need not know of its cancellation."""
         key = cancel_key(lane_request.request.request_id, lane_request.request.workflow_id)
-        return [self._null(key)] if self.found.pop(key, None) else []
+        return [records.run_tombstone(key, self.partition)] if self.found.pop(key, None) else []
 
     def _record_of(self, lane_request: LaneRequest) -> RunCancelRecord | None:
         """That of the request itself, or that of its workflow if the request was there before."""
@@ -85,7 +85,4 @@ class Cancellations:
                 forgotten.append(key)
         for key in forgotten:
             del self.found[key]
-        return [self._null(key) for key in forgotten]
-
-    def _null(self, key: str) -> OutRecord:
-        return records.run_tombstone(key, self.partition)
+        return [records.run_tombstone(key, self.partition) for key in forgotten]

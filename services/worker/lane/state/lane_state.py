@@ -14,7 +14,7 @@ from answerbus.request_key import RequestKey
 from answerbus.trace import Trace
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
-from services.worker.core.budget.account import Account, Spend
+from services.worker.core.budget.account import Account, Spend, plus
 from services.worker.core.budget.audit import chain, give_back
 from services.worker.core.budget.ledger import (
     Ledger,
@@ -44,7 +44,7 @@ from services.worker.core.request.lane_request import (
 )
 from services.worker.core.run.children import ChildOutcome, Ended
 from services.worker.core.run.composition import ComputedStep
-from services.worker.core.shared_budget.rules import ZERO, plus
+from services.worker.core.shared_budget.rules import ZERO
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.open_runs import OpenRuns

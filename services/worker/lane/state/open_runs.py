@@ -180,17 +180,18 @@ class OpenRuns:
             change = transitions.stopped(run, by, self._inputs(lane_request, now))
             events = (event for event in change.written if not event.kind.startswith("run_"))
             written += [self._written(lane_request, event) for event in events]
-            written += [self._null(key) for key in _keys(lane_request, run)]
+            written += [
+                records.run_tombstone(key, self.partition) for key in _keys(lane_request, run)
+            ]
             self._report_ends(lane_request, change)
             # What arrives until this is committed finds no call open.
             lane_request.change_run(change.run)
             self.watch(lane_request)
         elif lane_request.request.parent:
-            written.append(self._null(run_key(request_id, lane_request.scope)))
+            written.append(
+                records.run_tombstone(run_key(request_id, lane_request.scope), self.partition)
+            )
         return written
-
-    def _null(self, key: str) -> OutRecord:
-        return records.run_tombstone(key, self.partition)
 
     def _apply(self, lane_request: LaneRequest, change: Change | None) -> list[OutRecord]:
         if change is None:

@@ -1,7 +1,6 @@
 """Records for the broker: events of a lane's partition, and dead letters on raw records."""
 
 import base64
-import hashlib
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_event import ToolEvent
 from answerbus.topics import RETRIES
 from answerbus.trace import Trace, read_trace
-from answerbus.wire import format_timestamp
+from answerbus.wire import bytes_digest, format_timestamp
 from services.records.forwarding import header_of, without_header
 from services.worker.core.budget.account import Account
 from services.worker.core.budget.ledger import closed_record
@@ -179,7 +178,7 @@ def raw(value: bytes | None, headers: Headers) -> Raw:
     return Raw(
         base64=None if value is None else base64.b64encode(held[:RAW_BYTES_MAX]).decode(),
         bytes=len(held),
-        digest="sha256:" + hashlib.sha256(held).hexdigest(),
+        digest=bytes_digest(held),
         truncated=len(held) > RAW_BYTES_MAX or _headers_cut(headers),
         headers=tuple(
             (_clip_name(name), _encoded(content)) for name, content in headers[:RAW_HEADERS_MAX]

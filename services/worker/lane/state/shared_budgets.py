@@ -10,7 +10,7 @@ from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEASES
-from services.worker.core.budget.account import Charged, Spend
+from services.worker.core.budget.account import Charged, Spend, plus
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.budget.remaining_budget import BudgetUnit
 from services.worker.core.shared_budget.books import (
@@ -29,7 +29,6 @@ from services.worker.core.shared_budget.rules import (
     BudgetKey,
     BudgetRules,
     is_nearly_spent,
-    plus,
 )
 from services.worker.lane.state import records
 from services.worker.ports.kafka import OutRecord

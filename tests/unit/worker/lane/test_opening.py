@@ -17,7 +17,7 @@ from answerbus.outcome import Origin, RetryRequest
 from answerbus.private.ledger import ClosedIdsRecord, LaneRecord, Skipped
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
-from services.text.digest import bytes_digest
+from answerbus.wire import bytes_digest
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.id_chunk import IdChunk, SingleId
 from services.worker.core.budget.ledger import Ledger, closed_record

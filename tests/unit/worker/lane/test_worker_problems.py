@@ -9,7 +9,7 @@ from answerbus.envelope import encode
 from answerbus.event import key
 from answerbus.private.ledger import Skipped
 from answerbus.topics import DEAD_LETTERS, REQUESTS, RETRIES
-from services.text.digest import bytes_digest
+from answerbus.wire import bytes_digest
 from services.worker.core.attempt.reply import Reply, TimedOut
 from services.worker.lane import lane
 from services.worker.lane.state.machine import State

@@ -24,7 +24,7 @@ from answerbus.topics import (
     RETRIES,
     Topic,
 )
-from services.text.digest import bytes_digest
+from answerbus.wire import bytes_digest
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.core.attempt.plan import ProfileFacts
 from services.worker.core.attempt.prompt import Prompt

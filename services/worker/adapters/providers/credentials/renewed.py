@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 
+from answerbus.client.bounded import take_error
 from services.worker.adapters.providers.apis.connection import AwsKeys
 from services.worker.adapters.providers.credentials.credential import (
     Credential,
@@ -66,7 +67,8 @@ class RenewedToken:
     def _renewal(self) -> asyncio.Task[None]:
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
-            self._renewing.add_done_callback(_looked_at)
+            # It may fail with nobody waiting: the token still holds, and it is tried again.
+            self._renewing.add_done_callback(take_error)
         return self._renewing
 
     async def _renew(self) -> None:
@@ -96,9 +98,3 @@ class RenewedToken:
         if not isinstance(token, Token) or not token.is_usable:
             raise NoTokenError(f"the credential `{name}` gave something that is not a token")
         return token
-
-
-def _looked_at(renewal: asyncio.Task[None]) -> None:
-    """A renewal that nobody waits for may fail: its token still holds, and it is tried again."""
-    if not renewal.cancelled():
-        renewal.exception()

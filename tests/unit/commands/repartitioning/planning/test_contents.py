@@ -24,6 +24,7 @@ from answerbus.private.ledger import (
 )
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPIC_OF_KIND
+from answerbus.wire import bytes_digest
 from services.commands.repartitioning.planning.contents import (
     PartitionContents,
     Retained,
@@ -33,7 +34,6 @@ from services.commands.repartitioning.planning.contents import (
     forwarded,
 )
 from services.operators.records.stored import Stored
-from services.text.digest import bytes_digest
 from services.worker.core.budget.closed import ClosedIds
 from services.worker.core.budget.ledger import Ledger
 from services.worker.core.request.admit import admit

@@ -3,9 +3,9 @@
 from answerbus.envelope import encode
 from answerbus.private.ledger import Skipped
 from answerbus.topics import RUNS
+from answerbus.wire import bytes_digest
 from services.commands.repartitioning.planning.contents import open_requests
 from services.operators.records.stored import Stored
-from services.text.digest import bytes_digest
 from tests.unit.worker.builders import NOW
 
 

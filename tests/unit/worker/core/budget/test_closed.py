@@ -19,7 +19,7 @@ from answerbus.private.ledger import (
     Skipped,
 )
 from answerbus.topics import LEDGER
-from services.text.digest import bytes_digest
+from answerbus.wire import bytes_digest
 from services.worker.core.budget.closed import (
     CHUNK_IDS,
     CLOSED_MEMORY,

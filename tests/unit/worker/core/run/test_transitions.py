@@ -17,7 +17,8 @@ from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress
 from answerbus.toolset_card import ApprovalRule
-from services.text.digest import bytes_digest, text_digest
+from answerbus.wire import bytes_digest
+from services.text.digest import text_digest
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.call_changes import Change

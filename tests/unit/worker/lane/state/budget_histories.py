@@ -15,7 +15,7 @@ from answerbus.partition import partition_of
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEASES, LEDGER, STEPS
-from services.worker.core.budget.account import Charged, Spend
+from services.worker.core.budget.account import Charged, Spend, plus
 from services.worker.core.budget.ledger import Reserved
 from services.worker.core.shared_budget.books import BudgetBooks
 from services.worker.core.shared_budget.home import Home, LaneShare
@@ -27,7 +27,6 @@ from services.worker.core.shared_budget.rules import (
     PeriodLimits,
     limited,
     minus,
-    plus,
 )
 from services.worker.lane.state.shared_budgets import SharedBudgets, worst_of
 from tests.unit.worker.builders import NOW

@@ -13,8 +13,8 @@ from answerbus.failure import Invalid, Problem
 from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import LaneRecord
+from answerbus.wire import bytes_digest
 from services.records.forwarding import FORWARDED_HEADER
-from services.text.digest import bytes_digest
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut
 from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.call import Call
