@@ -1,4 +1,4 @@
-"""Selects dead letters from an address or a form: by filters, by a run, or by a failed replay."""
+"""Selects dead letters from an address or a form: by filters, by a job, or by a failed replay."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ from services.console.views.units import MINUTE_MS
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import select
 
-AGAIN = "again"  # the number of a run: its dead letters that died again
+AGAIN = "again"  # the number of a job: its dead letters that died again
 EVERYTHING = "everything"  # the field that says that all are meant
 NAMED_MAX = 3  # of several dead letters with one id
 NO_DEAD_LETTER = ""  # the id of none: no id at all would mean any
@@ -41,7 +41,7 @@ def filters_in(request: web.Request, *beside: str) -> DeadLetterFilters:
 
 
 def filters_in_form(context: ConsoleContext, form: Form, own: Collection[str]) -> DeadLetterFilters:
-    """By the filters and ids of a form; `own` are its fields that are none.
+    """By the filters and ids of a form; `own` are its other fields.
 
     Raises HTTPBadRequest for what is not a filter: "all" must not mean more than was looked at.
     """
@@ -75,7 +75,7 @@ def dead_letters_of(context: ConsoleContext, filters: DeadLetterFilters) -> list
 
 
 def job_of(context: ConsoleContext, number: str) -> Job:
-    """Raises HTTPBadRequest where this console has no such run."""
+    """Raises HTTPBadRequest where this console has no such job."""
     found = context.jobs.get(int(number)) if number.isdecimal() and len(number) < 10 else None
     if found is None:
         raise web.HTTPBadRequest(text=f"This console has no run {number!r} since it was started.")
@@ -83,7 +83,7 @@ def job_of(context: ConsoleContext, number: str) -> Job:
 
 
 def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
-    """The ids of the dead letters that came of a run's replays."""
+    """The ids of the dead letters that came of a job's replays."""
     dead_letters = context.feed.state.dead_letters
     rows = (dead_letter for key in job.keys if (dead_letter := dead_letters.get(key)))
     outcomes = (dead_letters.replay_outcome(row) for row in rows)

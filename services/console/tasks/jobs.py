@@ -16,20 +16,20 @@ from services.operators.adapters.replaying import Prepared, prepared_replays, re
 from services.operators.adapters.writer import Superseded, writing
 from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.prepare_replay import ReplayOrder
-from services.operators.dead_letters.row import DeadLetterRow
+from services.operators.dead_letters.row import DeadLetterRow, Status
 from services.operators.records.dead_letter_key import DeadLetterKey
 
 Action = Literal["dry-run", "replay", "dismiss", "reopen"]
 ACTIONS: tuple[Action, ...] = ("dry-run", "replay", "dismiss", "reopen")
-DEAD_LETTERS_MAX = 10_000  # of one run; beyond that the command line is the better tool
-KEPT = 100  # runs whose pages can still be looked at
+DEAD_LETTERS_MAX = 10_000  # of one job; beyond that the command line is the better tool
+KEPT = 100  # jobs whose pages can still be looked at
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class Job:
-    """One run; `forecast` counts what was, or would be, sent, and what is held back."""
+    """One bulk action; `forecast` counts what was, or would be, sent, and what is held back."""
 
     number: int
     action: Action
@@ -43,7 +43,7 @@ class Job:
 
 
 class Jobs:
-    """All runs since the console was started; one at a time is at work."""
+    """All jobs since the console was started; one at a time is at work."""
 
     def __init__(self, bus: Bus, feed: Feed, known: KnownNames, now: Callable[[], float]) -> None:
         self._bus, self._feed, self._known, self._now = bus, feed, known, now
@@ -52,7 +52,7 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def get(self, number: int) -> Job | None:
-        """A run by its number."""
+        """A job by its number."""
         return self._jobs.get(number)
 
     def start(
@@ -112,7 +112,9 @@ class Jobs:
     async def _replay(self, job: Job) -> None:
         async with writing(self._bus) as writer:
             await self._feed.catch_up_with_dead_letters()
-            async for step in replaying(writer, self._prepared(job, self._open(job))):
+            async for step in replaying(
+                writer, self._prepared(job, self._with_status(job, "open"))
+            ):
                 for dead_letter, outcome in step.outcomes:
                     job.forecast.take(dead_letter.key, outcome)
                     job.done += 1
@@ -126,21 +128,13 @@ class Jobs:
         async with writing(self._bus) as writer:
             await self._feed.catch_up_with_dead_letters()
             by, reason = job.order.by, job.order.reason
-            meant = self._dismissed(job) if undone else self._open(job)
+            meant = self._with_status(job, "dismissed" if undone else "open")
             async for step in dismissing(writer, meant, by, reason, self._time, undone=undone):
                 job.done += len(step)
 
-    def _open(self, job: Job) -> list[DeadLetterRow]:
-        return [
-            dead_letter for dead_letter in self._dead_letters(job) if dead_letter.status == "open"
-        ]
-
-    def _dismissed(self, job: Job) -> list[DeadLetterRow]:
-        return [
-            dead_letter
-            for dead_letter in self._dead_letters(job)
-            if dead_letter.status == "dismissed"
-        ]
+    def _with_status(self, job: Job, status: Status) -> list[DeadLetterRow]:
+        found = self._dead_letters(job)
+        return [dead_letter for dead_letter in found if dead_letter.status == status]
 
     def _dead_letters(self, job: Job) -> Iterator[DeadLetterRow]:
         found = map(self._feed.state.dead_letters.get, job.keys)
