@@ -35,6 +35,10 @@ from services.settings.settings import (
 )
 from services.text.escaping import json_lines, plain
 
+_DAY_MS = 86_400_000
+
+app = typer.Typer(help="Create, change and list the topics.", no_args_is_help=True)
+
 RoleOption = Annotated[Role, typer.Option("--role", help="Who gets the rights.")]
 UserOption = Annotated[
     str | None, typer.Option("--user", help="As which user. Default: <prefix>-<role>.")
@@ -44,8 +48,25 @@ GroupOption = Annotated[
     typer.Option("--group", help="The group of an app's subscriptions. Default: the user's name."),
 ]
 ToolsetOption = Annotated[str, typer.Option("--toolset", help="What a tool server serves.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Runs = Annotated[
+    bool,
+    typer.Option(
+        "--runs",
+        help="Also the topics by which people cancel requests; with agents they are always made.",
+    ),
+]
+Toolsets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--toolset",
+        metavar="TOOLSET",
+        help="Also the topics of this toolset; may be repeated. Those of agents are always made.",
+    ),
+]
 
 
+@app.command()
 def acls(
     role: RoleOption,
     *,
@@ -68,34 +89,6 @@ def acls(
         typer.echo(json_lines([asdict(right) for right in rights]))
     else:
         typer.echo(rendered(style, grantee, rights), nl=False)
-
-
-_DAY_MS = 86_400_000
-
-app = typer.Typer(help="Create, change and list the topics.", no_args_is_help=True)
-
-app.command(name="acls")(acls)
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-
-
-Runs = Annotated[
-    bool,
-    typer.Option(
-        "--runs",
-        help="Also the topics by which people cancel requests; with agents they are always made.",
-    ),
-]
-
-
-Toolsets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--toolset",
-        metavar="TOOLSET",
-        help="Also the topics of this toolset; may be repeated. Those of agents are always made.",
-    ),
-]
 
 
 @app.command()
@@ -142,7 +135,7 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
 def move(
     *,
     partitions: Annotated[
-        int, typer.Option(min=1, max=PARTITIONS_MAX, help="How many there shall be in use.")
+        int, typer.Option(min=1, max=PARTITIONS_MAX, help="The new number in use.")
     ],
     dry_run: DryRun = False,
     as_json: AsJson = False,

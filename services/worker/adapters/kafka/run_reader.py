@@ -225,13 +225,9 @@ class RunReader:
         """Read for the lanes that are open now; a reopened lane gives its position again."""
         is_open = {n: lane.open for n, lane in self._lanes().items() if lane.state is State.OPEN}
         wanted = {number: opened for number, opened in is_open.items() if opened}
-        if wanted.keys() == self._served.keys() and all(
-            self._served[number] is opened for number, opened in wanted.items()
-        ):
+        new = [n for n, opened in wanted.items() if self._served.get(n) is not opened]
+        if not new and wanted.keys() == self._served.keys():
             return
-        new = [
-            number for number, opened in wanted.items() if self._served.get(number) is not opened
-        ]
         await self._find_starts(consumer, new, wanted)
         self._served = wanted
         self._asked_at = {n: at for n, at in self._asked_at.items() if n in wanted}
