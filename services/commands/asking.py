@@ -66,12 +66,17 @@ def ask_once(
     if how == "publish":
         asyncio.run(_publish(settings, registry, prepared, as_json=as_json))
         return True
-    waiting = _follow if how == "follow" else _wait
     wait_s = timeout_s_default(prepared) if timeout_s is None else timeout_s
+    if how == "follow":
+        waiting = _follow(settings, registry, prepared, wait_s, as_json=as_json)
+    else:
+        waiting = _wait(settings, registry, prepared, wait_s)
     try:
-        terminal = asyncio.run(waiting(settings, registry, prepared, wait_s, as_json=as_json))
+        terminal = asyncio.run(waiting)
     except KeyboardInterrupt:
         raise _interrupted(prepared) from None
+    except NoAnswerYet:
+        raise _no_answer(prepared, wait_s) from None
     if how == "follow" and as_json:
         pass  # its line was the last one
     elif as_json:
@@ -110,19 +115,11 @@ async def _publish(
 
 
 async def _wait(
-    settings: KafkaSettings,
-    registry: Registry,
-    request: Request,
-    timeout_s: float,
-    *,
-    as_json: bool,  # noqa: ARG001 - the outcome alone is shown so
+    settings: KafkaSettings, registry: Registry, request: Request, timeout_s: float
 ) -> AnyOutcome:
     shown = _waiting_shown(bus_of(settings), request, stderr())
-    try:
-        async with client_of(settings, registry) as client, shown:
-            return await client.ask_request(request, timeout_s=timeout_s)
-    except NoAnswerYet:
-        raise _no_answer(request, timeout_s) from None
+    async with client_of(settings, registry) as client, shown:
+        return await client.ask_request(request, timeout_s=timeout_s)
 
 
 async def _follow(
@@ -133,14 +130,11 @@ async def _follow(
     *,
     as_json: bool,
 ) -> AnyOutcome:
-    try:
-        async with client_of(settings, registry) as client:
-            if as_json:
-                return await follow_to_end(client, request, timeout_s, show_json)
-            with RunView(stderr(), request) as view:
-                return await follow_to_end(client, request, timeout_s, view.show)
-    except NoAnswerYet:
-        raise _no_answer(request, timeout_s) from None
+    async with client_of(settings, registry) as client:
+        if as_json:
+            return await follow_to_end(client, request, timeout_s, show_json)
+        with RunView(stderr(), request) as view:
+            return await follow_to_end(client, request, timeout_s, view.show)
 
 
 def _interrupted(request: Request) -> typer.Exit:

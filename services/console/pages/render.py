@@ -55,8 +55,8 @@ def environment() -> Environment:
         bytes=bytes_text,
         profile_place=profile_place,
         profile_href=profile_href,
+        why=why_text,
     )
-    made.filters.update(why=why_text)
     made.globals.update(words=value_words)
     return made
 
