@@ -75,7 +75,7 @@ def skip(
 ) -> None:
     """Skip a private record that no worker can read; who, when and why is kept beside it.
 
-    Workers look for it every few seconds, and open the lane. Exit code 1: it may not be skipped.
+    Workers look for it every 10 s, and open the lane. Exit code 1: it may not be skipped.
     """
     bus = bus_of(from_environment(config).kafka)
     place = RecordPosition(_TOPICS[topic], partition, offset)

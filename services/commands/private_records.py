@@ -30,7 +30,7 @@ _CLOSED = "a later copy would be worked on again"
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record, why no worker can read it, and who has passed it by."""
+    """A record, why no worker can read it, and who has skipped it."""
 
     stored: Stored
     fault: RecordFault

@@ -21,7 +21,7 @@ class BusRefused(BusUnavailable):
 
 
 class LanesDisagree(BusUnavailable):
-    """As many lanes say one number of partitions as another: an operator passes the wrong by."""
+    """As many lanes say one number of partitions as another: an operator skips the wrong one."""
 
 
 class NoAnswerYet(TimeoutError):

@@ -75,7 +75,7 @@ class RecoveredState:
         )
 
     def take(self, record: StoredRecord) -> None:
-        """Apply one record; one that cannot be read is noted, an operator may have passed it by."""
+        """Apply one record; one that cannot be read is noted, an operator may have skipped it."""
         self.taken += 1
         if record.fault is not None:
             self._note(record, b"", record.fault)  # of such a one readers keep different bytes
