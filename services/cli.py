@@ -105,7 +105,7 @@ _PARTS = {
     "spend": _Part(
         "services.commands.spend",
         "spend",
-        "Show what calls used and what accounts were charged; the dearest come first.",
+        "Show what calls used and what accounts were charged, the most expensive first.",
     ),
     "record": _Part(
         "services.commands.record",

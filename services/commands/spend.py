@@ -78,7 +78,7 @@ def spend(
     as_json: AsJson = False,
     config: Config = None,
 ) -> None:
-    """Show what calls used and what accounts were charged; the dearest come first.
+    """Show what calls used and what accounts were charged, the most expensive first.
 
     Used is what providers reported; charged is that, and the worst case of what they did not.
     With --by, groups over all the time that Kafka keeps attempts, such as contract,label.tenant.
