@@ -14,6 +14,7 @@ from services.worker.core.attempt.reply import Reply
 from services.worker.core.attempt.turn import Turn
 from services.worker.core.schema.resolved import WireSchema
 from services.worker.dialects.dispatch import DialectName
+from services.worker.ports.provider import Readiness
 from tests.providers.misbehaving import Misbehaving, Script, Send, answer, misbehaving
 
 LIMIT_S = 5.0
@@ -86,3 +87,8 @@ class Api:
         """One ask of a server that plays `scripts`: the reply, and what the server saw."""
         async with misbehaving(*scripts) as server, self.at(server.base_url, **options) as provider:
             return await provider.ask(prompt, timeout_s=timeout_s), server
+
+    async def preflight(self, *scripts: Script, **options: Any) -> tuple[Readiness, Misbehaving]:
+        """The check at start at a server that plays `scripts`: its finding, and what it saw."""
+        async with misbehaving(*scripts) as server, self.at(server.base_url, **options) as provider:
+            return await provider.preflight(), server

@@ -9,7 +9,7 @@ from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.ports.provider import NotReady, Ready, Unhealthy
 from tests.providers.apis import ANTHROPIC
 from tests.providers.calls import SECRET
-from tests.providers.misbehaving import Hang, Script, answer, misbehaving
+from tests.providers.misbehaving import Hang, Script, answer
 
 
 def model(supported: Any, lifecycle: str = "active") -> Script:
@@ -35,11 +35,7 @@ READY: dict[str, tuple[tuple[Script, ...], dict[str, Any]]] = {
 async def test_a_profile_that_may_work_is_ready(
     scripts: tuple[Script, ...], options: dict[str, Any]
 ) -> None:
-    async with (
-        misbehaving(*scripts) as server,
-        ANTHROPIC.at(server.base_url, **options) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await ANTHROPIC.preflight(*scripts, **options)
 
     paths = ["/v1/models/m", "/v1/models?limit=1000"][: len(scripts)]
     assert found == Ready()
@@ -79,11 +75,7 @@ UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
 async def test_a_profile_that_cannot_work_says_what_to_change(
     scripts: tuple[Script, ...], remedy: str
 ) -> None:
-    async with (
-        misbehaving(*scripts) as server,
-        ANTHROPIC.at(server.base_url, limits=HASTY) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await ANTHROPIC.preflight(*scripts, limits=HASTY)
 
     assert found == NotReady(remedy.replace("{url}", ANTHROPIC.base(server.base_url)))
 
@@ -92,11 +84,7 @@ async def test_a_profile_that_cannot_work_says_what_to_change(
 async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
     scripts: tuple[Script, ...], why: str
 ) -> None:
-    async with (
-        misbehaving(*scripts) as server,
-        ANTHROPIC.at(server.base_url, limits=HASTY) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await ANTHROPIC.preflight(*scripts, limits=HASTY)
 
     assert found == Unhealthy(why.replace("{url}", ANTHROPIC.base(server.base_url)))
 

@@ -8,7 +8,7 @@ from services.worker.adapters.providers.apis import preflight
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.ports.provider import NotReady, Ready, Unhealthy
 from tests.providers.apis import GEMINI
-from tests.providers.misbehaving import Hang, Script, answer, misbehaving
+from tests.providers.misbehaving import Hang, Script, answer
 
 
 def model(*methods: str) -> Script:
@@ -32,8 +32,7 @@ READY: dict[str, tuple[tuple[Script, ...], dict[str, Any]]] = {
 async def test_a_profile_that_may_work_is_ready(
     scripts: tuple[Script, ...], options: dict[str, Any]
 ) -> None:
-    async with misbehaving(*scripts) as server, GEMINI.at(server.base_url, **options) as provider:
-        found = await provider.preflight()
+    found, server = await GEMINI.preflight(*scripts, **options)
 
     paths = ["/v1/models/m", "/v1/models?pageSize=1000"][: len(scripts)]
     assert found == Ready()
@@ -69,11 +68,7 @@ UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
 async def test_a_profile_that_cannot_work_says_what_to_change(
     scripts: tuple[Script, ...], remedy: str
 ) -> None:
-    async with (
-        misbehaving(*scripts) as server,
-        GEMINI.at(server.base_url, limits=HASTY) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await GEMINI.preflight(*scripts, limits=HASTY)
 
     assert found == NotReady(remedy.replace("{url}", GEMINI.base(server.base_url)))
 
@@ -82,11 +77,7 @@ async def test_a_profile_that_cannot_work_says_what_to_change(
 async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
     scripts: tuple[Script, ...], why: str
 ) -> None:
-    async with (
-        misbehaving(*scripts) as server,
-        GEMINI.at(server.base_url, limits=HASTY) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await GEMINI.preflight(*scripts, limits=HASTY)
 
     assert found == Unhealthy(why.replace("{url}", GEMINI.base(server.base_url)))
 

@@ -8,7 +8,7 @@ import pytest
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.ports.provider import NotReady, Ready, Unhealthy
 from tests.providers.apis import OLLAMA
-from tests.providers.misbehaving import Hang, Script, answer, misbehaving
+from tests.providers.misbehaving import Hang, Script, answer
 
 SHOWN = answer({"capabilities": ["completion", "tools"], "details": {}})
 NOT_FOUND = answer({"error": "model 'm' not found"}, 404)
@@ -33,8 +33,7 @@ READY: dict[str, tuple[tuple[Script, ...], dict[str, Any]]] = {
 async def test_a_profile_that_may_work_is_ready(
     scripts: tuple[Script, ...], options: dict[str, Any]
 ) -> None:
-    async with misbehaving(*scripts) as server, OLLAMA.at(server.base_url, **options) as provider:
-        found = await provider.preflight()
+    found, server = await OLLAMA.preflight(*scripts, **options)
 
     paths = ["/api/show", "/api/version"][: len(scripts)]
     assert found == Ready()
@@ -83,11 +82,7 @@ UNHEALTHY: dict[str, tuple[tuple[Script, ...], str]] = {
 @pytest.mark.parametrize("case", NOT_READY)
 async def test_a_profile_that_cannot_work_says_what_to_change(case: str) -> None:
     scripts, remedy = NOT_READY[case]
-    async with (
-        misbehaving(*scripts) as server,
-        OLLAMA.at(server.base_url, limits=HASTY) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await OLLAMA.preflight(*scripts, limits=HASTY)
 
     assert found == NotReady(remedy.replace("{url}", OLLAMA.base(server.base_url)))
 
@@ -96,11 +91,7 @@ async def test_a_profile_that_cannot_work_says_what_to_change(case: str) -> None
 async def test_a_provider_that_may_come_back_makes_its_profile_unhealthy(
     scripts: tuple[Script, ...], why: str
 ) -> None:
-    async with (
-        misbehaving(*scripts) as server,
-        OLLAMA.at(server.base_url, limits=HASTY) as provider,
-    ):
-        found = await provider.preflight()
+    found, server = await OLLAMA.preflight(*scripts, limits=HASTY)
 
     assert found == Unhealthy(why.replace("{url}", OLLAMA.base(server.base_url)))
 
