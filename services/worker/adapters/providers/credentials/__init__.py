@@ -1,1 +1,1 @@
-"""Who a profile is for its provider, where that is an identity and no key."""
+"""Who a profile is for its provider, where that is an identity, not a key."""
