@@ -30,7 +30,7 @@ from answerbus.topics import LEDGER, RETRIES, Topic
 from services.command_line import bus_of, client_of, stderr, stdout, workflow_command
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import RunView, follow_to_end, show_json
-from services.commands.show_terminal import show
+from services.commands.show_outcome import show
 from services.console.views.units import usd
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
@@ -72,7 +72,7 @@ def ask_once(
     else:
         waiting = _wait(settings, registry, prepared, wait_s)
     try:
-        terminal = asyncio.run(waiting)
+        outcome = asyncio.run(waiting)
     except KeyboardInterrupt:
         raise _interrupted(prepared) from None
     except NoAnswerYet:
@@ -80,10 +80,10 @@ def ask_once(
     if how == "follow" and as_json:
         pass  # its line was the last one
     elif as_json:
-        typer.echo(plain_json(terminal.model_dump_json()))
+        typer.echo(plain_json(outcome.model_dump_json()))
     else:
-        show(terminal, stdout(), stderr())
-    return isinstance(terminal, Result)
+        show(outcome, stdout(), stderr())
+    return isinstance(outcome, Result)
 
 
 def _prepared(arguments: AskArguments, request: str | None, registry: Registry) -> Request:

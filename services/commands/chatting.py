@@ -21,7 +21,7 @@ from answerbus.request import Context, Message, Request, TextRef
 from services.command_line import client_of, stderr, stdout
 from services.commands.ask_request import agent_of
 from services.commands.following import RunView, follow_to_end, show_json
-from services.commands.show_terminal import show
+from services.commands.show_outcome import show
 from services.settings.settings import from_environment
 
 CHAT_BYTES_MAX = 256 * KIB  # of a conversation; what was said first is left out beyond that
@@ -65,10 +65,10 @@ class Chat:
             **given,
         )
 
-    def take(self, terminal: AnyOutcome | None) -> bool:
+    def take(self, outcome: AnyOutcome | None) -> bool:
         """An answer is remembered; a turn without one is not, and may be said again."""
-        if isinstance(terminal, Result):
-            self.messages.append(Message(role="assistant", content=str(terminal.answer)))
+        if isinstance(outcome, Result):
+            self.messages.append(Message(role="assistant", content=str(outcome.answer)))
             return True
         self.messages.pop()
         return False
@@ -103,18 +103,18 @@ async def _turn(
 ) -> bool:
     request = chat.turn(text, new_id())
     wait_s = timeout_s_default(request) if timeout_s is None else timeout_s
-    terminal: AnyOutcome | None = None
+    outcome: AnyOutcome | None = None
     try:
         if as_json:
-            terminal = await follow_to_end(client, request, wait_s, show_json)
+            outcome = await follow_to_end(client, request, wait_s, show_json)
         else:
             with RunView(stderr(), request) as view:
-                terminal = await follow_to_end(client, request, wait_s, view.show)
-            show(terminal, stdout(), stderr())
+                outcome = await follow_to_end(client, request, wait_s, view.show)
+            show(outcome, stdout(), stderr())
     except NoAnswerYet:
         message = f"No answer within {wait_s:g} s; request {request.request_id} goes on."
         stderr().print(message, style="yellow", markup=False)
-    return chat.take(terminal)
+    return chat.take(outcome)
 
 
 def _typed() -> str | None:

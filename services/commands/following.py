@@ -24,28 +24,28 @@ Show = Callable[[Followed], None]
 async def follow_to_end(
     client: Client, request: Request, timeout_s: float, show: Show
 ) -> AnyOutcome:
-    """Publish, and show what the run does until its terminal; raises NoAnswerYet."""
+    """Publish, and show what the run does until its outcome; raises NoAnswerYet."""
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
             after = await client.position(request.workflow_id)
             await client.publish(request)
             events = client.follow(request.request_id, request.workflow_id, after=after)
-            return await _terminal(events, show)
+            return await _outcome(events, show)
     except TimeoutError:
         if not limit.expired():
             raise
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s) from None
 
 
-async def _terminal(events: AsyncIterator[Followed], show: Show) -> AnyOutcome:
+async def _outcome(events: AsyncIterator[Followed], show: Show) -> AnyOutcome:
     async for followed in events:
         show(followed)
         match followed.event:
             case Step() | ToolEnded() | ApprovalRequested() | InputRequested() | ControlApplied():
                 pass
-            case terminal:
-                return terminal
+            case outcome:
+                return outcome
     raise RuntimeError("a run was followed, and had no end")
 
 

@@ -146,9 +146,9 @@ def run_stretches(run: RunNode, now: datetime) -> Iterator[Stretch]:
     """From its beginning to its outcome, or until now."""
     if run.began is None:
         return
-    end = run.since if run.terminal is not None and run.since is not None else now
-    kind: BarKind = run.terminal.kind if run.terminal is not None else "running"
-    message = kind.replace("_", " ") if run.terminal is not None else "open"
+    end = run.since if run.outcome is not None and run.since is not None else now
+    kind: BarKind = run.outcome.kind if run.outcome is not None else "running"
+    message = kind.replace("_", " ") if run.outcome is not None else "open"
     yield _stretch(kind, run.began, end, f"{run.request_id}: {message}")
 
 
@@ -163,7 +163,7 @@ def call_stretches(
     call: CallNode, step: StepNode, run: RunNode, now: datetime
 ) -> Iterator[Stretch]:
     """It waits for a person if it must, and then runs until it ends."""
-    over = run.since if run.terminal is not None else None
+    over = run.since if run.outcome is not None else None
     end, begin = call.ended_at or over or now, step.at
     if call.approval is not None or call.question is not None:
         decided = call.decision.at if call.decision is not None else end

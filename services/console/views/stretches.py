@@ -20,7 +20,7 @@ BarKind = Literal[
     "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released",
     "step", "tools", "approval", "failed",
 ]  # fmt: skip
-TERMINALS = (Result, UnvalidatedResult, Refusal, DeadLetter)
+OUTCOMES = (Result, UnvalidatedResult, Refusal, DeadLetter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def stretches(own: Sequence[TimelineEntry], now: datetime) -> list[Stretch]:
     """Of one request, in their order: it waits, is called, waits for tools or for another try."""
     requested_at = next((entry.at for entry in own if isinstance(entry.seen.event, Request)), None)
     attempts = sorted(attempts_of(own), key=lambda attempt: (attempt.started_at, attempt.attempt))
-    ended = next((entry.at for entry in own if isinstance(entry.seen.event, TERMINALS)), None)
+    ended = next((entry.at for entry in own if isinstance(entry.seen.event, OUTCOMES)), None)
     found, last = list[Stretch](), requested_at
     for number, attempt in enumerate(attempts):
         if last is not None and attempt.started_at > last:

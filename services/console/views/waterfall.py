@@ -11,7 +11,7 @@ from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Request
 from answerbus.step import Step
 from services.console.views.scale import Tick
-from services.console.views.stretches import MS, TERMINALS, BarKind, Stretch, attempts_of, stretches
+from services.console.views.stretches import MS, OUTCOMES, BarKind, Stretch, attempts_of, stretches
 from services.console.views.time_axis import PLACES, TimeAxis
 from services.console.views.units import duration, usd
 from services.operators.timeline.entry import TimelineEntry
@@ -144,18 +144,18 @@ def _row(
     request_id: str, own: Sequence[TimelineEntry], found: Sequence[Stretch], axis: TimeAxis
 ) -> WaterfallRow:
     bars = tuple(bar_of(stretch, axis) for stretch in found)
-    terminal = next((entry for entry in own if isinstance(entry.seen.event, TERMINALS)), None)
-    ended = terminal.kind if terminal else "open"
-    ends = [terminal.at] if terminal else [stretch.end for stretch in found]
+    outcome = next((entry for entry in own if isinstance(entry.seen.event, OUTCOMES)), None)
+    ended = outcome.kind if outcome else "open"
+    ends = [outcome.at] if outcome else [stretch.end for stretch in found]
     begin = min([*(stretch.begin for stretch in found), *ends], default=None)
     took = duration((max(ends) - begin) / MS) if begin and ends else "–"
     marks = tuple(
         Mark(entry.kind, axis.x(entry.at), f"{entry.kind.replace('_', ' ')} at {entry.at:%H:%M:%S}")
         for entry in own
-        if isinstance(entry.seen.event, (*TERMINALS, Replayed, Dismissed))
+        if isinstance(entry.seen.event, (*OUTCOMES, Replayed, Dismissed))
     )
     return WaterfallRow(request_id, ended, took, len(attempts_of(own)), bars, marks)
 
 
 def _is_told(entry: TimelineEntry) -> bool:
-    return isinstance(entry.seen.event, (Request, *TERMINALS, Replayed, Dismissed))
+    return isinstance(entry.seen.event, (Request, *OUTCOMES, Replayed, Dismissed))

@@ -31,14 +31,14 @@ NESTED_MAX = 2 * DEPTH_MAX  # what says that it is deeper is separate: any may c
 
 
 def spent_by_attempt(
-    attempts: Mapping[int, Attempt], steps: Iterable[Step], terminal: AnyOutcome | None
+    attempts: Mapping[int, Attempt], steps: Iterable[Step], outcome: AnyOutcome | None
 ) -> Mapping[int, Spent]:
     """By the number of the attempt. Without its own event, taken from a step or from the end."""
     called = (step for step in steps if step.composed != "propose")  # which has no attempt
     by_attempt = {step.attempt: _spent(step.usage) for step in called}
-    match terminal:
+    match outcome:
         case Result() | UnvalidatedResult() | Refusal():
-            by_attempt[terminal.attempt] = _spent(terminal.usage)
+            by_attempt[outcome.attempt] = _spent(outcome.usage)
         case _:
             pass
     known = {
@@ -77,13 +77,13 @@ class _Found:
     steps: dict[int, Step] = field(default_factory=dict)  # by their numbers
     call_ids: set[str] = field(default_factory=set)
     attempts: dict[int, Attempt] = field(default_factory=dict)
-    terminal: AnyOutcome | None = None
+    outcome: AnyOutcome | None = None
     cancel: ControlApplied | None = None
 
     @property
     def is_run(self) -> bool:
         asked = self.request is not None and self.request.agent is not None
-        ran = self.terminal is not None and self.terminal.run is not None
+        ran = self.outcome is not None and self.outcome.run is not None
         return bool(self.steps) or asked or ran
 
 
@@ -122,7 +122,7 @@ class RunFold:
             case ControlApplied():
                 self._take_control(event)
             case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
-                self._take_terminal(event)
+                self._take_outcome(event)
             case _:
                 pass
 
@@ -169,13 +169,13 @@ class RunFold:
             case _:
                 pass
 
-    def _take_terminal(self, event: AnyOutcome) -> None:
+    def _take_outcome(self, event: AnyOutcome) -> None:
         if event.request_id is None or (
             isinstance(event, DeadLetter) and isinstance(event.cause, ConflictingId)
         ):
             return
         found = self._requests[event.request_id]
-        found.terminal = found.terminal or event
+        found.outcome = found.outcome or event
         found.parent = found.parent or event.parent
 
     def _parent_call(self, request_id: str) -> str | None:
@@ -199,7 +199,7 @@ class RunFold:
 
     def _run(self, request_id: str, children: dict[str, list[str]]) -> RunNode:
         found = self._requests[request_id]
-        spent = spent_by_attempt(found.attempts, found.steps.values(), found.terminal)
+        spent = spent_by_attempt(found.attempts, found.steps.values(), found.outcome)
         steps = tuple(self._steps(found, spent, children))
         calls = [call for step in steps for call in step.calls]
         tools = (Spent(micro_usd=amount(call.micro_usd or 0)) for call in calls)
@@ -218,7 +218,7 @@ class RunFold:
             account=_account(found),
             steps=steps,
             parent=found.parent if self._parent_call(request_id) else None,
-            terminal=found.terminal,
+            outcome=found.outcome,
             cancel=cancel if isinstance(cancel, Cancel) else None,
             taken_over=_taken_over(found),
             attempts=tuple(found.attempts[number] for number in sorted(found.attempts)),
@@ -252,7 +252,7 @@ class RunFold:
         approval, question = self._approvals.get(call.call_id), self._questions.get(call.call_id)
         decision, answer = self._decisions.get(call.call_id), self._answers.get(call.call_id)
         status: CallState = call.state
-        if ended is not None or found.terminal is not None:
+        if ended is not None or found.outcome is not None:
             status = "ended"
         elif approval and (decision is None or _delivery(decision) < _place(approval)):
             status = "awaits_approval"  # also of a call that was made before
@@ -310,7 +310,7 @@ def _taken_over(found: _Found) -> int:
 
 def _agent(found: _Found) -> str | None:
     """As it was in the run, else as it was asked for."""
-    run = found.terminal.run if found.terminal else None
+    run = found.outcome.run if found.outcome else None
     agent = next(iter(found.steps.values())).agent if found.steps else run and run.agent
     if agent:
         return f"{agent.name} v{agent.version}"
@@ -321,15 +321,15 @@ def _agent(found: _Found) -> str | None:
 
 
 def _account(found: _Found) -> AccountState | None:
-    if found.terminal is not None and found.terminal.account is not None:
-        return found.terminal.account
+    if found.outcome is not None and found.outcome.account is not None:
+        return found.outcome.account
     return found.steps[max(found.steps)].account if found.steps else None
 
 
 def _state(found: _Found, steps: tuple[StepNode, ...]) -> tuple[RunState, datetime | None]:
-    terminal = found.terminal
-    if terminal is not None:
-        at = terminal.at if isinstance(terminal, DeadLetter) else terminal.finished_at
+    outcome = found.outcome
+    if outcome is not None:
+        at = outcome.at if isinstance(outcome, DeadLetter) else outcome.finished_at
         return "ended", at
     open_calls = [call for step in steps for call in step.calls if call.status != "ended"]
     for state in ("awaits_approval", "awaits_input"):

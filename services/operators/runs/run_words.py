@@ -88,8 +88,8 @@ def state_text(run: RunNode, zone: tzinfo | None) -> str:
 
 
 def _ended(run: RunNode) -> str:
-    terminal = run.terminal
-    match terminal:
+    outcome = run.outcome
+    match outcome:
         case None:
             return "ended"
         case Result():
@@ -97,11 +97,11 @@ def _ended(run: RunNode) -> str:
         case UnvalidatedResult():
             how = "answered, not valid"
         case Refusal():
-            how = f"declined by the {terminal.by}"
+            how = f"declined by the {outcome.by}"
         case DeadLetter():
-            how = f"dead letter: {died_text(terminal)}"
+            how = f"dead letter: {died_text(outcome)}"
         case _:
-            assert_never(terminal)
+            assert_never(outcome)
     if run.began is None or run.since is None:
         return how
     return f"{how} after {max(0.0, (run.since - run.began).total_seconds()):.1f} s"

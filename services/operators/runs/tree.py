@@ -112,7 +112,7 @@ class RunNode:
     account: AccountState | None
     steps: tuple[StepNode, ...]
     parent: ParentId | None = None
-    terminal: AnyOutcome | None = None
+    outcome: AnyOutcome | None = None
     cancel: Cancel | None = None
     taken_over: int = 0
     attempts: tuple[Attempt, ...] = ()

@@ -124,16 +124,16 @@ class MetricsObserver:
         failure = dead_letter.prior[-1].failure.kind if dead_letter.prior else "none"
         self.counts.add(metrics.DEAD_LETTERS, dead_letter.cause.kind, failure, profile)
 
-    def _ended(self, lane_request: LaneRequest, terminal: AnyOutcome, now: datetime) -> None:
-        self.counts.add(metrics.TERMINALS, terminal.kind, *self._kind(lane_request.request))
+    def _ended(self, lane_request: LaneRequest, outcome: AnyOutcome, now: datetime) -> None:
+        self.counts.add(metrics.TERMINALS, outcome.kind, *self._kind(lane_request.request))
         for label, value in self._labels(lane_request.request):
-            self.counts.add(metrics.LABEL_OUTCOMES, label, value, terminal.kind)
+            self.counts.add(metrics.LABEL_OUTCOMES, label, value, outcome.kind)
         took_s = max((now - lane_request.origin.timestamp).total_seconds(), 0.0)
-        self.counts.observe(metrics.REQUEST_DURATION, terminal.kind, value=took_s)
+        self.counts.observe(metrics.REQUEST_DURATION, outcome.kind, value=took_s)
         if lane_request.request.agent is not None:
             agent = lane_request.run.definition.name if lane_request.run else UNKNOWN
-            cause = terminal.cause.kind if isinstance(terminal, DeadLetter) else "none"
-            self.counts.add(metrics.RUNS_ENDED, agent, terminal.kind, cause)
+            cause = outcome.cause.kind if isinstance(outcome, DeadLetter) else "none"
+            self.counts.add(metrics.RUNS_ENDED, agent, outcome.kind, cause)
             self.counts.observe(metrics.RUN_DURATION, agent, value=took_s)
 
     def _labels(self, request: Request) -> Iterator[tuple[str, str]]:

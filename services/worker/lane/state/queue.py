@@ -21,7 +21,7 @@ from services.worker.lane.state.timed_requests import TimedRequests
 
 @dataclass(slots=True)
 class Queue:
-    """The requests in a lane's hands, from admission to the terminal: all events of their life.
+    """The requests in a lane's hands, from admission to the outcome: all events of their life.
 
     A workflow's ordered requests form a chain; only its head may run, also while that waits for a
     retry. Ready requests take turns, so that neither a tenant or a workflow with thousands of

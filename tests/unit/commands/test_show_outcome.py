@@ -1,4 +1,4 @@
-"""How a terminal looks: the answer to the one console, all words to the other."""
+"""How a outcome looks: the answer to the one console, all words to the other."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import decode
 from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
-from services.commands.show_terminal import show
+from services.commands.show_outcome import show
 
 EXAMPLES = Path(__file__).parents[3] / "contracts/examples"
 KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
@@ -22,10 +22,10 @@ def example(name: str) -> AnyOutcome:
     return event
 
 
-def shown(terminal: AnyOutcome) -> tuple[str, str]:
+def shown(outcome: AnyOutcome) -> tuple[str, str]:
     data, words = (Console(width=100, highlight=False, soft_wrap=True) for _ in range(2))
     with data.capture() as first, words.capture() as second:
-        show(terminal, data, words)
+        show(outcome, data, words)
     return first.get(), second.get()
 
 
@@ -94,7 +94,7 @@ def test_an_answer_that_is_not_valid_is_never_data() -> None:
         if path.parent.name in KINDS
     ],
 )
-def test_every_terminal_can_be_shown(name: str) -> None:
+def test_every_outcome_can_be_shown(name: str) -> None:
     data, words = shown(example(name))
 
     assert words
@@ -114,10 +114,10 @@ def test_control_and_invisible_characters_are_written_out(name: str) -> None:
         "notes": (hostile,),
         "workflow_id": hostile,
     }
-    terminal = example(name)
-    fields = {field: value for field, value in values.items() if hasattr(terminal, field)}
+    outcome = example(name)
+    fields = {field: value for field, value in values.items() if hasattr(outcome, field)}
 
-    data, words = shown(terminal.model_copy(update=fields))
+    data, words = shown(outcome.model_copy(update=fields))
 
     for text in (data, words):
         assert all(sign.isprintable() or sign == "\n" for sign in text)

@@ -1,4 +1,4 @@
-"""A terminal on the screen: the answer as data, everything else as words round it."""
+"""An outcome on the screen: the answer as data, everything else as words round it."""
 
 from typing import assert_never
 
@@ -18,26 +18,26 @@ from services.text.escaping import plain, plain_line
 NOTES_SHOWN_MAX = 3
 
 
-def show(terminal: AnyOutcome, data: Console, words: Console) -> None:
+def show(outcome: AnyOutcome, data: Console, words: Console) -> None:
     """The answer of a result goes to `data`, all else to `words`."""
-    match terminal:
+    match outcome:
         case Result():
-            data.print(_json(terminal.answer))
-            words.print(_footer(terminal))
+            data.print(_json(outcome.answer))
+            words.print(_footer(outcome))
         case UnvalidatedResult():
-            problems = "\n".join(map(problem_text, terminal.problems))
-            answer = _json(terminal.unvalidated_answer)
+            problems = "\n".join(map(problem_text, outcome.problems))
+            answer = _json(outcome.unvalidated_answer)
             _print_box(words, _panel("This answer is not valid", "yellow", Text(problems), answer))
-            words.print(_footer(terminal))
+            words.print(_footer(outcome))
         case Refusal():
-            who = f"Declined by the {terminal.by}"
-            category = "" if terminal.category is None else f" ({plain_line(terminal.category)})"
-            _print_box(words, _panel(who + category, "magenta", Text(plain(terminal.reason))))
-            words.print(_footer(terminal))
+            who = f"Declined by the {outcome.by}"
+            category = "" if outcome.category is None else f" ({plain_line(outcome.category)})"
+            _print_box(words, _panel(who + category, "magenta", Text(plain(outcome.reason))))
+            words.print(_footer(outcome))
         case DeadLetter():
-            _print_box(words, _dead_letter(terminal))
+            _print_box(words, _dead_letter(outcome))
         case _:
-            assert_never(terminal)
+            assert_never(outcome)
 
 
 def _dead_letter(dead_letter: DeadLetter) -> Panel:
@@ -74,7 +74,7 @@ def _footer(result: Result[object] | UnvalidatedResult | Refusal) -> Text:
 
 
 def _print_box(console: Console, box: Panel) -> None:
-    """With lines that end where the terminal does: longer ones would be cut."""
+    """With lines that end where the outcome does: longer ones would be cut."""
     console.print(box, soft_wrap=False)
 
 
