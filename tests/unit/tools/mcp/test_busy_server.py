@@ -23,6 +23,7 @@ from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body, until
 
 LOOK_S = 0.01  # from look to look, and for a look
+FIRST_LOOK_S = 1.0  # and for one that is under way as the call is made
 REQUESTS_MAX = 1_000  # that wait for the server, as in a pipe
 
 CACHED = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -78,25 +79,26 @@ async def calling(server: SlowServer, timeout_s: float) -> AsyncIterator["asynci
     """A call that has reached the server, by a bridge that takes so long a silence for a fault."""
     served = McpToolset("slow", ServerPlace(), InPlace(), timeout_s=timeout_s)
     connection = McpConnection(served, server.open, look_again_s=LOOK_S, wait_s=LOOK_S)
-    keeping = asyncio.create_task(connection.keep())
-    act = (await asyncio.wait_for(connection.toolset, LIMIT_S)).tools["act"]
-    await until(lambda: connection._client)
-    record, loop = ToolCallRecord.model_validate(call_body("c-1")), asyncio.get_running_loop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bridge, "LIST_S", FIRST_LOOK_S)
+        keeping = asyncio.create_task(connection.keep())
+        act = (await asyncio.wait_for(connection.toolset, LIMIT_S)).tools["act"]
+        await until(lambda: connection._client)
+        record, loop = ToolCallRecord.model_validate(call_body("c-1")), asyncio.get_running_loop()
 
-    async def call() -> object:
-        made: Any = act.call({}, ToolCall(record, timeout_s, lambda _: None, loop))
-        return await made
+        async def call() -> object:
+            made: Any = act.call({}, ToolCall(record, timeout_s, lambda _: None, loop))
+            return await made
 
-    made = asyncio.create_task(call())
-    try:
-        await until(lambda: server.called)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bridge, "LIST_S", LOOK_S)  # of the looks after the first
+        made = asyncio.create_task(call())
+        try:
+            await until(lambda: server.called)
+            patch.setattr(bridge, "LIST_S", LOOK_S)
             yield made
-    finally:
-        for task in (made, keeping):
-            task.cancel()
-        await asyncio.wait([made, keeping])
+        finally:
+            for task in (made, keeping):
+                task.cancel()
+            await asyncio.wait([made, keeping])
 
 
 async def test_a_call_of_a_busy_server_goes_on_while_its_tools_cannot_be_listed(

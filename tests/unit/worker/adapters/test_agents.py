@@ -73,8 +73,8 @@ def with_policy(**policy: object) -> AgentSettings:
 @pytest.mark.parametrize(
     ("policy", "fault"),
     [
-        ({"deny": {"$ref": "http://example.com/x"}}, "`deny` is no JSON Schema"),
-        ({"allow": {"type": "strnig"}}, "`allow` is no JSON Schema"),
+        ({"deny": {"$ref": "http://example.com/x"}}, "`deny` is not a JSON Schema"),
+        ({"allow": {"type": "strnig"}}, "`allow` is not a JSON Schema"),
         ({"ask": {"properties": {"arg": {}}}}, '`ask` is about "arg"'),
         ({"ask": {"enum": ["x" * 20_000]}}, "16,384 are the most"),
     ],
