@@ -466,3 +466,18 @@ def test_every_value_is_declared_and_has_a_default() -> None:
     for name, section in schema["properties"].items():
         if section.get("additionalProperties") is False and name != "settings":
             assert section["properties"].keys() == values[name].keys(), name
+
+
+def test_all_pods_go_to_the_nodes_that_are_named_and_workers_to_their_own() -> None:
+    values = values_of("tools") | {"nodeSelector": {"pool": "all"}, "tolerations": [{"key": "all"}]}
+    values["console"] = {"enabled": True, "secretVariables": {"A": {"secret": "a", "key": "a"}}}
+    values["settings"]["console"] = {"operator_token_env": "A"}
+    values["workers"] = {"nodeSelector": {"pool": "paid"}, "tolerations": [{"key": "paid"}]}
+    rendered = [one for one in render(values) if one["kind"] in {"Deployment", "Job"}]
+    found = {component(one): pod(one) for one in rendered}
+
+    assert {"worker", "console", "topics"} < found.keys()
+    for name, one in found.items():
+        pool = "paid" if name == "worker" else "all"
+        assert one["nodeSelector"] == {"pool": pool}
+        assert one["tolerations"] == [{"key": pool}]

@@ -57,6 +57,22 @@ limits: {memory: {{ $memory }}}
 {{- end -}}
 {{- end }}
 
+{{- /* Of every pod; `place` may have a nodeSelector and tolerations in place of those of all. */ -}}
+{{- define "answerbus.podBasics" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext: {{- include "answerbus.podSecurity" .root | nindent 2 }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .place.nodeSelector | default .root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .place.tolerations | default .root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "answerbus.workerPod" -}}
 metadata:
   labels:
@@ -67,19 +83,8 @@ metadata:
     {{- with .Values.workers.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "answerbus.name" . }}-worker
-  automountServiceAccountToken: false
-  enableServiceLinks: false
   terminationGracePeriodSeconds: {{ include "answerbus.grace" . }}
-  securityContext: {{- include "answerbus.podSecurity" . | nindent 4 }}
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.workers.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with .Values.workers.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "answerbus.podBasics" (dict "root" . "place" .Values.workers) | nindent 2 }}
   topologySpreadConstraints:
     - maxSkew: 1
       topologyKey: kubernetes.io/hostname
