@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from answerbus.broker_time import moment
-from answerbus.client.bounded import bounded, close
+from answerbus.client.bounded import bounded, close, take_error
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
@@ -41,6 +41,8 @@ SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS, LEASES)
 BATCH_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
 BATCH_RECORDS_MAX = 50  # of any size: these take some milliseconds, and then others have a turn
 BATCH_VALUES_MAX = TOOL_RESULT_VALUES_MAX  # JSON values of all, as a result may have by itself
+
+Offsets = Mapping[TopicPartition, int]
 
 _log = logging.getLogger(__name__)
 
@@ -141,6 +143,20 @@ def by_question(signals: Sequence[SignalRecord]) -> Iterator[Sequence[SignalReco
     yield signals[begin:]
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Where the partitions of a lane begin and end, asked at `asked_at` in the background."""
+
+    opened: OpenLane
+    asked_at: datetime
+    task: "asyncio.Task[tuple[Offsets, Offsets]]"
+
+    def end(self) -> None:
+        """Ask no more; an answer that is there is dropped."""
+        self.task.cancel()
+        self.task.add_done_callback(take_error)
+
+
 class RunReader:
     """See the module. `lifecycles` are those of the worker's lanes."""
 
@@ -155,7 +171,8 @@ class RunReader:
         self._new_consumer, self._lifecycles = new_consumer, lifecycles
         self._poll_ms = poll_ms
         self._topics = {name_of(topic): topic for topic in SPEAKING}
-        self._served: dict[int, OpenLane] = {}
+        self._served: Mapping[int, OpenLane] = {}
+        self._questions: dict[int, _Question] = {}  # by lane
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}  # when that was asked last
         self._asked_at: dict[int, datetime] = {}  # by lane, until all that was there then is heard
@@ -177,34 +194,32 @@ class RunReader:
             )
         finally:
             self._served, self._asked_at = {}, {}
+            for question in self._questions.values():
+                question.end()
+            self._questions = {}
             await close(consumer.stop())
 
     async def _read(self, consumer: RunConsumer) -> None:
         while True:
-            await self._follow_lanes(consumer)
+            self._follow_lanes(consumer)
             if not self._served:
-                await asyncio.sleep(self._poll_ms / 1000)
+                await self._wait_for_offsets()
                 continue
             polled = consumer.getmany(timeout_ms=self._poll_ms, max_records=RECORDS_PER_POLL_MAX)
             for place, records in (await bounded(polled, ASK_TIMEOUT_S)).items():
                 await self._hand_over(place, records)
-            await self._ask_for_ends(consumer)
             await self._update_lanes_read(consumer)
 
-    async def _ask_for_ends(self, consumer: RunConsumer) -> None:
-        """Of lanes that end no call before they know what was said until its time was over."""
-        now = {number: lane.context.clock.now() for number, lane in self._lanes().items()}
-        late = [
-            number
-            for number, opened in self._served.items()
-            if number in now
-            and number not in self._asked_at
-            and opened.must_apply_signals(now[number])
-        ]
-        places = [place for number in late for place in self._places(number)]
-        if places:
-            self._ends |= await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
-            self._asked_at |= {number: now[number] for number in late}
+    async def _wait_for_offsets(self) -> None:
+        if asked := [question.task for question in self._questions.values()]:
+            limit_s = self._poll_ms / 1000
+            await asyncio.wait(asked, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(self._poll_ms / 1000)
+
+    def _must_ask_again(self, number: int, opened: OpenLane, now: datetime) -> bool:
+        """A lane ends no call before it knows what was said until the call's time was over."""
+        return number not in self._asked_at and opened.must_apply_signals(now)
 
     async def _update_lanes_read(self, consumer: RunConsumer) -> None:
         """Up to when lanes have heard what was said."""
@@ -221,39 +236,73 @@ class RunReader:
     def _lanes(self) -> dict[int, Lane]:
         return {number: life.lane for number, life in self._lifecycles().items()}
 
-    async def _follow_lanes(self, consumer: RunConsumer) -> None:
-        """Read for the lanes that are open now; a reopened lane gives its position again."""
-        is_open = {n: lane.open for n, lane in self._lanes().items() if lane.state is State.OPEN}
+    def _follow_lanes(self, consumer: RunConsumer) -> None:
+        """Read for the lanes that are open now; a reopened lane gives its position again.
+
+        A lane is left out until its offsets are known: a partition without a leader gives none.
+        """
+        lanes = self._lanes()
+        is_open = {n: lane.open for n, lane in lanes.items() if lane.state is State.OPEN}
         wanted = {number: opened for number, opened in is_open.items() if opened}
-        new = [n for n, opened in wanted.items() if self._served.get(n) is not opened]
-        if not new and wanted.keys() == self._served.keys():
+        served = {n: opened for n, opened in self._served.items() if wanted.get(n) is opened}
+        self._asked_at = {n: at for n, at in self._asked_at.items() if n in served}
+        self._take_offsets(wanted, served)
+        for number, opened in wanted.items():
+            now, is_new = lanes[number].context.clock.now(), number not in served
+            if number in self._questions:
+                continue
+            if is_new or self._must_ask_again(number, opened, now):
+                asking = asyncio.create_task(self._offsets(consumer, number))
+                self._questions[number] = _Question(opened, now, asking)
+        if served.keys() == self._served.keys() and all(
+            self._served[number] is opened for number, opened in served.items()
+        ):
             return
-        await self._find_starts(consumer, new, wanted)
-        self._served = wanted
-        self._asked_at = {n: at for n, at in self._asked_at.items() if n in wanted}
-        places = [place for number in wanted for place in self._places(number)]
+        self._served = served
+        places = [place for number in served for place in self._places(number)]
         consumer.assign(places)
         for place in places:
             consumer.seek(place, self._next[place])
 
-    async def _find_starts(
-        self, consumer: RunConsumer, numbers: Sequence[int], open_lanes: Mapping[int, OpenLane]
-    ) -> None:
-        places = [place for number in numbers for place in self._places(number)]
-        if not places:
-            return
-        lanes = self._lanes()
-        self._asked_at |= {number: lanes[number].context.clock.now() for number in numbers}
-        firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
-        ends = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
-        for place in places:
-            position = open_lanes[place.partition].lane_state.own_record.position_in(
-                self._topics[place.topic]
-            )
+    async def _offsets(self, consumer: RunConsumer, number: int) -> tuple[Offsets, Offsets]:
+        """Where the partitions of a lane begin and end; a failure is told after a pause."""
+        places = self._places(number)
+        try:
+            firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
+            return firsts, await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
+        except (KafkaError, TimeoutError, OSError):
+            await asyncio.sleep(AGAIN_AFTER_S)
+            raise
+
+    def _take_offsets(self, wanted: Mapping[int, OpenLane], served: dict[int, OpenLane]) -> None:
+        """Add to `served` the lanes whose offsets are known now; raise where no other is read."""
+        for number, question in list(self._questions.items()):
+            is_wanted = wanted.get(number) is question.opened
+            if is_wanted and not question.task.done():
+                continue
+            del self._questions[number]
+            if not is_wanted:
+                question.end()
+                continue
+            try:
+                firsts, ends = question.task.result()
+            except (KafkaError, TimeoutError, OSError) as error:
+                if not served:
+                    raise
+                cause = describe_error_for_log(error)
+                _log.warning("cannot read what is said to runs of lane %d: %s", number, cause)
+                continue
+            self._ends |= ends
+            self._asked_at[number] = question.asked_at
+            if number not in served:
+                served[number] = question.opened
+                self._set_start(question.opened, firsts, ends)
+
+    def _set_start(self, opened: OpenLane, firsts: Offsets, ends: Offsets) -> None:
+        for place, first in firsts.items():
+            position = opened.lane_state.own_record.position_in(self._topics[place.topic])
             # A topic that was created again ends before that.
-            is_there = firsts[place] <= position <= ends[place]
-            self._next[place] = position if is_there else firsts[place]
-            self._ends[place] = ends[place]
+            self._next[place] = position if first <= position <= ends[place] else first
 
     def _places(self, number: int) -> list[TopicPartition]:
         return [TopicPartition(name, number) for name in self._topics]

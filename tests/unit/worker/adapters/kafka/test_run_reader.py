@@ -32,6 +32,7 @@ class Consumer:
 
     def __init__(self, on_poll: Callable[[], None] = lambda: None) -> None:
         self.on_poll, self.polls = on_poll, 0
+        self.at: dict[TopicPartition, int] = {}
 
     async def start(self) -> None:
         pass
@@ -43,7 +44,7 @@ class Consumer:
         pass
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        pass
+        self.at[partition] = offset
 
     async def beginning_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
         return dict.fromkeys(places, 0)
@@ -73,6 +74,32 @@ class Unstoppable(Consumer):
         asked = asyncio.get_running_loop().create_future()
         asked.cancel()
         await asked
+
+
+def lane_that_hears(number: int) -> SimpleNamespace:
+    """An open lane; `heard` has the offsets of what it was given."""
+    heard: list[int] = []
+    opened = SimpleNamespace(
+        lane_state=SimpleNamespace(
+            own_record=SimpleNamespace(position_in=lambda _: len(heard)),
+        ),
+        signals_applied_until=None,
+        must_apply_signals=lambda _: False,
+    )
+
+    def on_signals(_: object, signals: Sequence[SignalRecord]) -> bool:
+        heard.extend(one.offset for one in signals)
+        return True
+
+    return SimpleNamespace(
+        number=number,
+        heard=heard,
+        state=State.OPEN,
+        open=opened,
+        context=SimpleNamespace(clock=SimpleNamespace(now=lambda: NOW)),
+        pump=lambda: None,
+        on_signals=on_signals,
+    )
 
 
 def offsets_of(batches: SignalBatches, values: Sequence[bytes]) -> list[list[int]]:
@@ -143,15 +170,10 @@ def test_a_lane_that_is_gone_before_it_has_heard_all_does_not_end_the_reading() 
     lane = SimpleNamespace(state=State.OPEN, open=opened, context=context)
     lives: dict[int, Any] = {0: SimpleNamespace(lane=lane)}
 
-    class Asking(Consumer):
-        async def end_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
-            lives.clear()
-            return dict.fromkeys(places, 0)
-
     made: list[Consumer] = []
 
     def new_consumer() -> Consumer:
-        made.append(Asking())
+        made.append(Consumer(on_poll=lives.clear))
         return made[-1]
 
     def lifecycles() -> Mapping[int, Any]:
@@ -197,13 +219,6 @@ def test_what_a_lane_does_not_take_in_a_rebalance_is_read_again() -> None:
     class Results(Consumer):
         """One in each of two partitions; the first poll ends while the lane of one is revoked."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.at: dict[TopicPartition, int] = {}
-
-        def seek(self, partition: TopicPartition, offset: int) -> None:
-            self.at[partition] = offset
-
         async def end_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
             return dict.fromkeys(places, 1)
 
@@ -224,3 +239,49 @@ def test_what_a_lane_does_not_take_in_a_rebalance_is_read_again() -> None:
 
     run(main())
     assert applied == {0: [0], 1: [0]}
+
+
+def test_a_partition_without_a_leader_silences_its_own_lane_alone() -> None:
+    """The client asks for its offsets again and again, and says nothing."""
+    lanes = {number: lane_that_hears(number) for number in (0, 1)}
+    silent = 1
+
+    class Results(Consumer):
+        """A result in each partition; the one that is silent has a leader later."""
+
+        async def beginning_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
+            if any(place.partition == silent for place in places):
+                await asyncio.sleep(3600)
+            return dict.fromkeys(places, 0)
+
+        async def end_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
+            return dict.fromkeys(await self.beginning_offsets(places), 1)
+
+        async def getmany(self, **_: object) -> dict[Any, Any]:
+            await super().getmany()
+            new = [it for it, at in self.at.items() if it.topic == str(TOOL_RESULTS) and not at]
+            self.at |= dict.fromkeys(new, 1)
+            return {place: [record(place, 0, b"{}")] for place in sorted(new)}
+
+        async def position(self, partition: TopicPartition) -> int:
+            return 1
+
+    async def main() -> None:
+        nonlocal silent
+        lives: dict[int, Any] = {n: SimpleNamespace(lane=lane) for n, lane in lanes.items()}
+        reading = asyncio.create_task(RunReader(Results, str, lambda: lives).run())
+        await asyncio.sleep(3)
+        assert [lane.heard for lane in lanes.values()] == [[0], []]
+        assert lanes[0].open.signals_applied_until == NOW
+        await asyncio.sleep(120)
+        lanes[0].open.must_apply_signals = lambda _: True  # and of this one it is asked again
+        lanes[0].open.signals_applied_until = None
+        await asyncio.sleep(3)
+        assert lanes[0].open.signals_applied_until == NOW
+        silent = 0
+        await asyncio.sleep(60)
+        assert [lane.heard for lane in lanes.values()] == [[0], [0]]
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
