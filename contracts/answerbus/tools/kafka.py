@@ -1,5 +1,7 @@
 """The channel of a tool server on Kafka: one consumer in the toolset's group, one producer."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +15,7 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import OffsetAndMetadata
 
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import Bus
 from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.consumer import RecordConsumer
@@ -36,6 +39,10 @@ SESSION_MS = 10_000  # how long a server may be silent before others take its ca
 # which sends heartbeats, is what hangs where a tool blocks it.
 POLL_INTERVAL_MS_MAX = 24 * 3_600_000
 _HEARTBEATS_A_SESSION = 4
+ASK_TIMEOUT_S = 30.0  # where the group is in a partition
+AGAIN_AFTER_S = 1.0
+
+_log = logging.getLogger(__name__)
 
 
 class KafkaChannel:
@@ -47,11 +54,18 @@ class KafkaChannel:
         self._bus, self._consumer, self._producer = bus, consumer, producer
         self._calls = tool_calls(toolset)
         self._results = TOOL_RESULTS.full_name(bus.prefix)
+        self._rebalances: _Rebalances | None = None
 
     def follow(self, assignments: Assignments) -> None:
         """Join the group; `assignments` gets the partitions of the server."""
-        listener = _Rebalances(self, assignments)
-        self._consumer.subscribe([self._calls.full_name(self._bus.prefix)], listener=listener)
+        self._rebalances = _Rebalances(self, self._consumer, assignments)
+        name = self._calls.full_name(self._bus.prefix)
+        self._consumer.subscribe([name], listener=self._rebalances)
+
+    def leave(self) -> None:
+        """Begin with no more partitions."""
+        if self._rebalances:
+            self._rebalances.stop()
 
     async def receive(self, limit: int) -> Sequence[Received]:
         """See `Channel`."""
@@ -79,13 +93,14 @@ class KafkaChannel:
         # be one more connection; its consumer gives the offset alone.
         coordinator: Any = self._consumer._coordinator  # noqa: SLF001
         known = await coordinator.fetch_committed_offsets(places)
-        starts = await self._consumer.beginning_offsets(places)
-        found = {}
-        for place in places:
-            at = known.get(place)
-            is_known = at is not None and at.offset >= 0
-            offset = at.offset if is_known else starts[place]
-            found[place.partition] = Position(offset, at.metadata if is_known else "")
+        found = {
+            place.partition: Position(at.offset, at.metadata)
+            for place, at in known.items()
+            if at.offset >= 0
+        }
+        if new := [place for place in places if place.partition not in found]:
+            starts = await self._consumer.beginning_offsets(new)
+            found |= {place.partition: Position(start, "") for place, start in starts.items()}
         return found
 
     async def answer(self, answer: Answer) -> None:
@@ -127,19 +142,53 @@ async def kafka_channel(bus: Bus, toolset: str, session_ms: int) -> AsyncIterato
         heartbeat_interval_ms=session_ms // _HEARTBEATS_A_SESSION,
     )
     async with bus.running(bus.producer()) as producer, bus.running(consumer):
-        yield KafkaChannel(bus, toolset, consumer, producer)
+        channel = KafkaChannel(bus, toolset, consumer, producer)
+        try:
+            yield channel
+        finally:
+            channel.leave()
 
 
 class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
-    def __init__(self, channel: KafkaChannel, assignments: Assignments) -> None:
-        self._channel, self._assignments = channel, assignments
+    """Begins with each assigned partition once it is known where the group is in it.
+
+    In the background, while it is paused: aiokafka sends no heartbeat while a listener waits, and
+    gives out records meanwhile. A partition without a leader may say nothing for hours.
+    """
+
+    def __init__(
+        self, channel: KafkaChannel, consumer: RecordConsumer, assignments: Assignments
+    ) -> None:
+        self._channel, self._consumer, self._assignments = channel, consumer, assignments
+        self._beginning: list[asyncio.Task[None]] = []
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.stop()
         await self._assignments.revoked([place.partition for place in revoked])
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        partitions = [place.partition for place in assigned]
-        self._assignments.assigned(await self._channel.committed(partitions))
+        self.stop()
+        places = [*assigned]
+        self._consumer.pause(*places)
+        self._beginning = [asyncio.create_task(self._begin(place)) for place in places]
+
+    def stop(self) -> None:
+        """Begin with none of those that are still asked about."""
+        for task in self._beginning:
+            task.cancel()
+
+    async def _begin(self, place: TopicPartition) -> None:
+        while True:
+            try:
+                found = await bounded(self._channel.committed([place.partition]), ASK_TIMEOUT_S)
+                self._consumer.resume(place)
+            except (KafkaError, OSError) as error:  # TimeoutError is an OSError
+                cause = describe_error_for_log(error)
+                _log.warning("it is not known where to begin in %s: %s", place, cause)
+                await asyncio.sleep(AGAIN_AFTER_S)
+            else:
+                self._assignments.assigned(found)
+                return
 
 
 def _received(record: Any) -> Received:
