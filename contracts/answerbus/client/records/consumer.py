@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -128,6 +128,11 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         """The leader of a partition, by the newest metadata: -1 if none does, None if unknown."""
         leader: int | None = self._client.cluster.leader_for_partition(place)
         return leader
+
+    async def without_leader(self, places: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those that no broker leads, as brokers say now; also of topics that are not read yet."""
+        cluster = await self._client.fetch_all_metadata()
+        return {place for place in places if cluster.leader_for_partition(place) == -1}
 
     async def high_watermarks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of partitions, with what open transactions still hide.

@@ -199,6 +199,10 @@ class CardReader:
         if self._shared:
             wanted[self._name_of(SHARED_CARDS)] = SHARED
         places = {TopicPartition(name, 0): one for name, one in wanted.items() if name in names}
+        if new := places.keys() - self._places.keys():  # one that says nothing holds up the others
+            for place in await bounded(consumer.without_leader(new), ASK_TIMEOUT_S):
+                _log.warning("no cards are read from %s: no broker leads it", place.topic)
+                del places[place]
         self._lacks_places = len(places) < len(wanted)
         places |= self._place_of_accepted(names)
         for toolset in {*self._places.values()} - {SHARED, ACCEPTED} - named:

@@ -44,6 +44,7 @@ class Consumer:
     cards: dict[str, list[Record]] = field(default_factory=dict)
     there: set[str] = field(default_factory=lambda: {ORDERS.full_name()})
     fails: bool = False  # once
+    unled: set[str] = field(default_factory=set)  # topics whose partition has no leader
     _read: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def start(self) -> None:
@@ -60,10 +61,15 @@ class Consumer:
     def seek(self, place: TopicPartition, position: int) -> None:
         self._read[place] = position
 
+    async def without_leader(self, places: Collection[TopicPartition]) -> set[TopicPartition]:
+        return {place for place in places if place.topic in self.unled}
+
     async def seek_to_beginning(self, *places: TopicPartition) -> None:
+        await self._answers(places)
         self._read |= dict.fromkeys(places, 0)
 
     async def end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        await self._answers(places)
         return {place: len(self.cards.get(place.topic, ())) for place in places}
 
     async def position(self, place: TopicPartition) -> int:
@@ -79,6 +85,11 @@ class Consumer:
             records = self.cards.get(place.topic, [])
             found[place], self._read[place] = records[read:], max(read, len(records))
         return found
+
+    async def _answers(self, places: Collection[TopicPartition]) -> None:
+        """The client asks for a leader again and again, and says nothing."""
+        while any(place.topic in self.unled for place in places):
+            await asyncio.sleep(1)
 
     def announce(
         self, one: ToolsetCard, topic: Topic | None = None, key: str | None = None
@@ -394,5 +405,27 @@ def test_without_the_topic_of_accepted_tools_that_is_said() -> None:
             assert set(known.tools) == {"orders.pay"}
             (note,) = known.notes()
             assert "answerbus topics apply" in note
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["at the start", "later"])
+def test_a_topic_of_cards_without_a_leader_keeps_no_other_toolset_away(*, is_known: bool) -> None:
+    async def main() -> None:
+        there = {one.full_name() for one in (ORDERS, ECHO)}
+        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+        bus, known = Consumer(there=there), KnownTools()
+        bus.announce(card("say", toolset="echo"))
+        bus.announce(card("get"))
+        reader = reader_of(bus, known, ("orders", "echo"))
+        bus.unled = set() if is_known else {ECHO.full_name()}
+        with followed(reader):
+            await reader.until_read()
+            assert ("echo.say" in known.tools) is is_known
+            bus.unled = {ECHO.full_name()}
+            bus.announce(card("get", "pay"))
+            await until(lambda: "orders.pay" in known.tools, 120)
+            bus.unled = set()
+            await until(lambda: "echo.say" in known.tools, 60)
 
     run(main())
