@@ -212,6 +212,7 @@ class Lane:
         for ending in open_lane.ending(self.waits, now):
             self._start(ending)
         open_lane.write_overdue(now)
+        open_lane.release_claims(self.context.planner.unavailable, now)
         self._try_suspects(open_lane, now)
         for _ in range(STARTS_PER_PASS):
             lane_request = queue.take(self.context.limits.max_in_flight)

@@ -1,9 +1,9 @@
 """The parts of a lane that exist only while it has a producer."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from answerbus.request_key import RequestKey
@@ -17,6 +17,7 @@ from services.worker.lane.state.signals import overdue
 from services.worker.lane.state.suspects import SPARE_ATTEMPTS
 
 PACK_EVERY_S = 1.0  # a step takes up to 0.1 s of a core
+CLAIM_HELD = timedelta(seconds=5)  # for a request whose profile is away
 ENDED_PER_PASS = 64  # a workflow may have thousands of requests, all cancelled at once
 
 
@@ -84,6 +85,25 @@ class OpenLane:
             return
         if written := overdue(self.lane_state, min(self.signals_applied_until, now), now):
             self.put(written)
+
+    def release_claims(
+        self, unavailable: Callable[[Iterable[str]], Collection[str]], now: datetime
+    ) -> None:
+        """Take back what requests have claimed of shared budgets whose profile is `unavailable`.
+
+        They claim it again once they may be asked; until then others may have it.
+        """
+        state = self.lane_state
+        held = state.budgets.claims.whole_until(now - CLAIM_HELD)
+        if not held:
+            return
+        profiles = {key: state.queue.requests[key].request.profile for key in held}
+        away = unavailable({*profiles.values()})
+        for key in held:
+            if profiles[key] in away:
+                state.budgets.release(key, now)
+        if state.budgets.has_unsent:
+            self.put(state.writing())
 
     def must_apply_signals(self, now: datetime) -> bool:
         """Whether the time of a call is over, and what was said until then is not all heard."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from itertools import islice
+from itertools import islice, takewhile
 
 from answerbus.cause import BudgetExhausted
 from answerbus.request_key import RequestKey
@@ -44,6 +44,7 @@ class BudgetClaims:
     _of: dict[RequestKey, Claim] = field(default_factory=dict)
     _waiting: dict[BudgetKey, dict[Claim, None]] = field(default_factory=dict)
     _changed: dict[RequestKey, None] = field(default_factory=dict)
+    _whole_since: dict[RequestKey, datetime] = field(default_factory=dict)
     _looked_on: date | None = None
 
     def get(self, request: RequestKey) -> Claim | None:
@@ -54,11 +55,17 @@ class BudgetClaims:
         self._of[claim.request] = claim
         self._line_up(claim)
 
-    def hold(self, claim: Claim) -> None:
+    def hold(self, claim: Claim, now: datetime) -> None:
         """It holds the key that it waited for, and claims the next."""
         self._step_out(claim)
         claim.holds += 1
         self._line_up(claim)
+        if claim.awaited is None:
+            self._whole_since[claim.request] = now
+
+    def whole_until(self, until: datetime) -> list[RequestKey]:
+        """Requests that have held all that they claim since then, and have not spent it."""
+        return [*takewhile(lambda it: self._whole_since[it] <= until, self._whole_since)]
 
     def refuse(self, claim: Claim, cause: BudgetExhausted) -> None:
         self._step_out(claim)
@@ -69,6 +76,7 @@ class BudgetClaims:
         """It is spent, or its request no longer asks for that."""
         self._step_out(claim)
         del self._of[claim.request]
+        self._whole_since.pop(claim.request, None)
         self._changed.pop(claim.request, None)
 
     def first(self, key: BudgetKey) -> Claim | None:

@@ -243,7 +243,7 @@ class SharedBudgets:
             self._served_next.setdefault(key, False)
         while self._served_next:
             key, is_answer = self._served_next.popitem()
-            self._give_to_claims(key, is_answer=is_answer)
+            self._give_to_claims(key, now, is_answer=is_answer)
             self._ask_or_give_back(key, now)
         self._resume()
 
@@ -251,7 +251,7 @@ class SharedBudgets:
         for request in self.claims.take_changed():
             self.resume(request)
 
-    def _give_to_claims(self, key: BudgetKey, *, is_answer: bool) -> None:
+    def _give_to_claims(self, key: BudgetKey, now: datetime, *, is_answer: bool) -> None:
         lease, limit = self.books.lease(key), self.rules.limit(key)
         may_give = is_answer or not lease.is_tight  # else the home says whose turn it is
         while claim := self.claims.first(key):
@@ -260,7 +260,7 @@ class SharedBudgets:
                 self.claims.refuse(claim, BudgetExhausted(which=which, budget=key.budget))
             elif may_give and lease.has(claim.need, limit):
                 lease.hold(claim.need)
-                self.claims.hold(claim)
+                self.claims.hold(claim, now)
                 if claim.awaited:
                     self._served_next.setdefault(claim.awaited, False)
             else:

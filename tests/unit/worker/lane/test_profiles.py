@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from answerbus.partition import partition_of
 from services.worker.core.attempt.reply import Throttled
+from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
 from services.worker.lane.context import Limits
 from services.worker.limits.profile_limiter import ProfileLimiter
-from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.builders import PARTITIONS, answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
+from tests.unit.worker.lane.test_fallback import lanes_speak
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import FakeProvider, done, terminals, until
 
@@ -80,6 +83,37 @@ def test_those_of_a_profile_that_is_away_keep_no_other_from_their_account(waitin
         await stage.worker.drain()
 
         assert took_s < 15
+
+    run(main())
+
+
+def test_who_waits_for_a_profile_that_is_away_holds_no_budget_of_a_label() -> None:
+    """Its turn came when its profile had just gone away; others may have what it claimed."""
+
+    async def main() -> None:
+        names = (f"t-{number}" for number in range(1_000))
+        tenant = next(n for n in names if partition_of(f"tenant:{n}", PARTITIONS) == 0)
+        rules = BudgetRules({"tenant": {tenant: PeriodLimits(day=(None, 400, None))}})
+        stage = Stage(FakeProvider(lambda *_: (5.0, answered())), budget_rules=rules)
+        away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
+        add_profile(stage, "other", ProfileLimiter(100), away)
+        await stage.worker.open()
+        speaking = asyncio.create_task(lanes_speak(stage.worker))
+        of_one = {"policy": {"ordering": "none"}, "labels": {"tenant": tenant}}
+        stage.publish("first", **of_one)
+        await stage.called("first")
+        stage.publish("waits", profile="other", **of_one)
+        await asyncio.sleep(1)
+        stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
+        await asyncio.sleep(1)
+        stage.publish("mine", **of_one)
+        began = now()
+        await until(lambda: done(stage.broker, ["mine"]), 10_000)
+        took_s = now() - began
+        await stage.worker.drain()
+        speaking.cancel()
+
+        assert took_s < 30
 
     run(main())
 
