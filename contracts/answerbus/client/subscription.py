@@ -9,10 +9,11 @@ from typing import Any, Generic, Never, Self, TypeAlias, cast
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from typing_extensions import TypeVar
 
 from answerbus.client.answer_type import AnswerType
+from answerbus.client.bounded import STOP_TIMEOUT_S, bounded
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
@@ -95,8 +96,9 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
         try:
             if raised is None:
                 self._take_back()
-            with suppress(BusUnavailable):  # what is not committed comes again
-                await self._commit()
+            # What is not committed comes again; aiokafka tries as long as Kafka is away.
+            with suppress(BusUnavailable, KafkaError, TimeoutError):
+                await bounded(self._commit(), STOP_TIMEOUT_S)
         finally:
             self._consumer = None
             await self._stack.aclose()
