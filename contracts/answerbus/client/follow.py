@@ -12,6 +12,7 @@ from aiokafka import TopicPartition
 
 from answerbus.call_id import request_of_call
 from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
@@ -135,8 +136,7 @@ class _Run:
                         yield Followed(event, position_of(self._offsets))
             if self._terminal is not None and steps_end is None:
                 steps = [place for place, (topic, _) in self._places.items() if topic == STEPS.name]
-                with self._bus.explained():
-                    steps_end = await self._consumer.high_watermarks(steps)
+                steps_end = await self._ends_of(steps)
         if self._terminal is not None:
             yield Followed(self._terminal, position_of(self._offsets))
 
@@ -151,6 +151,16 @@ class _Run:
             if self._terminal is None:
                 self._offsets[topic, number] = _after(record)
         return None
+
+    async def _ends_of(self, steps: list[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Where steps end; None while a leader is away, to be asked again after the next poll."""
+        try:
+            with self._bus.explained():
+                return await self._consumer.high_watermarks(steps)
+        except BusUnavailable as error:
+            if getattr(error.__cause__, "retriable", False):
+                return None
+            raise
 
     async def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
         with self._bus.explained():
