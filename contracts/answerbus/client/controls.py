@@ -13,6 +13,7 @@ from answerbus.envelope import CLIENT_SOURCE, decode, encode
 from answerbus.partition import Layout
 from answerbus.topics import STEPS, TOPIC_OF_KIND
 
+CLOCKS_DIFFER_MS = 1_000  # of brokers, at most: the control and its effect may be with two leaders
 _POLL_MS = 500
 _FETCH_WAIT_MS = 50
 
@@ -48,7 +49,7 @@ async def find_effect(bus: Bus, layout: Layout, published: PublishedControl) -> 
     await bus.counts(STEPS)
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     place = bus.place(STEPS, layout.owner(published.control.workflow_id))
-    at_ms = int(published.at.timestamp() * 1000)
+    at_ms = int(published.at.timestamp() * 1000) - CLOCKS_DIFFER_MS
     async with bus.running(consumer):
         consumer.assign([place])
         with bus.explained():

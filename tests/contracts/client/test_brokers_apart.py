@@ -115,3 +115,9 @@ async def test_a_run_is_followed_to_its_end_while_the_leader_of_its_steps_is_awa
 async def test_a_right_that_is_missing_is_said() -> None:
     with pytest.raises(BusRefused):
         await _followed(_bus(result(REQUEST, "said"), TopicAuthorizationFailedError()))
+
+
+async def test_an_effect_is_found_though_its_broker_is_behind_that_of_the_control() -> None:
+    published = PublishedControl(CANCEL, 0, 0, NOW + timedelta(seconds=0.9))
+    async with asyncio.timeout(LIMIT_S):
+        assert await find_effect(_bus(APPLIED), Layout(1), published) == APPLIED
