@@ -1,5 +1,8 @@
 """Jobs of many rows: each row is asked once, however often the job is started."""
 
+import asyncio
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from answerbus.budget import Budget, Spent
 from answerbus.client import JobProgress, SyncClient
 from answerbus.client.job import SHOWN_MAX
 from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
+from answerbus.client.turns import TURN_S_MAX
 from answerbus.outcome import Refusal, Result
 from answerbus.request import Request
 
@@ -159,3 +163,27 @@ def test_the_cost_to_the_end_is_that_of_the_rows_so_far() -> None:
     assert progress.micro_usd_at_end == 5_000_000
     assert str(progress).endswith("$2.0000 so far, about $5.0000 in all")
     assert JobProgress(0).micro_usd_at_end == 0
+
+
+async def test_other_tasks_have_their_turn_while_requests_are_made(
+    fake_client: FakeClient,
+) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def rows() -> Iterator[dict[str, object]]:
+        until = time.perf_counter() + 5 * TURN_S_MAX
+        while time.perf_counter() < until:
+            yield {"n": 1}
+        raise EOFError
+
+    task = asyncio.create_task(other())
+    with pytest.raises(EOFError):
+        await fake_client.ask_many(rows(), "Double it.", response_model=Double)
+    task.cancel()
+    assert turns > 0

@@ -24,6 +24,7 @@ from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.request_id import new_id
 from answerbus.client.subscription import Subscription
 from answerbus.client.timeout import TIMEOUT_S_DEFAULT, TimeLeft, Timeout, timeout_s_of
+from answerbus.client.turns import in_turns
 from answerbus.control import (
     ApprovalRequested,
     Cancel,
@@ -139,10 +140,11 @@ class Client:
         answers = AnswerType.of(response_model, self._registry)
         name = job_id or f"job-{new_id()}"
         requests = job_requests(rows, name, instructions, answers.ref, facts, asking)
+        asked = [one async for one in in_turns(requests)]
         return await ask_many(
             self._connection,
             name,
-            requests,
+            asked,
             answers,
             concurrency,
             on_progress,

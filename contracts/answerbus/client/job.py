@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, cast, overload
@@ -144,7 +144,7 @@ def job_requests(
     schema: SchemaRef,
     facts: Row,
     asking: JobOptions,
-) -> list[tuple[Row, Request]]:
+) -> Iterator[tuple[Row, Request]]:
     """A request for each row, in one workflow, in no order; equal requests have equal ids.
 
     An id is the digest of what is asked, whatever it may cost, and a number where the same is
@@ -153,7 +153,6 @@ def job_requests(
     """
     policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
     seen: dict[str, int] = {}
-    found: list[tuple[Row, Request]] = []
     for row in rows:
         named = {"policy": policy, "facts": {**facts, **row}}
         options = cast("AskOptions", {**asking, **named})
@@ -161,8 +160,7 @@ def job_requests(
         name = _name(request.model_dump(mode="json", exclude={"request_id", "budget"}))
         seen[name] = seen.get(name, 0) + 1
         number = f".{seen[name]}" if seen[name] > 1 else ""
-        found.append((row, request.model_copy(update={"request_id": f"row-{name}{number}"})))
-    return found
+        yield row, request.model_copy(update={"request_id": f"row-{name}{number}"})
 
 
 def _name(body: dict[str, JsonValue]) -> str:
