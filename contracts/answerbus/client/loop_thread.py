@@ -4,8 +4,12 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
+
+from answerbus.client.bounded import STOP_TIMEOUT_S
+from answerbus.client.errors import BusUnavailable
 
 T = TypeVar("T")
 
@@ -23,6 +27,9 @@ class LoopThread:
         self._stopping = asyncio.Event()
         self._thread: threading.Thread | None = None
         self._process = 0
+        self._lock = threading.Lock()  # what begins before `stop` is there when it cancels
+        self._works: set[Coroutine[Any, Any, Any]] = set()
+        self._entered: set[AbstractAsyncContextManager[Any]] = set()
 
     def start(self) -> None:
         """Start the thread, and wait until its loop runs."""
@@ -36,10 +43,12 @@ class LoopThread:
         self._loop = started.result()
 
     def stop(self) -> None:
-        """Cancel what still runs, and wait for the end of the thread."""
-        loop, self._loop = self._loop, None
+        """Cancel what still runs, leave what was entered, and wait for the end of the thread."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                loop.call_soon_threadsafe(self._stopping.set)
         if loop is not None and self._thread is not None:
-            loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
     @property
@@ -54,25 +63,56 @@ class LoopThread:
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start the work; raises RuntimeError outside of start and stop, and after a fork."""
-        if self._loop is None:
-            work.close()
-            raise RuntimeError("The client is not open: use `with` or call `open()`.")
         if self.is_forked:
             work.close()
             raise RuntimeError(
                 "The client was opened before this process was forked: open another one here."
             )
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._loop is None:
+                work.close()
+                raise RuntimeError("The client is not open: use `with` or call `open()`.")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._works.add(work)
+        future.add_done_callback(lambda _: self._works.discard(work))
+        return future
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Do the work and give its result; Ctrl-C cancels it."""
-        future = self.begin(work)
+        return self.result_of(self.begin(work))
+
+    def result_of(self, future: "Future[T]") -> T:
+        """The result of work that was begun; raises BusUnavailable if `stop` cancelled it."""
         try:
             return future.result()
+        except CancelledError:
+            if self.is_running:
+                raise
+            raise BusUnavailable("The client was closed while this call waited.") from None
         except BaseException:
             future.cancel()
             raise
 
+    def enter(self, block: AbstractAsyncContextManager[Any]) -> None:
+        """Enter the block, which `stop` leaves unless `leave` did."""
+        self.call(block.__aenter__())
+        self._entered.add(block)
+
+    def leave(self, block: AbstractAsyncContextManager[Any], *raised: Any) -> None:
+        """Leave the block as `__aexit__` does, unless `stop` does."""
+        if self.is_running and block in self._entered:
+            self._entered.discard(block)
+            self.call(block.__aexit__(*raised))
+
     async def _serve(self, started: "Future[asyncio.AbstractEventLoop]") -> None:
         started.set_result(asyncio.get_running_loop())
         await self._stopping.wait()
+        # Kafka's clients stop by tasks of their own, which the end of this one cancels.
+        calls = [task for task in asyncio.all_tasks() if task.get_coro() in self._works]
+        for call in calls:
+            call.cancel()
+        if calls:
+            await asyncio.wait(calls, timeout=STOP_TIMEOUT_S)
+        while self._entered:
+            with suppress(Exception):
+                await self._entered.pop().__aexit__(asyncio.CancelledError, None, None)

@@ -79,7 +79,10 @@ class SyncClient:
             return self
 
     def close(self) -> None:
-        """Disconnect; to close twice does no harm, nor in a process forked from the client's."""
+        """Disconnect; calls of other threads raise BusUnavailable, and subscriptions end.
+
+        To close twice does no harm, nor in a process forked from the client's.
+        """
         if self._thread.is_forked:
             return
         with self._opening:
@@ -285,7 +288,7 @@ class SyncClient:
         try:
             while (step := queue.get()) is not None:
                 on_progress(step)
-            return future.result()
+            return self._thread.result_of(future)
         except BaseException:
             future.cancel()
             raise

@@ -24,7 +24,7 @@ class SyncSubscription(Generic[AnswerT, DeadLetterT]):
         self._thread = thread
 
     def __enter__(self) -> Self:
-        self._thread.call(self._subscription.__aenter__())
+        self._thread.enter(self._subscription)
         return self
 
     def __exit__(
@@ -33,7 +33,7 @@ class SyncSubscription(Generic[AnswerT, DeadLetterT]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._thread.call(self._subscription.__aexit__(raised, error, traceback))
+        self._thread.leave(self._subscription, raised, error, traceback)
 
     def __iter__(self) -> Self:
         return self

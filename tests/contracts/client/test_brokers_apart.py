@@ -35,7 +35,12 @@ REQUEST = Request(
 )
 CANCEL = Cancel(scope="request", request_id="r", workflow_id="w", by="me", reason="enough", at=NOW)
 APPLIED = ControlApplied(
-    event_id="e.applied", control=CANCEL, effect="cancelled", workflow_id="w", requests=("r",), at=NOW
+    event_id="e.applied",
+    control=CANCEL,
+    effect="cancelled",
+    workflow_id="w",
+    requests=("r",),
+    at=NOW,
 )
 
 
