@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from aiokafka import TopicPartition
 
+from answerbus.client.bounded import ClientCancelled, was_cancelled
 from answerbus.client.bus import Bus
 from answerbus.client.follow_up import root_of
 from answerbus.client.records.consumer import RecordConsumer
@@ -132,11 +133,20 @@ async def _follow(
 ) -> None:
     try:
         with bus.explained():
-            while True:
-                await _read(consumer, wanted, outcomes.add)
+            await _read_on(consumer, wanted, outcomes)
     except Exception as error:
         _log.exception("the reader of outcomes has ended")
         outcomes.end(error)
+
+
+async def _read_on(consumer: RecordConsumer, wanted: Wanted, outcomes: WorkflowOutcomes) -> None:
+    try:
+        while True:
+            await _read(consumer, wanted, outcomes.add)
+    except asyncio.CancelledError as error:
+        if was_cancelled(error):
+            raise
+        raise ClientCancelled from None  # else nobody is told, and each row waits for ever
 
 
 async def _read(
