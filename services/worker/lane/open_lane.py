@@ -97,10 +97,11 @@ class OpenLane:
         held = state.budgets.claims.whole_until(now - CLAIM_HELD)
         if not held:
             return
-        profiles = {key: state.queue.requests[key].request.profile for key in held}
+        requests = state.queue.requests
+        profiles = {key: requests[key].request.profile for key in held if key in requests}
         away = unavailable({*profiles.values()})
-        for key in held:
-            if profiles[key] in away:
+        for key, profile in profiles.items():
+            if profile in away:
                 state.budgets.release(key, now)
         if state.budgets.has_unsent:
             self.put(state.writing())
