@@ -14,6 +14,7 @@ _QUOTING = {
     "union_tag_invalid": "{discriminator} to be one of {expected_tags}",
     "string_unicode": "a text that UTF-8 can carry",
 }
+_UNNAMED = {"discriminator": "the tag", "expected_tags": "those that are known"}  # by a validator
 
 
 _FOUND = {
@@ -50,7 +51,9 @@ def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, .
 
 def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
     template = _QUOTING.get(details["type"])
-    expected = template.format(**details.get("ctx", {})) if template else details["msg"]
+    expected = details["msg"]
+    if template:
+        expected = template.format_map(_UNNAMED | details.get("ctx", {}))
     expected = expected.removeprefix(_SAID.get(details["type"], ""))
     missing = details["type"] == "missing"
     place, value = place_of(details["loc"], document, missing=missing)

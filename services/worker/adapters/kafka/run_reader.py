@@ -265,7 +265,7 @@ class RunReader:
             consumer.seek(place, self._next[place])
 
     async def _offsets(self, consumer: RunConsumer, number: int) -> tuple[Offsets, Offsets]:
-        """Where the partitions of a lane begin and end; a failure is told after a pause."""
+        """Where the partitions of a lane begin and end; a failure is raised after a pause."""
         places = self._places(number)
         try:
             firsts = await bounded(consumer.beginning_offsets(places), ASK_TIMEOUT_S)
