@@ -313,3 +313,16 @@ def test_the_starts_of_killed_processes_are_all_there_and_none_is_torn(tmp_path:
     assert sorted(line["request_id"] for line in noted) == sorted(
         f"{number}-{call}" for number in range(2) for call in range(200)
     )
+
+
+async def test_no_call_begins_after_its_permit(tmp_path: Path) -> None:
+    """As where the process stood still between the lane's last look and the call."""
+    journal = tmp_path / "journal.jsonl"
+    over = asyncio.get_running_loop().time()
+    async with playing(tmp_path, [{"reply": OK}], journal) as provider:
+        late = await provider.ask(replace(PROMPT, begins_by=over), timeout_s=LIMIT_S)
+        in_time = await provider.ask(replace(PROMPT, begins_by=over + 60), timeout_s=LIMIT_S)
+
+    assert late == Unavailable(None, ran=False)
+    assert isinstance(in_time, Answered)
+    assert journal.read_text().count('"start"') == 1

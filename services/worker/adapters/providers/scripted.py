@@ -42,6 +42,8 @@ class ScriptedProvider:
 
     async def ask(self, prompt: Prompt, *, timeout_s: float) -> Reply:
         """Plays one reply; a latency beyond `timeout_s` ends in TimedOut."""
+        if prompt.begins_by is not None and asyncio.get_running_loop().time() >= prompt.begins_by:
+            return core.Unavailable(None, ran=False)
         if self._journal is None:
             return await self._play(prompt, timeout_s)
         if not self._journal.note("start", prompt, None):
