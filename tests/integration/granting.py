@@ -42,8 +42,7 @@ class Granting:
     role: Role
 
     def grant(self, rows: Sequence[Right]) -> None:
-        bindings = [self._of(AclBinding, row) for row in rows]
-        self.rights.administer(lambda admin: admin.create_acls(bindings))
+        self.rights.grant([self._of(AclBinding, row) for row in rows])
 
     def take_back(self, row: Right) -> None:
         assert all(self._removed([row])), "there was no such right"

@@ -1,7 +1,8 @@
 """What USER may do on a broker: rights that an administrator gives, and takes back."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types h
 USER, PASSWORD = "worker", "correct-horse"
 PASSWORD_ENV = "TEST_KAFKA_PASSWORD"
 ADMIN_LIMIT_S = 20.0
+LOOK_AGAIN_S = 0.05
+_ANY: Any = None  # name, user or host
+EVERY_RIGHT = AclBindingFilter(
+    ResourceType.ANY,
+    _ANY,
+    ResourcePatternType.ANY,
+    _ANY,
+    _ANY,
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 READ, WRITE, DESCRIBE, ALL = (
     AclOperation.READ,
     AclOperation.WRITE,
@@ -44,8 +56,20 @@ class Rights(ABC):
 
     def allow(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Grant USER rights on what is called so, or begins so if the name ends with a star."""
-        bindings = [self._binding(AclBinding, kind, name, operation) for operation in operations]
-        self.administer(lambda admin: admin.create_acls(bindings))
+        self.grant([self._binding(AclBinding, kind, name, operation) for operation in operations])
+
+    def grant(self, bindings: Sequence[AclBinding]) -> None:
+        """Add them, and wait until the broker goes by them: it follows its controller."""
+        self.administer(lambda admin: admin.create_acls(list(bindings)))
+        deadline = time.monotonic() + ADMIN_LIMIT_S
+        while not {*bindings} <= {*self._in_force()}:
+            assert time.monotonic() < deadline, "the broker does not show new rights"
+            time.sleep(LOOK_AGAIN_S)
+
+    def _in_force(self) -> Sequence[AclBinding]:
+        admin = AdminClient({"bootstrap.servers": self.plain, "log_level": 0})
+        found: Sequence[AclBinding] = admin.describe_acls(EVERY_RIGHT).result(ADMIN_LIMIT_S)
+        return found
 
     def revoke(self, kind: ResourceType, name: str, *operations: AclOperation) -> None:
         """Take back rights that were granted."""
