@@ -1,19 +1,15 @@
 """Each alert fires on its fault and is over with it, as Prometheus' own promtool says."""
 
-import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
-from infra.setup_error import SetupError
-from tests.alerts.prometheus import program
 from tests.alerts.rules import RULES, names
 from tests.infra.compose import ROOT
+from tests.infra.promtool import run_promtool, run_rule_tests
 
 WELL, BAD, LATER = 60, 60, 120  # minutes of each: before, during and after the fault
-LIMIT_S = 60
 
 
 class Fault(NamedTuple):
@@ -101,14 +97,6 @@ BURSTS = {
 ALWAYS = {'answerbus_lane_state{instance="w",partition="0",state="open"}': "1x400"}
 
 
-@pytest.fixture(scope="module")
-def promtool() -> Path:
-    try:
-        return program("promtool")
-    except SetupError as error:
-        pytest.skip(f"no promtool: {error}")
-
-
 def fault(name: str) -> dict[str, Any]:
     """Quiet before, firing at the end of the fault, quiet long after."""
     return group(name, FAULTS[name].values(), WELL + BAD - 2)
@@ -144,31 +132,10 @@ def test_no_alert_is_left_out() -> None:
     assert {f"Answerbus{name}" for name in FAULTS} == set(names())
 
 
-def test_each_alert_fires_on_its_fault_and_is_over_with_it(promtool: Path, tmp_path: Path) -> None:
-    file = tmp_path / "tests.yml"
-    tests = {
-        "rule_files": [str(RULES)],
-        "evaluation_interval": "1m",
-        "tests": [*map(fault, FAULTS), *map(burst, BURSTS)],
-    }
-    file.write_text(yaml.safe_dump(tests), encoding="utf-8")
-    done = subprocess.run(
-        [promtool, "test", "rules", file],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_each_alert_fires_on_its_fault_and_is_over_with_it(tmp_path: Path) -> None:
+    run_rule_tests(RULES, [*map(fault, FAULTS), *map(burst, BURSTS)], tmp_path)
 
 
 @pytest.mark.parametrize(("kind", "file"), [("rules", "alerts.yml"), ("config", "prometheus.yml")])
-def test_prometheus_reads_what_we_ship(promtool: Path, kind: str, file: str) -> None:
-    done = subprocess.run(
-        [promtool, "check", kind, ROOT / "infra/prometheus" / file],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_prometheus_reads_what_we_ship(kind: str, file: str) -> None:
+    run_promtool("check", kind, ROOT / "infra/prometheus" / file)

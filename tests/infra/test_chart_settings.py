@@ -2,9 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from services.settings.settings import Settings, load
 from tests.infra.chart import CHART, changed, render
+
+
+def written(folder: Path, **sections: Any) -> Path:
+    """The settings file of a release whose values have these sections."""
+    (found,) = (
+        one
+        for one in render(changed("minimal", settings=sections))
+        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
+    )
+    path = folder / "answerbus.toml"
+    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
+    return path
 
 
 def test_every_section_of_the_settings_may_be_set() -> None:
@@ -16,13 +29,7 @@ def test_every_section_of_the_settings_may_be_set() -> None:
 def test_budgets_of_labels_reach_the_workers(tmp_path: Path) -> None:
     """Their names are no bare keys of TOML."""
     budgets = {"tenant:*": {"usd": {"day": 50, "month": 0.5}}, "team:": {"calls": {"day": 9}}}
-    (found,) = (
-        one
-        for one in render(changed("minimal", settings={"budgets": budgets}))
-        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
-    )
-    path = tmp_path / "answerbus.toml"
-    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
+    path = written(tmp_path, budgets=budgets)
 
     assert load(path, {}).budgets == Settings.model_validate({"budgets": budgets}).budgets
 
@@ -39,13 +46,7 @@ def test_agents_reach_the_workers_although_helm_writes_whole_numbers_with_a_poin
         },
         "chooser": {"instructions": "Choose.", "best_of": {"n": 2}},
     }
-    (found,) = (
-        one
-        for one in render(changed("minimal", settings={"agents": agents}))
-        if one["kind"] == "ConfigMap" and one["metadata"]["name"] == "prod-settings"
-    )
-    path = tmp_path / "answerbus.toml"
-    path.write_text(found["data"]["answerbus.toml"], encoding="utf-8")
+    path = written(tmp_path, agents=agents)
 
     assert "attempts = 9.0" in path.read_text(encoding="utf-8")
     assert load(path, {}).agents == Settings.model_validate({"agents": agents}).agents

@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 import pytest
@@ -19,12 +17,18 @@ CLOSED = "The client was closed while this call waited"
 
 
 class Waits(FakeClient):
-    """Its outcomes never come."""
+    """Its outcomes never come; `asked` is set once it waits for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
 
     async def outcome_of(self, *_: Any, **__: Any) -> Any:
+        self.asked.set()
         await asyncio.Event().wait()
 
     async def ask(self, *_: Any, **__: Any) -> Any:
+        self.asked.set()
         await asyncio.Event().wait()
 
 
@@ -33,27 +37,26 @@ class Silent:
 
     def __init__(self) -> None:
         self.left_by: list[type[BaseException] | None] = []
+        self.asked = threading.Event()
 
     async def __aenter__(self) -> Self:
         self._beats = asyncio.create_task(asyncio.Event().wait())
         return self
 
-    async def __aexit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, raised: type[BaseException] | None, *_: object) -> None:
         assert not self._beats.done()
         self._beats.cancel()
         self.left_by.append(raised)
 
     async def __anext__(self) -> Any:
+        self.asked.set()
         await asyncio.Event().wait()
 
 
-def error_of(client: SyncClient, work: Callable[[SyncClient], object]) -> BaseException | None:
-    """What the work raises in a thread of its own, once the client is closed."""
+def error_of(
+    client: SyncClient, work: Callable[[SyncClient], object], asked: threading.Event
+) -> BaseException | None:
+    """The error of the work in a thread of its own, where the client is closed after `asked`."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -64,7 +67,7 @@ def error_of(client: SyncClient, work: Callable[[SyncClient], object]) -> BaseEx
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    time.sleep(0.2)
+    assert asked.wait(LIMIT_S)
     client.close()
     thread.join(LIMIT_S)
     return raised[0] if raised else None
@@ -79,8 +82,11 @@ def error_of(client: SyncClient, work: Callable[[SyncClient], object]) -> BaseEx
     ],
     ids=["outcome_of", "ask", "ask_with_progress"],
 )
-def test_a_call_that_waits_is_told(work: Callable[[SyncClient], object]) -> None:
-    error = error_of(SyncClient(over=Waits()).open(), work)
+def test_a_call_raises_where_its_client_is_closed(
+    work: Callable[[SyncClient], object],
+) -> None:
+    waits = Waits()
+    error = error_of(SyncClient(over=waits).open(), work, waits.asked)
     assert isinstance(error, BusUnavailable)
     assert CLOSED in str(error)
 
@@ -93,6 +99,6 @@ def test_a_subscription_is_left_while_its_consumer_can_say_so() -> None:
         with SyncSubscription[Any](subscription, client._thread) as outcomes:
             next(outcomes)
 
-    error = error_of(client, read)
+    error = error_of(client, read, silent.asked)
     assert isinstance(error, BusUnavailable)
     assert silent.left_by == [asyncio.CancelledError]

@@ -15,6 +15,17 @@ from tests.unit.worker.lane.world import FakeProvider, Worker, context, terminal
 NEW_CALL_S = 100.0
 
 
+async def made_again_during_a_call(stage: Stage) -> None:
+    """The lane is open again, and the call of `old` goes on."""
+    stage.publish("old")
+    await stage.worker.open()
+    await stage.called("old")
+    log = stage.broker.log(REQUESTS)
+    log.records, log.end, stage.broker.offsets[0] = [], 0, 0
+    stage.worker.lane.begin_again(TopicRecreated())
+    await stage.worker.until(State.OPEN)
+
+
 @pytest.mark.parametrize("old_call_s", [10.0, 40.0])
 def test_a_request_at_the_offset_of_a_call_in_flight_is_not_done_with_it(old_call_s: float) -> None:
     """Be the call settled before the lane has read that request, or after."""
@@ -23,13 +34,7 @@ def test_a_request_at_the_offset_of_a_call_in_flight_is_not_done_with_it(old_cal
         seconds = {"old": old_call_s, "new-0": NEW_CALL_S}
         provider = FakeProvider(lambda name, _: (seconds.get(name, 1.0), answered()))
         stage = Stage(provider, timeout_s=2 * NEW_CALL_S)
-        stage.publish("old")
-        await stage.worker.open()
-        await stage.called("old")
-        log = stage.broker.log(REQUESTS)
-        log.records, log.end, stage.broker.offsets[0] = [], 0, 0
-        stage.worker.lane.begin_again(TopicRecreated())
-        await stage.worker.until(State.OPEN)
+        await made_again_during_a_call(stage)
         await asyncio.sleep(20)
         stage.publish("new-0", workflow_id=workflow_of(0, 1))
         stage.publish("new-1", workflow_id=workflow_of(0, 2))
@@ -51,13 +56,7 @@ def test_a_copy_in_the_new_topic_keeps_a_request_whose_record_is_gone(before: in
 
     async def main() -> None:
         stage = Stage(FakeProvider(lambda *_: (NEW_CALL_S, answered())), timeout_s=2 * NEW_CALL_S)
-        stage.publish("old")
-        await stage.worker.open()
-        await stage.called("old")
-        log = stage.broker.log(REQUESTS)
-        log.records, log.end, stage.broker.offsets[0] = [], 0, 0
-        stage.worker.lane.begin_again(TopicRecreated())
-        await stage.worker.until(State.OPEN)
+        await made_again_during_a_call(stage)
         for number in range(before):
             stage.publish(f"new-{number}", workflow_id=workflow_of(0, 1))
         stage.publish("old")
