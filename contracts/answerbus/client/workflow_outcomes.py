@@ -146,7 +146,7 @@ async def _read_on(consumer: RecordConsumer, wanted: Wanted, outcomes: WorkflowO
     except asyncio.CancelledError as error:
         if was_cancelled(error):
             raise
-        raise ClientCancelled from None  # else nobody is told, and each row waits for ever
+        raise ClientCancelled from None  # else each row waits for ever
 
 
 async def _read(

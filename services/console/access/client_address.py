@@ -11,10 +11,10 @@ Network = IPv4Network | IPv6Network
 def client_address(
     peer: str | None, forwarded: Iterable[str], proxies: Sequence[Network]
 ) -> str | None:
-    """The last address that is no proxy's; None for a name that is no address.
+    """The last address that does not belong to a proxy; None where it is not an address.
 
     `forwarded` has the values of `X-Forwarded-For`: each proxy adds the address that it was asked
-    from. Whatever stands before a stranger's address was written by the stranger.
+    from. Entries before the address of a stranger may be forged.
     """
     found = parsed_address(peer)
     hops = [hop for value in forwarded for hop in value.split(",")]

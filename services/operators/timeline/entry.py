@@ -150,7 +150,7 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
         case Compared() as event:
             return compared_text(event)
         case Skipped() as event:
-            message = f"the record at offset {event.offset} is skipped, by {event.by}"
+            message = f"the record at offset {event.offset} was skipped by {event.by}"
             return plain_line(f"{message}: {event.reason}")
         case event if isinstance(event, ToolEvent):
             return tool_text(event)

@@ -130,7 +130,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         return leader
 
     async def without_leader(self, places: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those that no broker leads, as brokers say now; also of topics that are not read yet."""
+        """The partitions that have no leader now; also of topics that are not read yet."""
         cluster = await self._client.fetch_all_metadata()
         return {place for place in places if cluster.leader_for_partition(place) == -1}
 
