@@ -24,7 +24,7 @@ help:  ## Show this list
 install: $(STAMP)  ## Make .venv with everything in it (all other targets do it by themselves)
 
 # What runs, without what checks and tests: half the size, and all that `make up` needs.
-$(RUNTIME): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lock
+$(RUNTIME): Makefile pyproject.toml contracts/pyproject.toml requirements-pip.lock requirements-run.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "answerbus needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1):" \
 			"install one, or name it: make $(firstword $(MAKECMDGOALS)) PYTHON=/path/to/python3.11"; exit 1; }
@@ -33,6 +33,8 @@ $(RUNTIME): Makefile pyproject.toml contracts/pyproject.toml requirements-run.lo
 			"on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 	@echo "Setting up $(VENV) (once; the first time this downloads about 85 MB)"
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@# The pip of older Pythons takes twice as long for the rest.
+	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements-pip.lock
 	@$(PIP) install --require-hashes --no-deps --no-compile --requirement requirements-run.lock
 	@# As plain paths: type checkers do not run the import hook that is the default.
 	@$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=compat \

@@ -1,11 +1,11 @@
-"""Writes the parts of requirements.lock that run: `make up` and `make demo`, and the image.
+"""Writes the parts of requirements.lock: pip itself, `make up` and `make demo`, and the image.
 
 Run by `make lock` where everything is installed: what a package needs is read from there.
 """
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from types import MappingProxyType
@@ -14,25 +14,30 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 LOCK, RUN_LOCK = Path("requirements.lock"), Path("requirements-run.lock")
-IMAGE_LOCK = Path("requirements-image.lock")
+IMAGE_LOCK, PIP_LOCK = Path("requirements-image.lock"), Path("requirements-pip.lock")
 OURS = {"answerbus": Path("contracts"), "answerbus-services": Path()}
-EXTRAS: Mapping[Path, frozenset[str]] = MappingProxyType(  # of the services, in each part
-    {RUN_LOCK: frozenset({"demo"}), IMAGE_LOCK: frozenset({"otlp", "sbom"})}
+_CONTRACTS = ("answerbus", frozenset({"client"}))
+PARTS: Mapping[Path, Sequence[tuple[str, frozenset[str]]]] = MappingProxyType(
+    {
+        PIP_LOCK: [("pip", frozenset())],
+        RUN_LOCK: [_CONTRACTS, ("answerbus-services", frozenset({"demo"}))],
+        IMAGE_LOCK: [_CONTRACTS, ("answerbus-services", frozenset({"otlp", "sbom"}))],
+    }
 )
 HEAD = "# A part of requirements.lock: written by `make lock`.\n"
 _ENTRY = re.compile(r"^([A-Za-z0-9][\w.-]*)==.*?(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def part_of(lock: str, part: Path) -> str:
-    """The entries of a lock for what runs, as they are."""
+    """The entries of a lock that belong to this part, as they are."""
     names = needed(part)
     entries = (entry for entry in _ENTRY.finditer(lock) if canonicalize_name(entry[1]) in names)
     return HEAD + "".join(entry[0] for entry in entries)
 
 
 def needed(part: Path) -> frozenset[str]:
-    """Both distributions with all that they need in turn, on any platform."""
-    waiting = [("answerbus", frozenset({"client"})), ("answerbus-services", EXTRAS[part])]
+    """The distributions of this part with all that they need in turn, on any platform."""
+    waiting = [*PARTS[part]]
     seen = set()
     while waiting:
         name, extras = waiting.pop()
@@ -69,5 +74,5 @@ def _wanted_by(name: str, extras: frozenset[str]) -> Iterable[str]:
 
 
 if __name__ == "__main__":
-    for part in EXTRAS:
+    for part in PARTS:
         part.write_text(part_of(LOCK.read_text(encoding="utf-8"), part), encoding="utf-8")

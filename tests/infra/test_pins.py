@@ -94,15 +94,16 @@ def test_the_environment_is_made_of_files_with_these_hashes() -> None:
     installs = re.findall(r"^\t@\$\(PIP\) install (.*)$", makefile, re.MULTILINE)
 
     hashed = "--require-hashes --no-deps --no-compile --requirement"
-    assert installs[0] == f"{hashed} requirements-run.lock"
-    assert installs[1].startswith("--no-deps --no-build-isolation ")
-    assert installs[2] == f"{hashed} requirements.lock"
+    assert installs[0] == f"{hashed} requirements-pip.lock"
+    assert installs[1] == f"{hashed} requirements-run.lock"
+    assert installs[2].startswith("--no-deps --no-build-isolation ")
+    assert installs[3] == f"{hashed} requirements.lock"
     others = [line for line in makefile.splitlines() if "pip install" in line]
     assert ["--target .run/floors" in line for line in others] == [True]
-    assert len(installs) == 3
+    assert len(installs) == 4
 
 
-@pytest.mark.parametrize("part", run_lock.EXTRAS)
+@pytest.mark.parametrize("part", [run_lock.RUN_LOCK, run_lock.IMAGE_LOCK])
 def test_what_runs_is_a_part_of_the_lock_and_all_that_it_needs(part: Path) -> None:
     """`make lock` writes it again."""
     text = (ROOT / part).read_text(encoding="utf-8")
