@@ -52,6 +52,7 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
     assert match["topics"] == ("ok", "7 topics of 4 partitions, kept as they should be")
     assert match["replication"][0] == match["in sync"][0] == "warning"  # one broker alone
     assert match["clock"][0] == "ok"
+    assert match["offsets"] == ("ok", "those of an empty group are kept as long as requests")
     assert match["workers"][1].startswith(f"1 member of {bus.prefix}.worker, 0 records to be read")
     assert match["transactions"] == ("ok", "none holds readers back")
     assert match["trial"] == (
@@ -76,6 +77,7 @@ async def test_a_set_up_that_works(bus: Bus) -> None:
         "compaction",
         "storage",
         "clock",
+        "offsets",
         "workers",
         "transactions",
         "trial",

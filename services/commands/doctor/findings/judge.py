@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from answerbus.topics import TOPICS, Topic, card_owner, toolset_of
+from answerbus.topics import REQUESTS, TOPICS, Topic, card_owner, toolset_of
 from services.commands.doctor.findings.facts import (
     BrokerFacts,
     BrokerTime,
@@ -32,6 +32,7 @@ IN_SYNC_MIN = 2
 SKEW_WARNING_S = 1.0
 SKEW_WRONG_S = 30.0  # no clock that is kept by NTP is so far off
 STEPS_SHOWN_MAX = 3
+_MINUTE_MS = 60_000
 OPEN_TRANSACTION_S = 5.0  # a worker's are over in a fraction of a second
 _POLICY, _COMPACT = "cleanup.policy", "compact"
 APPLY = "run `answerbus topics apply`"
@@ -81,6 +82,8 @@ def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
     if facts.topics:
         yield from _safety(facts.cluster, facts.topics, are_seen=not hidden)
     yield _clock(facts.time)
+    if REQUESTS in facts.topics:
+        yield _offsets(facts.cluster.offsets_kept_ms, facts.topics[REQUESTS])
     if facts.group:
         yield _group(facts.group)
         yield from _other_groups(facts.other_groups, settings)
@@ -191,6 +194,24 @@ def _clock(time: BrokerTime | None) -> Finding:
         f"a worker that is {OFFSET_S_MAX:.0f} s off does not start; run NTP on both"
     )
     return Finding("clock", verdict, text)
+
+
+def _offsets(kept_ms: int | None, requests: Found) -> Finding:
+    """Offsets that vanish before their requests do let an empty group read those again."""
+    setting = "offsets.retention.minutes"
+    wanted_ms = int(requests.in_force.get("retention.ms") or REQUESTS.retention_ms or -1)
+    if kept_ms is None:
+        text = f"{setting} cannot be seen by this user: see that it covers the age of requests"
+        return Finding("offsets", "ok", text)
+    if 0 <= wanted_ms <= kept_ms:
+        return Finding("offsets", "ok", "those of an empty group are kept as long as requests")
+    needed = "the longest it may be" if wanted_ms < 0 else f"{-(-wanted_ms // _MINUTE_MS)}"
+    text = (
+        f"{setting} is {kept_ms // _MINUTE_MS}, shorter than requests are kept: after a stop of "
+        "all workers that is longer, old requests are read again, and those whose ids are "
+        f"forgotten get a second outcome; set it to {needed}"
+    )
+    return Finding("offsets", "warning", text)
 
 
 def _group(group: ConsumerGroup) -> Finding:
