@@ -24,6 +24,8 @@ from services.settings.settings import KafkaSettings, SetUpError, secret
 from services.telemetry.text_lines import start_text_logging
 from services.worker.adapters.costly_work.child_process import ChildProcess
 
+_LOG_ADDRESSES = ("httpx2", "mcp")  # in each request, with keys in them; and ids of sessions
+
 _log = logging.getLogger(__name__)
 
 
@@ -92,6 +94,8 @@ def serve_mcp_server(
         _token_in(options.bearer_variable) if options.bearer_variable else None,
     )
     start_text_logging(Mask([place.bearer]))
+    for library in _LOG_ADDRESSES:
+        logging.getLogger(library).setLevel(logging.WARNING)
 
     async def serving() -> None:
         work = ChildProcess()

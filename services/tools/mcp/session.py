@@ -1,6 +1,7 @@
 """A bounded session with an MCP server, by the official SDK."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from services.tools.mcp.under_way import CallsUnderWay
 
 CONNECT_S = 60.0  # for a server to answer `initialize`
 CLOSE_S = 10.0
+_SECRET_PARTS = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)  # user, password, query
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class ServerPlace:
 
     @property
     def shown(self) -> str:
-        return self.url or " ".join(self.command)
+        """For people; an address without its parts that may hold a key."""
+        return _SECRET_PARTS.sub("", self.url) if self.url else " ".join(self.command)
 
 
 @dataclass(frozen=True, slots=True)

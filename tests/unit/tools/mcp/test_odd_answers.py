@@ -1,6 +1,7 @@
 """Answers of MCP servers that break the protocol in small things, as servers in use do."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,12 +17,14 @@ from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolFailure, ToolOk
 from answerbus.tools.call import ToolCall
 from answerbus.tools.running import Ended, TimeLimit, run
-from services.settings.settings import SetUpError
+from services.settings.settings import KafkaSettings, SetUpError
+from services.tools import serving
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.screening import ScreenedTransport
 from services.tools.mcp.session import McpSession, ServerPlace, session
 from services.tools.mcp.stdio import parsed
+from services.tools.serving import McpOptions, serve_mcp_server
 from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 
@@ -172,3 +175,23 @@ async def test_words_of_an_error_are_one_line_without_the_token() -> None:
         r"ValueError: 'Bearer ***' is no token\nINFO all is \u001b[2Jwell."
     )
     assert "a-token-of-length" not in repr(place)
+
+
+@pytest.mark.parametrize("given", ["user:p%40ss@{}?api_key=k-1#k-2", "k-1@{}", "{}?k-1\nk-2"])
+def test_an_address_is_shown_without_its_keys(given: str) -> None:
+    shown = "mcp.example.com:8443/a@b/mcp"
+    assert ServerPlace(url=f"https://{given.format(shown)}").shown == f"https://{shown}"
+
+
+def test_no_library_logs_the_address_of_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def missing(_: KafkaSettings, toolset: str) -> None:
+        assert not logging.getLogger("httpx2").isEnabledFor(logging.INFO)
+        assert not logging.getLogger("mcp.client.streamable_http").isEnabledFor(logging.INFO)
+        raise SetUpError(f"no right for {toolset}")
+
+    monkeypatch.setattr(serving, "check_rights", missing)
+    for name in ("httpx2", "mcp"):  # set back at the end of the test
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.INFO)
+    options = McpOptions("odd", (), "https://mcp.example.com", (), None, "never", 5.0, None)
+    with pytest.raises(SetUpError, match="no right for odd"):
+        serve_mcp_server(KafkaSettings(), options, 1, 0.0)
