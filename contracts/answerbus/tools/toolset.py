@@ -6,13 +6,24 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
 
-from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT, TOOLSET_TOOLS_MAX
+from answerbus.json_values import values_of
+from answerbus.limits import (
+    ENVELOPE_EXTRA_BYTES_MAX,
+    EVENT_VALUES_MAX,
+    RECORD_BYTES_MAX,
+    TOOL_TIMEOUT_S_DEFAULT,
+    TOOLSET_TOOLS_MAX,
+)
 from answerbus.tool_call import ToolsetName
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.function_tool import ToolOptions, ToolSignatureError, function_tool
 from answerbus.tools.core.reconciler import Reconciler
 from answerbus.tools.core.tool import Tool
 from answerbus.toolset_card import ApprovalRule, Delivery, ToolsetCard
+
+# Of all tools in a card, which leaves room for what stands beside them in its record.
+TOOLS_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
+TOOLS_VALUES_MAX = EVENT_VALUES_MAX - 500
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -38,6 +49,7 @@ class Toolset:
             ) from None
         self._written_by: Literal["code", "mcp"] = written_by
         self._tools: dict[str, Tool] = {}
+        self._bytes = self._values = 0  # of their cards
 
     @overload
     def tool(self, function: FunctionT, /) -> FunctionT: ...
@@ -84,7 +96,17 @@ class Toolset:
             raise ToolSignatureError(f"The toolset {self.name} has two tools {tool.name}.")
         if len(self._tools) == TOOLSET_TOOLS_MAX:
             raise ToolSignatureError(f"A toolset has at most {TOOLSET_TOOLS_MAX} tools.")
+        text = tool.card.model_dump_json().encode()
+        size, values = self._bytes + len(text), self._values + values_of(text)
+        if size > TOOLS_BYTES_MAX or values > TOOLS_VALUES_MAX:
+            raise ToolSignatureError(
+                f"With the tool {tool.name}, the card of the toolset {self.name} has {size:,} "
+                f"bytes and {values:,} JSON values, and workers read at most "
+                f"{TOOLS_BYTES_MAX:,} and {TOOLS_VALUES_MAX:,}: serve some of its tools as "
+                "another toolset."
+            )
         self._tools[tool.name] = tool
+        self._bytes, self._values = size, values
 
     @property
     def tools(self) -> Mapping[str, Tool]:

@@ -16,6 +16,7 @@ from answerbus.limits import TOOLSET_TOOLS_MAX
 from answerbus.tool_result import INVALID_ARGS
 from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError
+from answerbus.tools.core.function_tool import ToolSignatureError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
@@ -72,14 +73,16 @@ async def toolset_of(
             case EndedAtLimit():
                 _log.warning("the tool %.100r is left out: its schema is too costly", listed.name)
             case Unfit(name=unfit, reason=reason):
-                _log.warning("the tool %r is left out: %s", unfit, reason)
-            case CheckedTool(card=card) if card.name in toolset.tools:
-                _log.warning("a second tool %r is left out", card.name)
+                _log.warning("the tool %.100r is left out: %s", unfit, reason)
             case CheckedTool(card=card, unusable=unusable):
+                try:
+                    toolset.add(tool_of(connected, found, work))
+                except ToolSignatureError as error:
+                    _log.warning("the tool %r is left out: %s", card.name, error)
+                    continue
                 if unusable is not None:
                     message = "the results of %r are not checked: their schema %s"
                     _log.warning(message, card.name, unusable)
-                toolset.add(tool_of(connected, found, work))
     return toolset
 
 

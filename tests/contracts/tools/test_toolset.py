@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
@@ -169,6 +169,23 @@ def test_names_that_no_topic_and_no_wire_can_have_are_refused() -> None:
 
 def many_words(name: str) -> str:
     return name
+
+
+@pytest.mark.parametrize("default", [[*range(1_000)], "x" * 30_000])
+def test_a_toolset_takes_as_many_tools_as_workers_read_in_one_card(default: object) -> None:
+    large = Toolset("large")
+    made = orders.tools["refund"]
+
+    def add(number: int) -> None:
+        changes = {"name": f"t{number}", "args_schema": {"default": default}}
+        large.add(replace(made, card=made.card.model_copy(update=changes)))
+
+    with pytest.raises(ToolSignatureError, match="as another toolset"):
+        [*map(add, range(60))]
+
+    card = large.card("here")
+    assert len(card.tools) > 25
+    assert decode(encode(card, source="/tools").value) == card
 
 
 def test_a_digest_changes_with_all_that_a_card_says() -> None:

@@ -260,6 +260,24 @@ async def test_what_can_be_offered_is_and_the_rest_is_left_out() -> None:
         assert act.read_args({"x": "a"}) == ValidArgs({"x": "a"})
 
 
+async def test_tools_that_a_card_has_no_room_for_and_second_ones_are_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    large: dict[str, Any] = {"type": "object", "properties": {"x": {"enum": [*range(10_000)]}}}
+    names = ("one", "two", "three", "one", "act", "ä" * 1_000)
+    async with offered() as (offering, client, _):
+        caplog.clear()
+        offering.tools = [tool(name, OBJECT if name == "act" else large) for name in names]
+        toolset = await toolset_of(
+            client, lambda: client, "mcp", InPlace(), approval="never", timeout_s=5.0
+        )
+
+    assert [*toolset.tools] == ["one", "two", "act"]
+    left_out = [record.getMessage() for record in caplog.records if "left out" in record.msg]
+    assert len(left_out) == 3
+    assert max(map(len, left_out)) < 500
+
+
 @pytest.mark.parametrize(
     ("x", "expected"),
     [
