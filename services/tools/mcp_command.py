@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
+from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT, TOOL_TIMEOUT_S_MAX
 from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
 from answerbus.toolset_card import ApprovalRule
 from services.command_line import Config
@@ -58,7 +58,12 @@ def mcp(
     ] = "never",
     timeout_s: Annotated[
         float,
-        typer.Option("--tool-timeout-s", min=0.001, help="How many seconds a tool may be silent."),
+        typer.Option(
+            "--tool-timeout-s",
+            min=0.001,
+            max=TOOL_TIMEOUT_S_MAX,
+            help="How many seconds a tool may be silent.",
+        ),
     ] = TOOL_TIMEOUT_S_DEFAULT,
     repeatable: Repeatable = None,
     env: Annotated[

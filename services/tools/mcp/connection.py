@@ -74,9 +74,11 @@ class McpToolset:
             return f"The MCP server of {self.name} has no tool {unknown[0]}, named by --repeatable."
         if self.pin in (None, digest):
             return None
+        for tool in toolset.tools.values():  # `answerbus tools list` shows those announced before
+            _log.info("offered now: %s", tool.card.model_dump_json(exclude={"digest"}))
         return (
             f"The MCP server of {self.name} offers other tools than those that were pinned: their "
-            f"digest is {digest}. Look at them with `answerbus tools list`, then pin this one."
+            f"digest is {digest}. Look at them in the log before this line, then pin this one."
         )
 
 

@@ -59,3 +59,9 @@ def test_a_token_that_fits_no_header_is_refused_and_not_shown(
     assert isinstance(done.exception, SetUpError)
     why = "The token in GITHUB_TOKEN has a character that no header can carry."
     assert str(done.exception) == why
+
+
+@pytest.mark.parametrize("seconds", ["inf", "21601", "0"])
+def test_a_time_out_that_no_tool_may_have_is_a_fault_of_the_command(seconds: str) -> None:
+    command = ["tools", "mcp", "time", "--tool-timeout-s", seconds, "--", "mcp-server-time"]
+    assert CliRunner().invoke(cli.application(), command).exit_code == 2
