@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from mcp import Client
+from mcp import Client, MCPError
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from answerbus.limits import TOOL_TIMEOUT_S_DEFAULT
@@ -32,6 +33,9 @@ LIMITS = (
 _MODERN = "asks people what a tool wants to know, and follows tasks"
 _BEFORE = "neither asks people what a tool wants to know nor follows tasks, by this version of MCP"
 _USED = frozenset({"tools"})
+# Errors that a list of tools may end with for a moment: 4xx and 5xx of HTTP are these, too. Others,
+# as of a session that is over, do not pass.
+_PASSING = frozenset({INTERNAL_ERROR, CONNECTION_CLOSED})
 
 Open = Callable[[ServerPlace], AbstractAsyncContextManager[McpSession]]
 
@@ -148,13 +152,16 @@ class McpConnection:
     async def _looked_at(self, opened: McpSession) -> Toolset | None:
         """The tools that the server offers now; None while it is busy with calls.
 
-        Many servers on stdio do one thing at a time: to close the connection would end a call that
-        has time left. A call may be sent as late as the next look was due, and be silent then.
+        Many servers on stdio do one thing at a time, and others refuse what comes too often: to
+        close the connection would end a call that has time left. A call may be sent as late as the
+        next look was due, and be silent then.
         """
         try:
             return await self._served.read_toolset(opened.client, lambda: self._client)
-        except TimeoutError:
-            if not opened.calls.keep_busy(self._served.timeout_s + self._look_again_s):
+        except (TimeoutError, MCPError) as error:
+            passes = isinstance(error, TimeoutError) or error.error.code in _PASSING
+            silent_s = self._served.timeout_s + self._look_again_s
+            if not passes or not opened.calls.keep_busy(silent_s):
                 raise
             _log.info("the MCP server is busy with calls; its tools are looked at later")
             return None

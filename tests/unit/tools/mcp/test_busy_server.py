@@ -1,4 +1,4 @@
-"""A server that does one thing at a time lists no tools in a call: it is busy, until it hangs."""
+"""A server that lists no tools in a call is busy, until it hangs or its session is over."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,11 +40,12 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 
 class SlowServer:
-    """Ends its calls when `free` is set; until then it answers nothing else."""
+    """Ends its calls when `free` is set; until then it answers all else with `refusal`, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: int | None = None) -> None:
         self.free = asyncio.Event()
         self.opened = self.called = 0
+        self._refusal = refusal
 
     @asynccontextmanager
     async def open(self, _: ServerPlace) -> AsyncIterator[McpSession]:
@@ -58,15 +59,26 @@ class SlowServer:
         answers, reads = anyio.create_memory_object_stream[SessionMessage | Exception](REQUESTS_MAX)
         writes, requests = anyio.create_memory_object_stream[SessionMessage](REQUESTS_MAX)
 
+        async def answer(request: types.JSONRPCRequest) -> None:
+            if request.method == "tools/call":
+                self.called += 1
+                await self.free.wait()
+            found: types.JSONRPCMessage
+            if self.called and self._refusal and request.method == "tools/list":
+                error = types.ErrorData(code=self._refusal, message="not now")
+                found = types.JSONRPCError(jsonrpc="2.0", id=request.id, error=error)
+            else:
+                result = {**RESULTS[request.method]}
+                found = types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result)
+            await answers.send(SessionMessage(found))
+
         async def serve() -> None:
             async for asked in requests:
                 if isinstance(request := asked.message, types.JSONRPCRequest):
-                    if request.method == "tools/call":
-                        self.called += 1
-                        await self.free.wait()
-                    result = {**RESULTS[request.method]}
-                    answer = types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result=result)
-                    await answers.send(SessionMessage(answer))
+                    if self._refusal:
+                        group.start_soon(answer, request)
+                    else:
+                        await answer(request)
 
         async with answers, requests, anyio.create_task_group() as group:
             group.start_soon(serve)
@@ -101,11 +113,12 @@ async def calling(server: SlowServer, timeout_s: float) -> AsyncIterator["asynci
             await asyncio.wait([made, keeping])
 
 
+@pytest.mark.parametrize("refusal", [None, types.INTERNAL_ERROR])
 async def test_a_call_of_a_busy_server_goes_on_while_its_tools_cannot_be_listed(
-    caplog: pytest.LogCaptureFixture,
+    refusal: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    server = SlowServer()
+    server = SlowServer(refusal)
     async with calling(server, timeout_s=LIMIT_S) as made:
         await until(lambda: caplog.text.count("is busy with calls") > 1)
         assert server.opened == 1
@@ -121,6 +134,13 @@ async def test_a_server_that_is_silent_for_longer_than_a_tool_may_be_is_connecte
     async with calling(server, timeout_s=5 * LOOK_S) as made:
         with pytest.raises(ToolError, match="the tool may have run"):
             await asyncio.wait_for(made, LIMIT_S)
+        await until(lambda: server.opened > 1)
+
+
+@pytest.mark.parametrize("code", [types.INVALID_REQUEST, -32001])  # of the SDK, and of servers
+async def test_a_session_that_is_over_is_opened_again(code: int) -> None:
+    server = SlowServer(code)
+    async with calling(server, timeout_s=LIMIT_S):
         await until(lambda: server.opened > 1)
 
 
