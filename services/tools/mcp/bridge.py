@@ -50,18 +50,24 @@ async def toolset_of(
     approval: ApprovalRule,
     timeout_s: float,
     repeatable: Collection[str] = (),
+    known: dict[str, CheckedTool | Unfit] | None = None,
 ) -> Toolset:
     """What the server offers now, as far as it can be offered on the bus; the rest is logged.
 
     `connected` gives the client of the connection that is open when a tool is called. `repeatable`
-    names tools that say so on their cards.
+    names tools that say so on their cards. `known` is what came of the tools at the last look, and
+    then of those at this one: those that are as they were are not checked again.
     """
-    toolset = Toolset(name, written_by="mcp")
-    for listed in await _listed(client):
+    toolset, all_listed = Toolset(name, written_by="mcp"), await _listed(client)
+    known = {} if known is None else known
+    before = known.copy()
+    known.clear()
+    for listed in all_listed:
         if len(toolset.tools) == TOOLSET_TOOLS_MAX:
             _log.warning("tools beyond the first %d are left out", TOOLSET_TOOLS_MAX)
             break
-        found = await work.run(
+        # `repr` tells 1 from true, which are equal.
+        found = before.get(as_listed := repr(listed)) or await work.run(
             name,
             checked,
             listed,
@@ -69,6 +75,8 @@ async def toolset_of(
             timeout_s=timeout_s,
             repeatable=listed.name in repeatable,
         )
+        if not isinstance(found, EndedAtLimit):
+            known[as_listed] = found
         match found:
             case EndedAtLimit():
                 _log.warning("the tool %.100r is left out: its schema is too costly", listed.name)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp import Client, MCPError
@@ -19,6 +19,7 @@ from services.settings.settings import SetUpError
 from services.text.escaping import plain_line
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connected import Connected
+from services.tools.mcp.mapping.listed import CheckedTool, Unfit
 from services.tools.mcp.session import McpSession, ServerPlace
 from services.tools.mcp.tasks import EXTENSION
 from services.worker.ports.costly_work import CostlyWork
@@ -56,6 +57,9 @@ class McpToolset:
     timeout_s: float = TOOL_TIMEOUT_S_DEFAULT
     pin: str | None = None
     repeatable: tuple[str, ...] = ()
+    _known: dict[str, CheckedTool | Unfit] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     async def read_toolset(self, client: Client, connected: Connected) -> Toolset:
         """The tools that the server offers now."""
@@ -67,6 +71,7 @@ class McpToolset:
             approval=self.approval,
             timeout_s=self.timeout_s,
             repeatable=self.repeatable,
+            known=self._known,
         )
 
     def refused(self, toolset: Toolset) -> str | None:
