@@ -66,15 +66,17 @@ async def toolset_of(
         if len(toolset.tools) == TOOLSET_TOOLS_MAX:
             _log.warning("tools beyond the first %d are left out", TOOLSET_TOOLS_MAX)
             break
-        # `repr` tells 1 from true, which are equal.
-        found = before.get(as_listed := repr(listed)) or await work.run(
-            name,
-            checked,
-            listed,
-            approval=approval,
-            timeout_s=timeout_s,
-            repeatable=listed.name in repeatable,
-        )
+        as_listed = repr(listed)  # which tells 1 from true
+        found: CheckedTool | Unfit | EndedAtLimit | None = before.get(as_listed)
+        if found is None:
+            found = await work.run(
+                name,
+                checked,
+                listed,
+                approval=approval,
+                timeout_s=timeout_s,
+                repeatable=listed.name in repeatable,
+            )
         if not isinstance(found, EndedAtLimit):
             known[as_listed] = found
         match found:

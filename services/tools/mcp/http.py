@@ -3,8 +3,10 @@
 import logging
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
+from mcp_types import CONNECTION_CLOSED
 
 from services.tools.mcp.bounds import (
     MESSAGE_BYTES_MAX,
@@ -18,7 +20,13 @@ RECONNECT_COST_BYTES = 2 * 1024 * 1024  # that a stream counts which is asked fo
 STEP_S_MAX = 30.0  # to connect, and to send a request
 _KEPT_HEADERS = ("mcp-session-id", "location")
 _UNAUTHORIZED = (401, 403)
-_EVENT_STREAM = "text/event-stream"
+_GATEWAY_FAULT = 500  # and above, where no error of MCP is in it
+_EVENT_STREAM, _JSON = "text/event-stream", "application/json"
+# The request has been sent, or a part of it: what became of it is not known.
+_BROKE_OFF = (
+    *(httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.ProtocolError),
+    *(httpx2.ReadTimeout, httpx2.WriteTimeout),
+)
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _REFUSED = "the MCP server answers with status %d: --bearer-env gives it another token"
@@ -27,13 +35,38 @@ _log = logging.getLogger(__name__)
 
 
 class Unbounded(httpx2.SSEError, httpx2.StreamError):
-    """More than a message may have, or packed; both names by which the SDK ends one call."""
+    """Too large, packed or broken off; by both names the SDK ends one call, and no other."""
 
     def __init__(self, message: str) -> None:
         httpx2.SSEError.__init__(self, message)
 
 
-def bounded_client(bearer: str | None, pace: Pace) -> httpx2.AsyncClient:
+class HttpClient(httpx2.AsyncClient):
+    """Once `is_connected`, an exchange that breaks off ends one call; the SDK would end all."""
+
+    is_connected = False
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """As the base does; an exchange that breaks off is an answer with an error."""
+        if not self.is_connected:
+            return await super().send(request, **options)
+        try:
+            response = await super().send(request, **options)
+        except _BROKE_OFF as error:
+            return _unanswered(request, f"{type(error).__name__}: {error}")
+        if response.status_code < _GATEWAY_FAULT or response.headers["content-type"] == _JSON:
+            return response
+        await response.aclose()
+        return _unanswered(request, f"the MCP server answers with status {response.status_code}")
+
+
+def _unanswered(request: httpx2.Request, why: str) -> httpx2.Response:
+    error = {"code": CONNECTION_CLOSED, "message": why}
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    return httpx2.Response(502, json=body, request=request)
+
+
+def bounded_client(bearer: str | None, pace: Pace) -> HttpClient:
     async def before(request: httpx2.Request) -> None:
         if request.method == "GET" and "last-event-id" not in request.headers:
             raise httpx2.RequestError("the bridge uses nothing that a server sends unasked")
@@ -55,7 +88,8 @@ def bounded_client(bearer: str | None, pace: Pace) -> httpx2.AsyncClient:
         )
 
     headers = {"Accept-Encoding": "identity"}
-    return httpx2.AsyncClient(
+    return HttpClient(
+        limits=httpx2.Limits(max_connections=None),  # as many as calls may run
         headers=headers | ({"Authorization": f"Bearer {bearer}"} if bearer else {}),
         timeout=httpx2.Timeout(STEP_S_MAX, read=SILENT_S_MAX),
         event_hooks={"request": [before], "response": [bound]},
@@ -74,7 +108,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_packed:
             raise Unbounded("the MCP server packs its answer, which was not asked for")
-        async for chunk in self._stream:
+        chunks = self._stream if self._is_events else _whole(self._stream)
+        async for chunk in chunks:
             pieces = self._split(chunk) if self._is_events else [chunk]
             self._add(pieces[0])
             for piece in pieces[1:]:
@@ -99,3 +134,12 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+async def _whole(stream: httpx2.AsyncByteStream) -> AsyncIterator[bytes]:
+    """All of a stream; one of events may be resumed where it breaks off, as the SDK does."""
+    try:
+        async for chunk in stream:
+            yield chunk
+    except _BROKE_OFF as error:
+        raise Unbounded(f"{type(error).__name__}: {error}") from None

@@ -59,7 +59,7 @@ async def session(place: ServerPlace) -> AsyncIterator[McpSession]:
 
 
 async def _entered(stack: AsyncExitStack, place: ServerPlace) -> McpSession:
-    pace = Pace(asyncio.get_running_loop().time)
+    pace, http = Pace(asyncio.get_running_loop().time), None
     if place.url is None:
         inner = stdio_transport(place.command, dict(place.environment), pace)
     else:
@@ -70,4 +70,6 @@ async def _entered(stack: AsyncExitStack, place: ServerPlace) -> McpSession:
     transport = ScreenedTransport(inner)
     # Without a cache: a change of what is offered must be seen.
     client = await stack.enter_async_context(Client(transport, cache=None))
+    if http:
+        http.is_connected = True
     return McpSession(client, transport.ended, transport.calls)

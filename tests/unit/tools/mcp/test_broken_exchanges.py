@@ -1,0 +1,84 @@
+"""An exchange over HTTP that breaks off ends its own call, and no other that is under way."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from answerbus.tool_call import ToolCallRecord
+from answerbus.tools.call import ToolCall
+from answerbus.tools.core.failing import ToolError
+from services.tools.mcp.bridge import toolset_of
+from services.tools.mcp.session import ServerPlace, session
+from services.worker.ports.costly_work import InPlace
+from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
+from tests.unit.tools.mcp.hostile_http import DONE, HEAD, JSON, usual
+
+SLOW = "slow"
+
+
+@asynccontextmanager
+async def serving(broken: bytes, free: asyncio.Event) -> AsyncIterator[ServerPlace]:
+    """Answers a slow call once `free` is set, and each other one by what is broken."""
+
+    connections = set[asyncio.Task[None] | None]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(asyncio.current_task())
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = head.partition(b"content-length:")[2].split(b"\r\n")[0]
+                request = json.loads(await reader.readexactly(int(length or 0)) or b"{}")
+                if request.get("method") != "tools/call":
+                    writer.write(usual(request))
+                elif request["params"]["arguments"] == {SLOW: True}:
+                    await free.wait()
+                    body = DONE % request["id"]
+                    writer.write(HEAD + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                else:
+                    writer.write(broken)
+                    break
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield ServerPlace(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        await asyncio.wait_for(asyncio.gather(*filter(None, connections)), LIMIT_S)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (b"", "disconnected"),
+        (b"no HTTP\r\n\r\n", "illegal status line"),
+        (HEAD + JSON + b"Content-Length: 9\r\n\r\n{", "complete message body"),
+        (b"HTTP/1.1 504 Late\r\nContent-Length: 0\r\n\r\n", "status 504"),
+    ],
+)
+async def test_a_call_whose_exchange_breaks_off_may_have_run_and_others_go_on(
+    broken: bytes, why: str
+) -> None:
+    free, loop = asyncio.Event(), asyncio.get_running_loop()
+    record = ToolCallRecord.model_validate(call_body("c-1"))
+
+    async with serving(broken, free) as place, session(place) as opened:
+        client = opened.client
+        toolset = await toolset_of(
+            client, lambda: client, "mcp", InPlace(), approval="never", timeout_s=LIMIT_S
+        )
+
+        def made(args: dict[str, Any]) -> Any:
+            call = ToolCall(record, LIMIT_S, lambda _: None, loop)
+            return asyncio.wait_for(toolset.tools["act"].call(args, call), LIMIT_S)
+
+        slow = asyncio.create_task(made({SLOW: True}))
+        with pytest.raises(ToolError) as failed:
+            await made({})
+        free.set()
+
+        assert await slow == "done"
+    assert failed.value.message.startswith("the tool may have run: ")
+    assert why in failed.value.message
