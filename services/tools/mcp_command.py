@@ -27,6 +27,15 @@ BearerEnv = Annotated[
         "--bearer-env", metavar="NAME", help="The variable that holds the token for --url."
     ),
 ]
+ToolTimeoutS = Annotated[
+    float,
+    typer.Option(
+        "--tool-timeout-s",
+        min=0.001,
+        max=TOOL_TIMEOUT_S_MAX,
+        help="How many seconds a tool may be silent.",
+    ),
+]
 Repeatable = Annotated[
     list[str] | None,
     typer.Option(
@@ -56,15 +65,7 @@ def mcp(
     approval: Annotated[
         ApprovalRule, typer.Option("--approval", help="Which calls a person must approve.")
     ] = "never",
-    timeout_s: Annotated[
-        float,
-        typer.Option(
-            "--tool-timeout-s",
-            min=0.001,
-            max=TOOL_TIMEOUT_S_MAX,
-            help="How many seconds a tool may be silent.",
-        ),
-    ] = TOOL_TIMEOUT_S_DEFAULT,
+    timeout_s: ToolTimeoutS = TOOL_TIMEOUT_S_DEFAULT,
     repeatable: Repeatable = None,
     env: Annotated[
         list[str] | None,

@@ -1,5 +1,7 @@
 """HTTP to an MCP server: nothing is unpacked, and each message is bounded as it comes in."""
 
+import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncIterator
@@ -18,6 +20,7 @@ from services.tools.mcp.bounds import (
 SILENT_S_MAX = 300.0  # of a response that has begun
 RECONNECT_COST_BYTES = 2 * 1024 * 1024  # that a stream counts which is asked for again
 STEP_S_MAX = 30.0  # to connect, and to send a request
+NOTICE_S_MAX = 1.0  # for what has no answer: the SDK sends nothing else meanwhile
 _KEPT_HEADERS = ("mcp-session-id", "location")
 _UNAUTHORIZED = (401, 403)
 _GATEWAY_FAULT = 500  # and above, where no error of MCP is in it
@@ -41,7 +44,7 @@ class Unbounded(httpx2.SSEError, httpx2.StreamError):
         httpx2.SSEError.__init__(self, message)
 
 
-class HttpClient(httpx2.AsyncClient):
+class McpHttpClient(httpx2.AsyncClient):
     """Once `is_connected`, an exchange that breaks off ends one call; the SDK would end all."""
 
     is_connected = False
@@ -51,13 +54,19 @@ class HttpClient(httpx2.AsyncClient):
         if not self.is_connected:
             return await super().send(request, **options)
         try:
-            response = await super().send(request, **options)
-        except _BROKE_OFF as error:
+            async with asyncio.timeout(None if _has_answer(request) else NOTICE_S_MAX):
+                response = await super().send(request, **options)
+        except (*_BROKE_OFF, TimeoutError) as error:
             return _unanswered(request, f"{type(error).__name__}: {error}")
         if response.status_code < _GATEWAY_FAULT or response.headers["content-type"] == _JSON:
             return response
         await response.aclose()
         return _unanswered(request, f"the MCP server answers with status {response.status_code}")
+
+
+def _has_answer(request: httpx2.Request) -> bool:
+    """Whether it is not a notification, nor an answer of ours."""
+    return request.method != "POST" or json.loads(request.content).keys() >= {"method", "id"}
 
 
 def _unanswered(request: httpx2.Request, why: str) -> httpx2.Response:
@@ -66,7 +75,7 @@ def _unanswered(request: httpx2.Request, why: str) -> httpx2.Response:
     return httpx2.Response(502, json=body, request=request)
 
 
-def bounded_client(bearer: str | None, pace: Pace) -> HttpClient:
+def bounded_client(bearer: str | None, pace: Pace) -> McpHttpClient:
     async def before(request: httpx2.Request) -> None:
         if request.method == "GET" and "last-event-id" not in request.headers:
             raise httpx2.RequestError("the bridge uses nothing that a server sends unasked")
@@ -88,7 +97,7 @@ def bounded_client(bearer: str | None, pace: Pace) -> HttpClient:
         )
 
     headers = {"Accept-Encoding": "identity"}
-    return HttpClient(
+    return McpHttpClient(
         limits=httpx2.Limits(max_connections=None),  # as many as calls may run
         headers=headers | ({"Authorization": f"Bearer {bearer}"} if bearer else {}),
         timeout=httpx2.Timeout(STEP_S_MAX, read=SILENT_S_MAX),

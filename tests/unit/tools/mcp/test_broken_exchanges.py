@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.failing import ToolError
+from services.tools.mcp import http
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.session import ServerPlace, session
 from services.worker.ports.costly_work import InPlace
@@ -33,7 +34,9 @@ async def serving(broken: bytes, free: asyncio.Event) -> AsyncIterator[ServerPla
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = head.partition(b"content-length:")[2].split(b"\r\n")[0]
                 request = json.loads(await reader.readexactly(int(length or 0)) or b"{}")
-                if request.get("method") != "tools/call":
+                if request.get("method") == "notifications/cancelled":
+                    await free.wait()
+                elif request.get("method") != "tools/call":
                     writer.write(usual(request))
                 elif request["params"]["arguments"] == {SLOW: True}:
                     await free.wait()
@@ -46,7 +49,26 @@ async def serving(broken: bytes, free: asyncio.Event) -> AsyncIterator[ServerPla
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         yield ServerPlace(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
+        free.set()
         await asyncio.wait_for(asyncio.gather(*filter(None, connections)), LIMIT_S)
+
+
+@asynccontextmanager
+async def calling(broken: bytes, free: asyncio.Event) -> AsyncIterator[Callable[..., Any]]:
+    """Makes calls with arguments of such a server's tool."""
+    loop, record = asyncio.get_running_loop(), ToolCallRecord.model_validate(call_body("c-1"))
+    async with serving(broken, free) as place, session(place) as opened:
+        client = opened.client
+        toolset = await toolset_of(
+            client, lambda: client, "mcp", InPlace(), approval="never", timeout_s=LIMIT_S
+        )
+
+        def made(args: dict[str, Any], limit_s: float = LIMIT_S) -> Any:
+            call = ToolCall(record, LIMIT_S, lambda _: None, loop)
+            begun: Any = toolset.tools["act"].call(args, call)
+            return asyncio.wait_for(begun, limit_s)
+
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -61,19 +83,8 @@ async def serving(broken: bytes, free: asyncio.Event) -> AsyncIterator[ServerPla
 async def test_a_call_whose_exchange_breaks_off_may_have_run_and_others_go_on(
     broken: bytes, why: str
 ) -> None:
-    free, loop = asyncio.Event(), asyncio.get_running_loop()
-    record = ToolCallRecord.model_validate(call_body("c-1"))
-
-    async with serving(broken, free) as place, session(place) as opened:
-        client = opened.client
-        toolset = await toolset_of(
-            client, lambda: client, "mcp", InPlace(), approval="never", timeout_s=LIMIT_S
-        )
-
-        def made(args: dict[str, Any]) -> Any:
-            call = ToolCall(record, LIMIT_S, lambda _: None, loop)
-            return asyncio.wait_for(toolset.tools["act"].call(args, call), LIMIT_S)
-
+    free = asyncio.Event()
+    async with calling(broken, free) as made:
         slow = asyncio.create_task(made({SLOW: True}))
         with pytest.raises(ToolError) as failed:
             await made({})
@@ -82,3 +93,15 @@ async def test_a_call_whose_exchange_breaks_off_may_have_run_and_others_go_on(
         assert await slow == "done"
     assert failed.value.message.startswith("the tool may have run: ")
     assert why in failed.value.message
+
+
+async def test_a_cancellation_that_is_never_answered_holds_no_call_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "NOTICE_S_MAX", 0.05)
+    async with calling(b"", asyncio.Event()) as made:
+        with pytest.raises(TimeoutError):
+            await made({SLOW: True}, 0.1)
+
+        with pytest.raises(ToolError, match="may have run"):
+            await made({})
