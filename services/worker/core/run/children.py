@@ -95,15 +95,20 @@ def may_ask(above: Request, run: Run | None, request: Request) -> bool:
     return call.record.child == request.request_id if call.asks_child else True
 
 
-def adopted(request: Request, above: Request) -> Request:
+def adopted(request: Request, above: Request, left_s: int) -> Request:
     """A request as a child of the run `above`, on its account, even if it said another one.
 
-    Who publishes it knows the run and the call; the lane knows all else.
+    Who publishes it knows the run and the call; the lane knows all else. The run waits for it, so
+    that it has only the time that is left to the run.
     """
     if request.parent is None:
         raise ValueError("a child names its parent")
     return request.model_copy(
-        update={"parent": _parent(above, request.parent.call_id, None), "replay": above.replay}
+        update={
+            "parent": _parent(above, request.parent.call_id, None),
+            "replay": above.replay,
+            "ttl_s": min(request.ttl_s, max(left_s, 1)),
+        }
     )
 
 

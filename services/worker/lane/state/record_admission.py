@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from math import floor
 from typing import assert_never
 
 from answerbus.dead_letter import CrashedWorker
@@ -70,7 +71,7 @@ def give_up_record(
 
 def _queue(lane_state: LaneState, arrival: Arrival, admitted: Admitted, now: datetime) -> None:
     queue = lane_state.queue
-    lane_request = request_from_arrival(arrival, _as_child(lane_state, admitted))
+    lane_request = request_from_arrival(arrival, _as_child(lane_state, arrival, admitted))
     note = lane_state.ledger.take_in(lane_request.request, arrival.place, now)
     if note is not None:
         lane_request.add_note(note)
@@ -82,13 +83,14 @@ def _queue(lane_state: LaneState, arrival: Arrival, admitted: Admitted, now: dat
     lane_state.observer.admitted(lane_request)
 
 
-def _as_child(lane_state: LaneState, admitted: Admitted) -> Admitted:
-    """A request that names an open run of its workflow is charged to the account of that."""
+def _as_child(lane_state: LaneState, arrival: Arrival, admitted: Admitted) -> Admitted:
+    """A request that names an open run of its workflow has its account, and at most its time."""
     parent = parent_key(admitted.request)
     above = lane_state.queue.requests.get(parent) if parent else None
     if above is None:
         return admitted
-    return replace(admitted, request=adopted(admitted.request, above.request))
+    left_s = floor(above.seconds_left(arrival.origin.timestamp))
+    return replace(admitted, request=adopted(admitted.request, above.request, left_s))
 
 
 def _is_held(lane_state: LaneState, arrival: Arrival) -> bool:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.unit.worker.core.run_builders import actions, call, says, tool
 from tests.unit.worker.lane import run_world
-from tests.unit.worker.lane.run_checks import finished
+from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import done, publish, until
 
 pytestmark = pytest.mark.wide
 
@@ -132,3 +133,23 @@ async def _nth(found: Callable[[], list[Any]], place: int) -> Any:
     while len(found()) <= place:
         await asyncio.sleep(0.5)
     return found()[place]
+
+
+def test_a_child_of_a_call_that_awaits_a_person_does_not_keep_its_run_beyond_its_deadline() -> None:
+    def tooling(event: dict[str, Any]) -> list[tuple[float, dict[str, Any] | None]]:
+        if event["request_id"] == "r-1":
+            agent, parent = {"name": "support"}, event["parent"]
+            publish(stage.broker, "c-1", event["workflow_id"], agent=agent, parent=parent)
+        return []
+
+    stage: RunStage
+
+    async def main() -> None:
+        nonlocal stage
+        stage = await RunStage.opened("r-1", steps=STEPS, tooling=tooling)
+        await until(lambda: done(stage.broker, ["r-1", "c-1"]), 660.0, look_s=1.0)
+        await finished(stage)
+
+        assert cause(stage, "r-1") == cause(stage, "c-1") == "deadline_passed"
+
+    run(main())
