@@ -305,12 +305,11 @@ class LaneState:
             self.queue.signal(lane_request)
 
     def stop_children(self, lane_request: LaneRequest) -> None:
-        """End the children of a run whose calls have ended, and all below them."""
+        """End the children of a run whose calls have ended."""
         for child in self.queue.children.of(lane_request):
             parent = child.request.parent
             if parent and lane_request.run and lane_request.run.open_call(parent.call_id) is None:
-                for one in (child, *self.queue.children.below(child)):
-                    self.queue.cancel(one, CALL_ENDED)
+                self.queue.cancel(child, CALL_ENDED)
 
     def _terminal(
         self,

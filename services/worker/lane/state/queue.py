@@ -197,10 +197,12 @@ class Queue:
             self._line_up(lane_request, RequestEvent.SIGNAL)
 
     def cancel(self, lane_request: LaneRequest, cause: Cancelled) -> None:
-        """Let a request end, wherever it is; the first cause counts."""
+        """Let a request end, wherever it is, and all that it asks; the first cause counts."""
         if lane_request.state not in {RequestState.ENDING, RequestState.DONE}:
             lane_request.handle_event(RequestEvent.CANCELLED, cause=cause)
             self._ending.append(lane_request)
+            for child in self.children.of(lane_request):
+                self.cancel(child, cause)
 
     @property
     def has_ending(self) -> bool:

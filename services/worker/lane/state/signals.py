@@ -195,19 +195,25 @@ def _may_be_open(lane_state: LaneState, control: Cancel) -> bool:
 
 
 def _cancellable(lane_state: LaneState, control: Cancel, until: datetime) -> list[LaneRequest]:
-    """Without requests whose outcome is being committed: nothing would end that cancel's record."""
-    lane_requests = lane_state.queue.requests
+    """With all that they have asked, whenever that was.
+
+    Without requests whose outcome is being committed: nothing would end that cancel's record.
+    """
+    lane_requests, children = lane_state.queue.requests, lane_state.queue.children
     if control.scope == "request":
         one = lane_requests.get(RequestKey(control.workflow_id, control.request_id or ""))
-        found = [one, *lane_state.queue.children.below(one)] if one else []
+        found = [one] if one else []
     else:
-        found = [one for one in lane_requests.values() if one.origin.timestamp <= until]
+        found = [
+            one
+            for one in lane_requests.values()
+            if one.request.workflow_id == control.workflow_id and one.origin.timestamp <= until
+        ]
+    below = (child for one in found for child in children.below(one))
     return [
         lane_request
-        for lane_request in found
-        if lane_request.request.workflow_id == control.workflow_id
-        and lane_request.cancelled is None
-        and not lane_state.ledger.known(lane_request.key)
+        for lane_request in dict.fromkeys((*found, *below))
+        if lane_request.cancelled is None and not lane_state.ledger.known(lane_request.key)
     ]
 
 

@@ -1,12 +1,14 @@
 """Requests that a tool asks in the turn of the run that called it, and what ends them."""
 
 import asyncio
+import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from answerbus.call_id import call_name
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, RESULTS
+from answerbus.topics import ATTEMPTS, CONTROLS, DEAD_LETTERS, RESULTS
 from tests.unit.worker.builders import workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import (
@@ -17,7 +19,7 @@ from tests.unit.worker.lane.delegating import (
     wrapped,
 )
 from tests.unit.worker.lane.run_checks import cause, finished
-from tests.unit.worker.lane.run_world import RunProvider, RunStage, full_id
+from tests.unit.worker.lane.run_world import WORKFLOW, RunProvider, RunStage, full_id
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.lane.world import done, events, final_account, publish, terminals, until
 
@@ -162,6 +164,29 @@ def test_a_cancelled_run_takes_its_children_along_and_ends_last(scope: str) -> N
         await finished(stage)
 
         assert ends(stage) == ["r-1.call.1.0.asked", "r-1"]
+        assert cause(stage, "r-1") == cause(stage, "r-1.call.1.0.asked") == "cancelled"
+        assert len(stage.provider.calls) == 2
+
+    run(main())
+
+
+def test_a_cancelled_workflow_takes_along_what_its_runs_asked_since() -> None:
+    """A worker may hear of a cancellation later than of requests that were published after it."""
+
+    async def main() -> None:
+        stage = AskingStage(call_s=2.0)
+        stage.more = {"agent": {"name": "support"}}
+        await stage.begin()
+        cancelled_at = stage.broker.clock.now() + timedelta(seconds=1)
+        await until(lambda: len(stage.provider.calls) == 2)
+        cancel = {"kind": "cancel", "scope": "workflow", "by": "ops@acme", "reason": "why"}
+        cancel |= {"workflow_id": WORKFLOW, "at": "2026-11-21T10:00:00Z"}
+        controls = stage.broker.log(CONTROLS)
+        controls.append(b"key", json.dumps(cancel).encode(), (), cancelled_at)
+        await finished(stage)
+
+        (applied,) = stage.steps("control_applied")
+        assert applied["requests"] == ["r-1", "r-1.call.1.0.asked"]
         assert cause(stage, "r-1") == cause(stage, "r-1.call.1.0.asked") == "cancelled"
         assert len(stage.provider.calls) == 2
 
