@@ -112,6 +112,7 @@ class LaneCallSlot:
         found: dict[str, MadeChild | tuple[Problem, ...]] = {}
         if not isinstance(step, AcceptedStep) or run is None:
             return found
+        most = children_left(run)
         async for question in in_turns(wanted_questions(request, run, step)):
             await planner.look_ahead(question)
         async for key, child in in_turns(wanted_children(request, run, step)):
@@ -120,7 +121,7 @@ class LaneCallSlot:
                 found[key] = planner.problems_of(child.request) or child
             else:
                 found[key] = child
-            if sum(isinstance(each, MadeChild) for each in found.values()) >= children_left(run):
+            if sum(isinstance(each, MadeChild) for each in found.values()) >= most:
                 break
         return found
 

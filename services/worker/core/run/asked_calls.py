@@ -37,10 +37,10 @@ def asked_call(
     attempt: int,
     place: int,
     inputs: RunInputs,
-    number: int,
+    room: int,
     earlier: EarlierCalls,
 ) -> AskedCall:
-    """One that may not be made has its outcome at once. `number` children the step asks before it.
+    """One that may not be made has its outcome at once. `room` is for so many children.
 
     Of those beyond the limit no more is said than that, not what else is wrong: a record holds
     what is wrong with so many calls, and not with five hundred.
@@ -58,7 +58,7 @@ def asked_call(
         outcome = NotRun(which="repeats")
     same_as = earlier.answered.get(key) if outcome is None else None
     if outcome is None and same_as is None and wanted.tool == DELEGATE:
-        outcome = _not_asked(run, args, number, inputs)
+        outcome = _not_asked(run, args, room, inputs)
     if outcome is None and wanted.tool == PROPOSE:
         outcome = _invalid(inputs.problems_of(proposal_of(inputs.request, run, args)))
     if outcome is None and same_as is None and wanted.tool == ASK_PERSON:
@@ -81,9 +81,9 @@ def asked_calls(
     run: Run, wanted_calls: Sequence[WantedCall], attempt: int, inputs: RunInputs, spent: Spent
 ) -> tuple[AskedCall, ...]:
     """The calls of one step, and what each child of it may use; `spent` is of its account."""
-    calls, earlier, children = list[AskedCall](), earlier_calls(run), 0
+    calls, earlier, children, most = list[AskedCall](), earlier_calls(run), 0, children_left(run)
     for place, one in enumerate(wanted_calls):
-        calls.append(asked_call(run, one, attempt, place, inputs, children, earlier))
+        calls.append(asked_call(run, one, attempt, place, inputs, most - children, earlier))
         children += _asks_child(calls[-1])
     with sparing(POLICY_STEP_NS_MAX):
         calls = [_judged(run, call, inputs, spent) for call in calls]
@@ -147,12 +147,12 @@ def _equal_parts(attempts: int, children: int) -> Iterator[int]:
     return (part + (number < rest) for number in range(children))
 
 
-def _not_asked(run: Run, args: JsonObject, number: int, inputs: RunInputs) -> CallOutcome | None:
-    """Why a child is not asked, which costs nothing; `number` are asked before in this step."""
+def _not_asked(run: Run, args: JsonObject, room: int, inputs: RunInputs) -> CallOutcome | None:
+    """Why a child is not asked, which costs nothing; there is `room` for so many."""
     allowed = run.definition.delegate
     if allowed is None or depth_of(inputs.request) >= allowed.depth_max:
         return NotRun(which="depth")
-    if number >= children_left(run):
+    if room <= 0:
         return NotRun(which="children")
     child = inputs.children.get(child_key(args)) or made(inputs.request, run, args)
     return _invalid(inputs.problems_of(child.request) if isinstance(child, MadeChild) else child)

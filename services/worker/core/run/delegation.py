@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from pydantic import JsonValue
 
@@ -67,7 +68,7 @@ def within(run: Run, above: Run, depth: int) -> Run:
 
 def calls_so_far(run: Run) -> int:
     """How many children the run has asked itself, or will once their turn has come."""
-    calls = (call for step in run.steps for call in run.calls_of(step) if call.asks_child)
+    calls = (call for step in run.steps for call in run.made_calls_of(step) if call.asks_child)
     return sum(
         call.asked.same_as is None and not isinstance(call.outcome, _NEVER_ASKED) for call in calls
     )
@@ -153,13 +154,16 @@ def call_names(
     Where it goes on from another run, its attempts are counted on from those of that one, so that a
     name means one call, and means it in each later replay, too.
     """
+    for number, step in islice(_numbered(run), first, None):
+        yield step, tuple((reference_of(number, call.place), call) for call in run.calls_of(step))
+
+
+def _numbered(run: Run) -> Iterator[tuple[int, RunStepRecord]]:
     number = before = 0
-    for place, step in enumerate(run.steps):
+    for step in run.steps:
         number += step.attempt - before if step.attempt > before else step.attempt
         before = step.attempt
-        if place >= first:
-            calls = run.calls_of(step)
-            yield step, tuple((reference_of(number, call.place), call) for call in calls)
+        yield number, step
 
 
 def reference_of(number: int, place: int) -> str:
@@ -184,10 +188,10 @@ def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Prob
 
 def _results(run: Run) -> Iterator[tuple[str, tuple[str, CallOk | ResultTooLarge]]]:
     """Each by its name, with its tool. No facts: these are made of few, and read each value."""
-    for _, calls in call_names(run):
-        for name, call in calls:
+    for number, step in _numbered(run):
+        for call in run.made_calls_of(step):
             if isinstance(call.outcome, CallOk | ResultTooLarge):
-                yield name, (call.asked.tool, call.outcome)
+                yield reference_of(number, call.place), (call.asked.tool, call.outcome)
 
 
 def _fact(name: str, tool: str, outcome: CallOk | ResultTooLarge) -> Fact:

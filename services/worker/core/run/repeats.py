@@ -56,7 +56,8 @@ def failed(call: ToolCall) -> bool:
 
 def failures(run: Run, steps: Iterable[RunStepRecord]) -> Counter[CallKey]:
     """How often each call has failed in these steps."""
-    return Counter(key_of(call) for step in steps for call in run.calls_of(step) if failed(call))
+    made = (call for step in steps for call in run.made_calls_of(step))
+    return Counter(key_of(call) for call in made if failed(call))
 
 
 def closed_calls(run: Run) -> frozenset[CallKey]:

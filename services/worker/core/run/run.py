@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from answerbus.budget import Spent, Usage
 from answerbus.call_outcome import CallOutcome
 from answerbus.continued_call import ToolQuestion
 from answerbus.edited_args import EditedArgs
-from answerbus.limits import NAME_CHARS_MAX
+from answerbus.limits import NAME_CHARS_MAX, STEP_CALLS_MAX
 from answerbus.private.runs import (
     AgentDefinition,
     AskedCall,
@@ -213,6 +214,10 @@ class Run:
         for place, asked in enumerate(step.calls):
             yield ToolCall(step.n, place, asked, self.calls.get(asked.call_id))
 
+    def made_calls_of(self, step: RunStepRecord) -> Iterator[ToolCall]:
+        """Without those beyond the limit, which were not made, and may be many."""
+        return islice(self.calls_of(step), STEP_CALLS_MAX)
+
     @cached_property
     def open(self) -> tuple[ToolCall, ...]:
         """The calls that have not ended."""
@@ -283,6 +288,10 @@ class Run:
         known = [link for link in (self.link, record.link) if link]
         link = max(known, key=lambda link: link.number, default=None)
         return self._changed(calls={**self.calls, call_id: record}, link=link)
+
+    def with_calls(self, records: Mapping[str, RunCallRecord]) -> "Run":
+        """The run with these states of calls, by their ids: to put in one copies all of them."""
+        return self._changed(calls={**self.calls, **records})
 
     def with_step(self, step: RunStepRecord) -> "Run":
         """The run with one more step."""

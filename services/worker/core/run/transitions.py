@@ -19,7 +19,7 @@ from answerbus.cause import Cancelled
 from answerbus.continued_call import ToolContinue
 from answerbus.control import Approval, Input
 from answerbus.failure import Problem
-from answerbus.private.runs import Link, RunChildRecord
+from answerbus.private.runs import RunCallRecord, RunChildRecord, RunStepRecord
 from answerbus.reconcile import ToolReconciled
 from answerbus.tool_call import CallApproval, ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -33,6 +33,7 @@ from services.worker.core.run.ask_person import (
 from services.worker.core.run.asked_calls import DENIED, asked_calls, states_of
 from services.worker.core.run.call_changes import (
     Change,
+    Written,
     changed_call,
     end_by_tool,
     end_call,
@@ -83,12 +84,9 @@ def take_step(
     record = record.model_copy(update={"link": link})
     change = Change(run.with_step(record), (event, record))
     change = change.then(_asked_for(change.run, inputs))
-    for call in change.run.calls_of(record):
-        if call.asked.outcome is not None:  # it ended with the step itself
-            ended, link = events.call_ended(change.run, call, call.asked.outcome, inputs)
-            change = Change(change.run.with_link(link), (*change.written, ended))
-            change = change.then(_linked(change.run, call, link, inputs))
-        elif call.asked.same_as is not None:
+    change = change.then(_ended_with_step(change.run, record, inputs))
+    for call in change.run.open:
+        if call.asked.same_as is not None:
             outcome = _result_of(run, call.asked.same_as)
             change = change.then(end_call(change.run, call, outcome, inputs))
     return change.then(fill_window(change.run, inputs))
@@ -270,17 +268,24 @@ def _asked_for(run: Run, inputs: RunInputs) -> Change:
     return change
 
 
+def _ended_with_step(run: Run, step: RunStepRecord, inputs: RunInputs) -> Change:
+    """The calls that are not made, of which a step may have hundreds: put into the run at once."""
+    written, records = list[Written](), dict[str, RunCallRecord]()
+    for call in run.calls_of(step):
+        if (outcome := call.asked.outcome) is not None:
+            ended, link = events.call_ended(run, call, outcome, inputs)
+            record = events.changed(call, inputs, link=link, outcome=outcome)
+            run, records[call.asked.call_id] = run.with_link(link), record
+            written += [ended, record]
+    return Change(run.with_calls(records), tuple(written))
+
+
 def _result_of(run: Run, call_id: str) -> CallOk:
     """The result of a call of the step before, as that of an equal one."""
     record = run.calls[call_id]
     if not isinstance(record.outcome, CallOk):
         raise TypeError("a call that answers others has a result")
     return record.outcome.model_copy(update={"same_as": call_id})  # a large value is checked once
-
-
-def _linked(run: Run, call: ToolCall, link: Link, inputs: RunInputs) -> Change:
-    """The chain goes on from the end of a call that has no other record of its own."""
-    return changed_call(run, call, events.changed(call, inputs, link=link, outcome=call.outcome))
 
 
 def _overdue(run: Run, call: ToolCall, inputs: RunInputs) -> Change:

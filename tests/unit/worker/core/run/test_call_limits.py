@@ -14,22 +14,32 @@ from answerbus.limits import (
     STEP_CALLS_MAX,
     TOOL_ARGS_BYTES_MAX,
 )
+from answerbus.private.runs import AgentDefinition, Delegation
 from answerbus.step import ToolEnded
 from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.run import transitions
+from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.call_changes import Change
+from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
 from services.worker.core.schema.resolved import AcceptedStep, WireSchema
 from services.worker.dialects.dispatch import compile_for
+from tests.cpu_time import cpu_time
+from tests.unit.worker.builders import ORIGIN
 from tests.unit.worker.core.run_builders import (
+    ACCOUNT,
+    USAGE,
+    asked,
     call,
     definition,
     inputs,
     sent,
+    step,
     step_schema,
     taken,
     tool,
 )
+from tests.unit.worker.lane.delegating import delegate
 
 BY = Cancelled(by="ops", reason="why")
 
@@ -95,3 +105,44 @@ def test_an_approval_has_time_until_the_deadline_of_its_run() -> None:
 
     assert outcomes(transitions.stopped(change.run, BY, inputs())) == ["cancelled", "cancelled"]
     assert outcomes(transitions.stopped(change.run, BY, over)) == ["expired", "cancelled"]
+
+
+def after_many_steps(of: AgentDefinition, steps: int = 99) -> Run:
+    """A run whose model asked for as many calls as it may in each step; few of them were made."""
+    first = taken(Run(of), *(call(f"unknown-{number}") for number in range(STEP_ACTIONS_MAX))).run
+    (step,) = first.steps
+    records = [first.calls[asked.call_id] for asked in step.calls]
+    names = [[f"r-1.call.{n}.{place}" for place in range(len(records))] for n in range(steps)]
+    return replace(
+        first,
+        steps=tuple(
+            step.model_copy(
+                update={
+                    "n": n + 1,
+                    "attempt": n + 1,
+                    "calls": tuple(
+                        asked.model_copy(update={"call_id": name})
+                        for asked, name in zip(step.calls, names[n], strict=True)
+                    ),
+                }
+            )
+            for n in range(steps)
+        ),
+        calls={name: one for each in names for name, one in zip(each, records, strict=True)},
+    )
+
+
+def test_a_step_takes_no_longer_for_the_calls_that_were_beyond_the_limit_in_those_before() -> None:
+    of = definition(steps_max=100, delegate=Delegation())
+    run, most = after_many_steps(of), range(STEP_ACTIONS_MAX - STEP_CALLS_MAX)
+    wanted = step(
+        of, *(delegate(f"part-{n}") for n in range(STEP_CALLS_MAX)), *(call(str(n)) for n in most)
+    )
+    children = dict(wanted_children(asked(), run, wanted))
+    of_step = replace(inputs(), children=children, origin=ORIGIN)
+    with cpu_time() as took:
+        change = transitions.take_step(run, wanted, 100, USAGE, USAGE, ACCOUNT, of_step)
+        must_finish(run)
+
+    assert took.is_below(0.4)
+    assert len(outcomes(change)) == len(most) + STEP_CALLS_MAX - Delegation().children_max
