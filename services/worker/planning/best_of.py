@@ -17,6 +17,7 @@ from services.worker.core.run.proposing import (
     Candidate,
     Cost,
     failures_of,
+    has_proposed,
     may_propose,
     profiles_of,
     proposal_of,
@@ -49,8 +50,8 @@ async def best_of(
         return final.cause
     if candidates := await _candidates(planner, request, run, final):
         return _asked_to_choose(planner, request, run, selector, final, candidates)
-    if run.own_steps:
-        return ChildrenFailed(ended=failures_of(run))
+    if run.own_steps:  # without proposals it answers itself, and has asked a person
+        return ChildrenFailed(ended=failures_of(run)) if has_proposed(run) else None
     # So does a replay of a run in which each proposal failed.
     if not may_propose(request):
         return None

@@ -96,6 +96,11 @@ def proposing(
     return ComputedStep(AcceptedStep((), wanted, (), None), reserved_minimum)
 
 
+def has_proposed(run: Run) -> bool:
+    """Whether it has asked for proposals itself."""
+    return any(call.tool == PROPOSE for step in run.own_steps for call in step.calls)
+
+
 def failures_of(run: Run) -> tuple[str, ...]:
     """How each proposal ended; of a dead letter its cause."""
     outcomes = (call.outcome for step in run.own_steps for call in run.calls_of(step))

@@ -1,6 +1,7 @@
 """Runs of `best_of`: proposals side by side, and one choice among their ids."""
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,13 @@ from answerbus.registry import Registry
 from answerbus.topics import ATTEMPTS
 from services.telemetry import metrics
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
-from services.worker.core.attempt.reply import CallFacts, Refused, Unavailable
+from services.worker.core.attempt.prompt import Prompt
+from services.worker.core.attempt.reply import CallFacts, Refused, Reply, Unavailable
 from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.proposing import (
     TITLED,
+    ProposingProvider,
     ProposingStage,
     check_choice,
     finished,
@@ -311,5 +314,31 @@ def test_a_cancellation_just_before_a_run_ends_none_of_its_proposals() -> None:
         await finished(stage)
 
         assert [end["kind"] for end in stage.ended().values()] == ["ok"] * 3
+
+    run(main())
+
+
+def test_a_run_that_answers_itself_may_ask_a_person_first() -> None:
+    question = {"question": "Which?", "json_schema": {"type": "string"}}
+    asks = {"actions": [{"kind": "tool_call", "name": "ask_person", "args": question}]}
+
+    class Asking(ProposingProvider):
+        def reply_to(self, prompt: Prompt) -> Reply:
+            is_first = all(turn.role == "user" for turn in prompt.turns)
+            return answered(json.dumps(asks)) if is_first else super().reply_to(prompt)
+
+    async def main() -> None:
+        stage = ProposingStage({"ask_person": True})
+        stage.provider = Asking()
+        stage.worker._leave()
+        stage.worker = stage.new_worker()
+        await stage.worker.open()
+        stage.publish("r-1", budget={"attempts": 2})
+        await until(lambda: stage.steps("input_requested") != [])
+        (asked,) = stage.steps("input_requested")
+        stage.control({"kind": "input", "call_id": asked["call_id"], "value": "This."})
+        await finished(stage)
+
+        assert stage.outcome()["answer"] == {"title": "Own"}
 
     run(main())
