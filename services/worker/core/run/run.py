@@ -278,7 +278,7 @@ class Run:
         return any(
             tool.written_by == "mcp" and not tool.trusted for tool in self.definition.tools
         ) or any(
-            call.record and call.record.outcome and call.asked.tool not in trusted
+            call.outcome and call.asked.tool not in trusted
             for step in self.steps
             for call in self.calls_of(step)
         )
@@ -288,10 +288,6 @@ class Run:
         known = [link for link in (self.link, record.link) if link]
         link = max(known, key=lambda link: link.number, default=None)
         return self._changed(calls={**self.calls, call_id: record}, link=link)
-
-    def with_calls(self, records: Mapping[str, RunCallRecord]) -> "Run":
-        """The run with these states of calls, by their ids: to put in one copies all of them."""
-        return self._changed(calls={**self.calls, **records})
 
     def with_step(self, step: RunStepRecord) -> "Run":
         """The run with one more step."""

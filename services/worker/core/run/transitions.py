@@ -19,7 +19,7 @@ from answerbus.cause import Cancelled
 from answerbus.continued_call import ToolContinue
 from answerbus.control import Approval, Input
 from answerbus.failure import Problem
-from answerbus.private.runs import RunCallRecord, RunChildRecord, RunStepRecord
+from answerbus.private.runs import RunChildRecord, RunStepRecord
 from answerbus.reconcile import ToolReconciled
 from answerbus.tool_call import CallApproval, ToolCallRecord
 from answerbus.tool_result import ToolProgress, ToolResult
@@ -269,15 +269,20 @@ def _asked_for(run: Run, inputs: RunInputs) -> Change:
 
 
 def _ended_with_step(run: Run, step: RunStepRecord, inputs: RunInputs) -> Change:
-    """The calls that are not made, of which a step may have hundreds: put into the run at once."""
-    written, records = list[Written](), dict[str, RunCallRecord]()
+    """The calls that are not made, which may be hundreds: the step's record has their ends.
+
+    The last one has a record of its own, by which the chain goes on.
+    """
+    written, last = list[Written](), None
     for call in run.calls_of(step):
-        if (outcome := call.asked.outcome) is not None:
-            ended, link = events.call_ended(run, call, outcome, inputs)
-            record = events.changed(call, inputs, link=link, outcome=outcome)
-            run, records[call.asked.call_id] = run.with_link(link), record
-            written += [ended, record]
-    return Change(run.with_calls(records), tuple(written))
+        if call.asked.outcome is not None:
+            ended, link = events.call_ended(run, call, call.asked.outcome, inputs)
+            run, last = run.with_link(link), call
+            written.append(ended)
+    if last is None:
+        return Change(run)
+    record = events.changed(last, inputs, link=run.link, outcome=last.outcome)
+    return Change(run, tuple(written)).then(changed_call(run, last, record))
 
 
 def _result_of(run: Run, call_id: str) -> CallOk:

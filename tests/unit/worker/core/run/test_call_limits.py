@@ -14,7 +14,7 @@ from answerbus.limits import (
     STEP_CALLS_MAX,
     TOOL_ARGS_BYTES_MAX,
 )
-from answerbus.private.runs import AgentDefinition, Delegation
+from answerbus.private.runs import AgentDefinition, Delegation, RunCallRecord
 from answerbus.step import ToolEnded
 from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.run import transitions
@@ -108,28 +108,17 @@ def test_an_approval_has_time_until_the_deadline_of_its_run() -> None:
 
 
 def after_many_steps(of: AgentDefinition, steps: int = 99) -> Run:
-    """A run whose model asked for as many calls as it may in each step; few of them were made."""
-    first = taken(Run(of), *(call(f"unknown-{number}") for number in range(STEP_ACTIONS_MAX))).run
-    (step,) = first.steps
-    records = [first.calls[asked.call_id] for asked in step.calls]
-    names = [[f"r-1.call.{n}.{place}" for place in range(len(records))] for n in range(steps)]
-    return replace(
-        first,
-        steps=tuple(
-            step.model_copy(
-                update={
-                    "n": n + 1,
-                    "attempt": n + 1,
-                    "calls": tuple(
-                        asked.model_copy(update={"call_id": name})
-                        for asked, name in zip(step.calls, names[n], strict=True)
-                    ),
-                }
-            )
-            for n in range(steps)
-        ),
-        calls={name: one for each in names for name, one in zip(each, records, strict=True)},
-    )
+    """A run whose model asked for as many calls as it may in each step, none of which was made."""
+    run = taken(Run(of), *(call(f"unknown-{number}") for number in range(STEP_ACTIONS_MAX))).run
+    for n in range(2, steps + 1):
+        names = {one.call_id: one.call_id.replace(".1.", f".{n}.", 1) for one in run.steps[0].calls}
+        calls = [
+            one.model_copy(update={"call_id": names[one.call_id]}) for one in run.steps[0].calls
+        ]
+        step_ = run.steps[0].model_copy(update={"n": n, "attempt": n, "calls": tuple(calls)})
+        known = {names[name]: one for name, one in run.calls.items() if name in names}
+        run = replace(run, steps=(*run.steps, step_), calls={**run.calls, **known})
+    return run
 
 
 def test_a_step_takes_no_longer_for_the_calls_that_were_beyond_the_limit_in_those_before() -> None:
@@ -146,3 +135,5 @@ def test_a_step_takes_no_longer_for_the_calls_that_were_beyond_the_limit_in_thos
 
     assert took.is_below(0.4)
     assert len(outcomes(change)) == len(most) + STEP_CALLS_MAX - Delegation().children_max
+    records = [one for one in change.written if isinstance(one, RunCallRecord)]
+    assert len(records) == of.parallel_max + 1, "of those not made only the last has one"
