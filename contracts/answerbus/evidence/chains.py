@@ -61,7 +61,7 @@ class ChainCheck:
             rest = datetime.fromisoformat(at) - datetime.fromisoformat(chain.at)
         except (ValueError, TypeError):
             return False
-        return rest.total_seconds() >= self._remember_s - CLOCKS_S
+        return rest.total_seconds() + CLOCKS_S >= self._remember_s
 
 
 def _previous(body: dict[str, Any]) -> str | None:

@@ -3,7 +3,6 @@
 Nothing but the manifest is read before the signature is checked, and no more than was signed.
 """
 
-import json
 import struct
 import zipfile
 import zlib
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from answerbus.evidence.ed25519 import is_signed
+from answerbus.evidence.record_digest import NO_OBJECT, object_of
 
 FILES = ("attempts", "steps", "outcomes", "definitions", "schemas", "heads")
 NAMES = {"manifest.json", "manifest.sig", *(f"{name}.jsonl" for name in FILES)}
@@ -20,8 +20,10 @@ MANIFEST_BYTES_MAX = 1024 * 1024
 LINE_BYTES_MAX = 4 * 1024 * 1024
 _END_BYTES = 22  # of a zip, and a comment of up to 64 KiB
 _LOCATOR_BYTES = 20  # before that: of another end, whose sizes count instead, as in huge zips
-# An unknown compression is a NotImplementedError of zipfile, an encrypted member a RuntimeError.
-_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+# Of the others zipfile takes all that a few KiB unpack to into memory: gigabytes.
+_COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+# By zipfile, an encrypted member is a RuntimeError, a name or an offset out of range a ValueError.
+_BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 class PackFinding(NamedTuple):
@@ -62,6 +64,8 @@ def opened(file: BinaryIO) -> zipfile.ZipFile:
         raise UnusablePack(
             "not_a_pack", "zip", f"its members are {', '.join(map(repr, names))[:400]}"
         )
+    if not _COMPRESSIONS.issuperset(entry.compress_type for entry in found.infolist()):
+        raise UnusablePack("not_a_pack", "zip", "it is compressed in another way than packs are")
     return found
 
 
@@ -105,12 +109,9 @@ def manifest_of(pack: zipfile.ZipFile, keys: Sequence[bytes]) -> dict[str, Any]:
 
 def parsed(text: bytes, place: str) -> dict[str, Any]:
     """A small JSON object. Raises UnusablePack."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise UnusablePack("not_a_pack", place, "it is no JSON object")
+    found = object_of(text)
+    if found is None:
+        raise UnusablePack("not_a_pack", place, NO_OBJECT)
     return found
 
 

@@ -2,16 +2,21 @@
 
 import hashlib
 import json
+from math import isinf
 from typing import Any
 
 _DIGITS_MAX = 15  # of whole numbers that a double holds, whichever they are
 EXACT_MAX = 2**53 - 1  # of whole numbers in a double
+NO_OBJECT = "it is no JSON object, or a name in it occurs twice"
 _NUMBERS: list[str] = []  # fractions and long whole numbers of the line that is read
 
 
 def _fraction(text: str) -> float:
     _NUMBERS.append(text)
-    return float(text)
+    number = float(text)
+    if isinf(number):
+        raise ValueError(text)
+    return number
 
 
 def _whole(text: str) -> int:
@@ -24,19 +29,41 @@ def _no_constant(text: str) -> None:
     raise ValueError(text)
 
 
-_READER = json.JSONDecoder(parse_float=_fraction, parse_int=_whole, parse_constant=_no_constant)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers would disagree on the value of a name that occurs twice, and the hash covers one."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return members
+
+
+_READER = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_float=_fraction,
+    parse_int=_whole,
+    parse_constant=_no_constant,
+)
 _WRITER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, check_circular=False
 )
 
 
-def record_of(line: bytes) -> tuple[dict[str, Any], str] | None:
-    """The record, and the digest that it should have; None if the line is no JSON object."""
+def object_of(line: bytes) -> dict[str, Any] | None:
+    """The JSON object, read as strictly as workers do; None if the line is another text."""
     _NUMBERS.clear()
     try:
         body = _READER.decode(line.decode())
-        if not isinstance(body, dict):
-            return None
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def record_of(line: bytes) -> tuple[dict[str, Any], str] | None:
+    """The record, and the digest that it should have; None if the line is no JSON object."""
+    body = object_of(line)
+    if body is None:
+        return None
+    try:
         content = {name: value for name, value in body.items() if name != "hash"}
         is_plain = not _NUMBERS and line.isascii() and b"\\u" not in line
         text = _WRITER.encode(content) if is_plain else canonical(content)

@@ -21,7 +21,7 @@ from answerbus.evidence.pack_file import (
     manifest_of,
     opened,
 )
-from answerbus.evidence.record_digest import record_of
+from answerbus.evidence.record_digest import NO_OBJECT, record_of
 
 FINDINGS_MAX = 100  # that are named; what is beyond is counted
 _WORDS = {
@@ -73,7 +73,7 @@ class _Check:
     def __init__(self, report: EvidenceReport, manifest: dict[str, Any]) -> None:
         self._report, self._files = report, manifest["files"]
         self._workflow, remember_s = manifest.get("workflow_id"), manifest.get("remember_s")
-        memory = float(remember_s) if isinstance(remember_s, int | float) else None
+        memory = remember_s if isinstance(remember_s, int | float) else None
         self._chains = {
             "attempts": ChainCheck(at="started_at", remember_s=memory),
             "steps": ChainCheck(at="at"),
@@ -95,16 +95,17 @@ class _Check:
     def file(self, pack: Any, name: str) -> bool:
         """Read a file; False if it is not the one that was signed."""
         signed, file_name = self._files.get(name), f"{name}.jsonl"
-        if not isinstance(signed, dict) or not isinstance(signed.get("bytes"), int):
+        size = signed.get("bytes") if isinstance(signed, dict) else None
+        if not isinstance(size, int) or size < 0:
             raise UnusablePack("not_a_pack", "manifest.json", f"it does not name {file_name}")
         digest, number = hashlib.sha256(), 0
         take = self._takes[name]
         try:
-            for number, line in enumerate(lines_of(pack, file_name, signed["bytes"]), start=1):
+            for number, line in enumerate(lines_of(pack, file_name, size), start=1):
                 digest.update(line)
                 read = record_of(line)
                 if read is None:
-                    self._add("unreadable", name, number, "it is no JSON object")
+                    self._add("unreadable", name, number, NO_OBJECT)
                 else:
                     take(*read, number)
         except UnusablePack as unusable:

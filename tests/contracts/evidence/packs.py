@@ -106,13 +106,18 @@ def signed(
     about["reaches"] = {"attempts": reaches, "steps": None}
     scope = PackScope(workflow_id)
     text = manifest(scope, said, set(), key=public(key), **about)
-    found["manifest.json"] = text
-    found["manifest.sig"] = key.sign(PACK_DOMAIN + text).hex().encode()
-    return found
+    return signed_manifest(found, text, key)
 
 
-def written(path: Path, members: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+def signed_manifest(
+    members: dict[str, bytes], text: bytes, key: Ed25519PrivateKey = KEY
+) -> dict[str, bytes]:
+    signature = key.sign(PACK_DOMAIN + text).hex().encode()
+    return {**members, "manifest.json": text, "manifest.sig": signature}
+
+
+def written(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return path
