@@ -12,13 +12,16 @@ MEMBER = "member:"
 
 # Fixed and linear in time: a reader of a cassette applies the rules that are named in it.
 _PATTERNS = {
-    "emails": re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{0,253}[A-Za-z0-9]"),
+    "emails": re.compile(r"[\w.%+'-]{1,64}@[\w.-]{0,253}\w"),
     "digits": re.compile(r"\d{6,}"),
 }
 RedactionRule = Annotated[
     str, Field(max_length=128, pattern=r"^(emails|digits|member:[^\x00-\x1f]{1,100})$")
 ]
-"""`emails`, `digits` (six or more in a row), or `member:NAME`: all texts below such members."""
+"""`emails`, `digits` (six or more in a row), or `member:NAME`: all texts below such members.
+
+A fact is an object with `name` and `value` on the wire, and is a member of that name here.
+"""
 
 
 def redacted(value: JsonValue, rules: Collection[str]) -> JsonValue:
@@ -41,9 +44,14 @@ def _redacted(
         case list():
             return [_redacted(item, patterns, members, whole=whole) for item in value]
         case dict():
+            named = {*members, "value"} if _is_in(value.get("name"), members) else members
             return {
-                name: _redacted(item, patterns, members, whole=whole or name in members)
+                name: _redacted(item, patterns, members, whole=whole or name in named)
                 for name, item in value.items()
             }
         case _:
             return value
+
+
+def _is_in(name: JsonValue, members: set[str]) -> bool:
+    return isinstance(name, str) and name in members

@@ -155,7 +155,7 @@ async def _recorded(
     except ValidationError as error:
         problem = problems_of(error, None)[0]
         raise typer.BadParameter(
-            f"It is not a cassette by these rules, or too large: {problem.expected}."
+            f"By these rules it is no cassette, or too large: {problem.path}, {problem.expected}."
         ) from None
 
 

@@ -29,6 +29,7 @@ from answerbus.event import AnyOutcome
 from answerbus.failure import Invalid, Problem
 from answerbus.outcome import Result
 from answerbus.private.runs import AgentDefinition, ToolDefinition
+from answerbus.redaction import redacted
 from answerbus.request import Prior
 from answerbus.tools import Toolset
 
@@ -179,6 +180,26 @@ async def test_a_redacted_cassette_fits_what_is_asked_in_full() -> None:
     fake.play(cassette)
 
     assert isinstance(await ask(fake, "Which team has ann@example.org?"), Result)
+
+
+async def test_rules_are_for_contexts_as_they_are_for_a_recorder() -> None:
+    """The type that is asked for has a member of that name, too."""
+    fake = FakeClient()
+    fake.play(await recorded(answered({"team": "web"}), "Which team?", "member:team"))
+
+    assert isinstance(await ask(fake), Result)
+
+
+def test_a_fact_is_a_member_of_its_name_and_addresses_have_any_letters() -> None:
+    facts: list[Any] = [{"name": "address", "value": {"street": "Am Hof 1"}, "trust": "untrusted"}]
+    assert redacted(facts, ["member:address"]) == [{**facts[0], "value": {"street": "***"}}]
+    assert redacted({"name": ["address"], "value": "x"}, ["member:address"]) == {
+        "name": ["address"],
+        "value": "x",
+    }
+
+    written = "jörg.müller@example.org, o'brien@münchen.example."
+    assert redacted(written, ["emails"]) == "***, ***."
 
 
 async def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from answerbus.cassette import Cassette, RecordedRequest
-from answerbus.dead_letter import ConflictingId, DeadLetter
+from answerbus.dead_letter import ConflictingId, DeadLetter, RequestTooLarge, UndecodableCause
 from answerbus.event import AnyOutcome, Event
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.private.runs import AgentDefinition, RunChildRecord, RunRecord
@@ -16,8 +16,9 @@ from answerbus.step import Step, ToolEnded
 
 # What people, models and tools have written; ids, names, digests and times stay as they are.
 _CONTENT = frozenset({"context", "prior", "said", "args", "value", "message", "excerpt", "reason"})
-_ANSWERS = frozenset({"answer", "unvalidated_answer", "labels", "notes", "raw", "problems"})
+_ANSWERS = frozenset({"answer", "unvalidated_answer", "labels", "notes", "problems"})
 _SCHEMA = "json_schema"
+_RAW = "raw"  # the record of a dead letter in Base64, where no rule matches
 _DIGESTS = {"tools": {"__all__": {"card": {"digest"}}}}
 
 
@@ -48,8 +49,8 @@ class Recording:
                 one.request = one.request or request
             case Step() | ToolEnded():
                 self._of(event.request_id).events.setdefault(event.event_id, event)
-            case DeadLetter(cause=ConflictingId()):
-                pass
+            case DeadLetter(cause=ConflictingId() | UndecodableCause() | RequestTooLarge()):
+                pass  # of another record under the id
             case DeadLetter(request_id=str(name), request=request):
                 one = self._of(name)
                 one.request, one.outcome = one.request or request, one.outcome or event
@@ -149,6 +150,8 @@ def _clean(body: dict[str, JsonValue], rules: Collection[str]) -> dict[str, Json
         if name in content
         else value
         if name == _SCHEMA
+        else None
+        if name == _RAW
         else _clean_inner(value, rules)
         for name, value in body.items()
     }

@@ -1,5 +1,6 @@
 """Recorded workflows in tests: what a service asks, its tools and its types, held against them."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,24 +48,26 @@ class CassettePlayer:
 
     def __init__(self, cassette: Cassette) -> None:
         self._rules = cassette.redactions
-        self._left = [one for one in cassette.requests if one.request.parent is None]
+        self._left = [
+            (_asked(one.request, self._rules), one)
+            for one in cassette.requests
+            if one.request.parent is None
+        ]
 
     def reply_to(self, request: Request) -> Reply:
         """Raises CassetteError with the nearest difference for one that was not recorded."""
         if not self._left:
             raise CassetteError(f"Nothing more was recorded than what was asked before {request}.")
-        present = redacted(_asked(request), self._rules)
-        equal = (one for one in self._left if _asked(one.request) == present)
-        found = next(equal, None)
-        if found is None:
-            nearest = self._left[0]
-            difference = first_difference(_asked(nearest.request), present)
-            raise CassetteError(
-                f"What is asked is not what was recorded as {nearest.request.request_id}: "
-                f"{difference}"
-            )
-        self._left.remove(found)
-        return _reply(found.outcome)
+        present = _asked(request, self._rules)
+        for place, (recorded, one) in enumerate(self._left):
+            if recorded == present:
+                del self._left[place]
+                return _reply(one.outcome)
+        recorded, nearest = self._left[0]
+        raise CassetteError(
+            f"What is asked is not what was recorded as {nearest.request.request_id}: "
+            f"{first_difference(recorded, present)}"
+        )
 
 
 def compare_tools(cassette: Cassette, toolset: ToolsetCard) -> None:
@@ -138,10 +141,11 @@ def _read(
         raise UnfitAnswer(f"breaks {problem.path or 'its type'}: {problem.expected}") from None
 
 
-def _asked(request: Request) -> JsonValue:
-    """The members of a request that decide on its answer."""
-    found: JsonValue = request.model_dump(mode="json", include=_ASKED)
-    return found
+def _asked(request: Request, rules: Collection[str]) -> JsonValue:
+    """The members of a request that decide on its answer; the rules are for its context alone."""
+    found: dict[str, Any] = request.model_dump(mode="json", include=_ASKED)
+    clean: Any = redacted({"context": found["context"]}, rules)
+    return found | clean
 
 
 def _card(card: ToolCard) -> JsonValue:

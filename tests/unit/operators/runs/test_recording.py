@@ -69,3 +69,26 @@ def test_what_stays_in_definitions_and_schemas_is_named() -> None:
     assert [*unredacted(found)] == [
         f"emails matches in the agent's definition of {name}, which stays as it is"
     ]
+
+
+def test_a_letter_about_a_bad_record_under_the_id_is_no_outcome_of_the_request() -> None:
+    bad = event("dead_letter/undecodable", request_id="r-1", workflow_id=WORKFLOW)
+    answer = event("result/text", request_id="r-1", workflow_id=WORKFLOW)
+
+    (one,) = recorded(asked("r-1"), bad, answer).requests
+
+    assert one.outcome == answer
+
+
+def test_the_bytes_of_a_record_are_left_out_since_no_rule_matches_in_them() -> None:
+    raw = {"base64": "YW5uQGV4YW1wbGUub3Jn", "bytes": 15, "digest": f"sha256:{'0' * 64}"}
+    letter = event(
+        "dead_letter/misrouted_twice",
+        request_id="r-1",
+        workflow_id=WORKFLOW,
+        raw={**raw, "truncated": False},
+    )
+
+    (one,) = recorded(asked("r-1"), letter).requests
+
+    assert one.outcome == letter.model_copy(update={"raw": None})
