@@ -2,10 +2,10 @@
 
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from answerbus.answers.plan_proposal import DepBump, PlanProposal, Refuse
 from answerbus.answers.specialist import Specialist
@@ -45,6 +45,12 @@ BUMP = DepBump(
 
 class Route(BaseModel):
     team: str
+
+
+class Code(BaseModel, regex_engine="python-re"):
+    """With a pattern that is Python's own, and none of JSON Schema."""
+
+    code: Annotated[str, Field(pattern=r"[A-Z]\d\Z")]
 
 
 @dataclass
@@ -150,6 +156,7 @@ async def test_a_refusing_variant_ends_as_a_refusal_as_on_the_bus(fake_client: F
         (Specialist[Weather], {"success": True, "output": {"celsius": "3"}}, "at /output/celsius"),
         (Specialist[Weather], {"success": False}, "no wrapped answer"),
         (str, {"team": "web"}, "no text"),
+        (Code, {"code": "A1"}, 'is for a schema that workers refuse: .* is not a "regex"'),
     ],
 )
 async def test_an_answer_that_no_worker_would_publish_fails_the_test(

@@ -170,7 +170,12 @@ def _check_inline(schema: InlineRef, answer: JsonValue, path: str) -> None:
     except ModuleNotFoundError:
         warnings.warn(_UNCHECKED, stacklevel=2)
         return
-    validator = jsonschema_rs.validator_for(schema.json_schema, offline=True, validate_formats=True)
+    try:
+        validator = jsonschema_rs.validator_for(
+            schema.json_schema, offline=True, validate_formats=True
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise UnfitAnswer(f"is for a schema that workers refuse: {error.message}") from None
     found = islice(validator.iter_errors(answer), _SHOWN_MAX)
     lines = [
         f"at {path + pointer(_place(error)) or 'its root'}, {error.message}" for error in found
