@@ -14,7 +14,7 @@ from answerbus.evidence.pack_file import (
     LINE_BYTES_MAX,
     UnusablePack,
     parsed,
-    signed_by,
+    signed_object,
 )
 
 HEADS_MAX = 10_000_000
@@ -32,8 +32,7 @@ def anchor_of(path: Path, keys: Sequence[bytes]) -> Anchor:
     place = path.name
     with path.open("rb") as file:
         first, signature = file.readline(LINE_BYTES_MAX), file.readline(LINE_BYTES_MAX)
-        statement = parsed(first, place)
-        signed_by(keys, statement.get("key"), ANCHOR_DOMAIN, first.rstrip(b"\n"), signature)
+        statement = signed_object(keys, ANCHOR_DOMAIN, first.rstrip(b"\n"), signature, place)
         digest = hashlib.sha256()
         heads = [*_heads(file, digest, place)]
     if statement.get("kind") != "anchor" or digest.hexdigest() != statement.get("sha256"):

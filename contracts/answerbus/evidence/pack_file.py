@@ -16,7 +16,8 @@ FILES = ("attempts", "steps", "outcomes", "definitions", "schemas", "heads")
 NAMES = {"manifest.json", "manifest.sig", *(f"{name}.jsonl" for name in FILES)}
 PACK_DOMAIN, ANCHOR_DOMAIN = b"answerbus evidence v1\n", b"answerbus anchor v1\n"
 DIRECTORY_BYTES_MAX = 4 * 1024  # of a zip with eight members
-MANIFEST_BYTES_MAX = 1024 * 1024
+MANIFEST_BYTES_MAX = 16 * 1024 * 1024  # 200,000 digests for which nothing was found
+UNSIGNED_BYTES_MAX = 1024 * 1024  # of a manifest that is read without a right signature
 LINE_BYTES_MAX = 4 * 1024 * 1024
 _END_BYTES = 22  # of a zip, and a comment of up to 64 KiB
 _LOCATOR_BYTES = 20  # before that: of another end, whose sizes count instead, as in huge zips
@@ -81,26 +82,35 @@ def small(pack: zipfile.ZipFile, name: str) -> bytes:
     return found
 
 
-def signed_by(
-    keys: Sequence[bytes], key: Any, domain: bytes, message: bytes, signature: bytes
-) -> None:
-    """Raises UnusablePack unless one of the keys, the one that is named, signed the message."""
+def signed_object(
+    keys: Sequence[bytes], domain: bytes, message: bytes, signature: bytes, place: str
+) -> dict[str, Any]:
+    """The JSON object in a message that one of the keys, the one that it names, has signed.
+
+    A large one is read only if the signature is right. Raises UnusablePack.
+    """
     try:
-        named, code = bytes.fromhex(key), bytes.fromhex(signature.decode().strip())
-    except (ValueError, TypeError):
+        code = bytes.fromhex(signature.decode().strip())
+    except ValueError:
         raise UnusablePack("bad_signature", "signature", "it is no signature") from None
-    if named not in keys:
+    key = next((one for one in keys if is_signed(one, domain + message, code)), None)
+    if key is None and len(message) > UNSIGNED_BYTES_MAX:
+        raise UnusablePack("bad_signature", "signature", "no key that was given has signed it")
+    found = parsed(message, place)
+    named = found.get("key")
+    if key is not None and named == key.hex():
+        return found
+    if isinstance(named, str) and named not in [one.hex() for one in keys]:
         text = "it is signed by another key than those that were given"
         raise UnusablePack("unknown_key", "signature", text)
-    if not is_signed(named, domain + message, code):
-        raise UnusablePack("bad_signature", "signature", "what was signed is not what is here")
+    raise UnusablePack("bad_signature", "signature", "what was signed is not what is here")
 
 
 def manifest_of(pack: zipfile.ZipFile, keys: Sequence[bytes]) -> dict[str, Any]:
     """The manifest, once its signature is right. Raises UnusablePack."""
     text = small(pack, "manifest.json")
-    found = parsed(text, "manifest.json")
-    signed_by(keys, found.get("key"), PACK_DOMAIN, text, small(pack, "manifest.sig"))
+    signature = small(pack, "manifest.sig")
+    found = signed_object(keys, PACK_DOMAIN, text, signature, "manifest.json")
     files = found.get("files")
     if found.get("kind") != "evidence" or found.get("version") != 1 or not isinstance(files, dict):
         raise UnusablePack("not_a_pack", "manifest.json", "it is of another version")

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from answerbus.client.bus import Bus
 from answerbus.envelope import decode
-from answerbus.evidence.pack_file import ANCHOR_DOMAIN, FILES, PACK_DOMAIN
+from answerbus.evidence.pack_file import ANCHOR_DOMAIN, FILES, MANIFEST_BYTES_MAX, PACK_DOMAIN
 from answerbus.private.runs import RunRecord
 from answerbus.request import InlineRef, Request
 from answerbus.step import Step, ToolEnded
@@ -55,9 +55,9 @@ _TEXT_SCHEMA: JsonValue = {"type": "string"}
 class PackTooLarge(Exception):
     """No verifier would read the pack."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "It", bytes_max: int = PACK_BYTES_MAX) -> None:
         super().__init__(
-            f"It would have more than {PACK_BYTES_MAX:,} bytes: export a shorter time, or fewer "
+            f"{what} would have more than {bytes_max:,} bytes: export a shorter time, or fewer "
             "workflows."
         )
 
@@ -102,6 +102,10 @@ class _Pack:
         self.files[name] = {"sha256": digest.hexdigest(), "bytes": size, "lines": count}
 
     def seal(self, text: bytes, signer: EvidenceSigner) -> None:
+        """Raises PackTooLarge."""
+        if len(text) > MANIFEST_BYTES_MAX:
+            what = "Its manifest, with digests of schemas that are not kept,"
+            raise PackTooLarge(what, MANIFEST_BYTES_MAX)
         self._archive.writestr("manifest.json", text)
         self._archive.writestr("manifest.sig", signer.sign(PACK_DOMAIN + text).hex() + "\n")
 

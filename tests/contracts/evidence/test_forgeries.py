@@ -9,11 +9,12 @@ import pytest
 
 from answerbus.account_id import belongs, replay_account
 from answerbus.evidence.anchored_heads import is_account_of
-from answerbus.evidence.pack_file import LINE_BYTES_MAX
+from answerbus.evidence.pack_file import LINE_BYTES_MAX, UNSIGNED_BYTES_MAX
 from answerbus.evidence.verifier import FINDINGS_MAX, EvidenceReport, verify
 from services.operators.audit.evidence import line_of
 from tests.contracts.evidence.packs import (
     DEFINITION,
+    KEY,
     OTHER_KEY,
     WORKFLOW,
     Files,
@@ -337,6 +338,29 @@ def test_bytes_that_are_flipped_anywhere_are_found(tmp_path: Path) -> None:
                 assert archive.testzip() is None
 
 
+def test_a_manifest_may_name_many_schemas_that_are_kept_no_more(tmp_path: Path) -> None:
+    unknown = b",".join(b'"sha256:%064d"' % n for n in range(20_000))
+    members = signed(whole())
+    before = members["manifest.json"]
+    text = before.replace(b'"unknown_digests": []', b'"unknown_digests": [' + unknown + b"]")
+    assert len(text) > UNSIGNED_BYTES_MAX
+
+    assert kinds(checked(tmp_path, signed_manifest(members, text))) == set()
+    assert kinds(checked(tmp_path, {**members, "manifest.json": text})) == {"bad_signature"}
+
+
+def test_a_manifest_that_names_another_key_than_the_one_that_signed_it_is_bad(
+    tmp_path: Path,
+) -> None:
+    named, other = (public(key).hex().encode() for key in (KEY, OTHER_KEY))
+    members = signed(whole())
+    text = members["manifest.json"].replace(named, other)
+    path = written(tmp_path / "pack.zip", signed_manifest(members, text))
+
+    assert kinds(verify(path, KEYS)) == {"unknown_key"}
+    assert kinds(verify(path, [*KEYS, public(OTHER_KEY)])) == {"bad_signature"}
+
+
 def test_more_findings_than_can_be_named_are_counted(tmp_path: Path) -> None:
     files = files_of(attempts=attempts(FINDINGS_MAX + 20), steps=steps())
     files["attempts"] = [changed(it, lambda body: body.update(cost=-1)) for it in files["attempts"]]
@@ -350,7 +374,8 @@ def test_more_findings_than_can_be_named_are_counted(tmp_path: Path) -> None:
 HOSTILE: list[tuple[str, bytes, str]] = [
     ("manifest.json", b"{" * 100_000, "not_a_pack"),
     ("manifest.json", b"[]", "not_a_pack"),
-    ("manifest.json", b" " * 2_000_000, "not_a_pack"),
+    ("manifest.json", b" " * 2_000_000, "bad_signature"),
+    ("manifest.json", b" " * 20_000_000, "not_a_pack"),
     ("manifest.json", b'{"key": 5}', "bad_signature"),
     ("manifest.sig", b"zz", "bad_signature"),
     ("manifest.sig", b"", "bad_signature"),
