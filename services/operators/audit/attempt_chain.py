@@ -47,7 +47,7 @@ class AttemptChain:
     numbers: dict[str, int] = field(default_factory=dict)  # of requests that have not ended
     is_broken: bool = False
     _at_ms: int = 0
-    _prints: bytes = b""
+    _prints: bytearray = field(default_factory=bytearray)
 
     def follow(
         self, attempt: Attempt, at_ms: int, *, was_cut: bool, asked_again: bool
@@ -89,10 +89,10 @@ class AttemptChain:
         self.micro_usd.add(usage.micro_usd, charged=micro_usd)
 
     def _link(self, attempt: Attempt, at_ms: int, *, was_cut: bool) -> Fault | None:
+        if attempt.previous == self.head:
+            return None  # and a copy of one that was there never follows the last
         if self._has(attempt.hash):
             return "twice", "this very attempt once"
-        if attempt.previous == self.head:
-            return None
         if attempt.previous is None and at_ms - self._at_ms > self.memory_ms:
             self._start_again()
             return None
