@@ -274,6 +274,26 @@ def test_an_anchor_says_nothing_of_an_older_pack_and_of_what_retention_has_delet
     assert found(6, "2026-11-26T09:00:00.000Z") == {"dropped_tail"}
 
 
+def test_a_chain_that_was_dropped_as_a_whole_is_found_though_retention_has_deleted_others(
+    tmp_path: Path,
+) -> None:
+    other = attempts(2, replay_account(WORKFLOW, "r-1.dead-letter"))
+
+    def found(*anchors_before: str) -> set[str]:
+        """With an anchor that has the other account, and so many that do not."""
+        places = [
+            anchored(tmp_path / f"{at}.jsonl".replace(":", ""), attempts(5), at=at)
+            for at in anchors_before
+        ]
+        last = anchored(tmp_path / "last.jsonl", other, at="2026-11-26T09:00:00.000Z")
+        members = signed(whole(), reaches="2026-11-23T12:00:00.000Z")
+        return kinds(checked(tmp_path, members, last, *places))
+
+    before, since, later = (f"2026-11-2{day}T00:00:00.000Z" for day in (3, 4, 5))
+    assert found() == found(later) == found(before, later) == set()
+    assert found(later, since) == {"dropped_tail"}
+
+
 def test_a_replay_goes_on_from_the_run_that_died(tmp_path: Path) -> None:
     died = steps()
     fields = {"kind": "step", "request_id": "r-1.replay.1", "at": died[-1]["at"]}
