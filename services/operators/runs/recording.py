@@ -15,7 +15,7 @@ from answerbus.request import InlineRef, Request
 from answerbus.step import Step, ToolEnded
 
 # What people, models and tools have written; ids, names, digests and times stay as they are.
-_CONTENT = frozenset({"context", "prior", "said", "args", "value", "message", "excerpt", "reason"})
+_CONTENT = frozenset({"context", "said", "args", "value", "message", "excerpt", "reason"})
 _ANSWERS = frozenset({"answer", "unvalidated_answer", "labels", "notes", "problems"})
 _SCHEMA = "json_schema"
 _RAW = "raw"  # the record of a dead letter in Base64, where no rule matches

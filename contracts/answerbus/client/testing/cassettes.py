@@ -143,9 +143,10 @@ def _read(
 
 def _asked(request: Request, rules: Collection[str]) -> JsonValue:
     """The members of a request that decide on its answer; the rules are for its context alone."""
-    found: dict[str, Any] = request.model_dump(mode="json", include=_ASKED)
-    clean: Any = redacted({"context": found["context"]}, rules)
-    return found | clean
+    asked = request.model_dump(mode="json", include=_ASKED)
+    clean: Any = redacted({"context": asked["context"]}, rules)
+    found: JsonValue = asked | clean
+    return found
 
 
 def _card(card: ToolCard) -> JsonValue:

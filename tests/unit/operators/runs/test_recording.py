@@ -11,6 +11,7 @@ from services.operators.runs.recording import Recording, unredacted
 from tests.unit.operators.runs.events import WORKFLOW, asked, call, ended, event, step
 
 PERSON = "ann@example.org"
+DIGITS = "sha256:" + "0123456789abcdef" * 4
 PROBLEM = {"path": "/to", "code": "value_error", "expected": f"not {PERSON}", "found": PERSON}
 
 
@@ -92,3 +93,18 @@ def test_the_bytes_of_a_record_are_left_out_since_no_rule_matches_in_them() -> N
     (one,) = recorded(asked("r-1"), letter).requests
 
     assert one.outcome == letter.model_copy(update={"raw": None})
+
+
+def test_digests_of_answers_stay_though_they_have_many_digits() -> None:
+    answer = {"to": f"{PERSON}, 1234567"}
+    failure = {"kind": "invalid", "problems": [PROBLEM]}
+    prior = {"attempt": 1, "failure": failure, "answer": answer, "answer_digest": DIGITS}
+    letter = event(
+        "dead_letter/invalid_answer", request_id="r-1", workflow_id=WORKFLOW, prior=[prior]
+    )
+
+    (one,) = recorded(asked("r-1"), letter, rules=("emails", "digits")).requests
+
+    assert one.prior[0].answer == {"to": "***, ***"}
+    assert one.prior[0].answer_digest == DIGITS
+    assert PERSON not in one.model_dump_json()
