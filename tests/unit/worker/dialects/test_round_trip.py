@@ -30,7 +30,7 @@ EACH = pytest.mark.parametrize(
     ids=lambda rules: rules.dialect,
 )
 MANY = settings(
-    max_examples=200,
+    max_examples=120,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
