@@ -21,7 +21,9 @@ SILENT_S_MAX = 300.0  # of a response that has begun
 RECONNECT_COST_BYTES = 2 * 1024 * 1024  # that a stream counts which is asked for again
 STEP_S_MAX = 30.0  # to connect, and to send a request
 NOTICE_S_MAX = 1.0  # for what has no answer: the SDK sends nothing else meanwhile
-_KEPT_HEADERS = ("mcp-session-id", "location")
+_SESSION = "mcp-session-id"
+_KEPT_HEADERS = (_SESSION, "location")
+_NOT_FOUND = 404
 _UNAUTHORIZED = (401, 403)
 _GATEWAY_FAULT = 500  # and above, where no error of MCP is in it
 _EVENT_STREAM, _JSON = "text/event-stream", "application/json"
@@ -45,9 +47,12 @@ class Unbounded(httpx2.SSEError, httpx2.StreamError):
 
 
 class McpHttpClient(httpx2.AsyncClient):
-    """Once `is_connected`, an exchange that breaks off ends one call; the SDK would end all."""
+    """Once `is_connected`, an exchange that breaks off ends one call; the SDK would end all.
 
-    is_connected = False
+    `has_no_session`: the server does not know the session any more, as after it has started again.
+    """
+
+    is_connected = has_no_session = False
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """As the base does; an exchange that breaks off is an answer with an error."""
@@ -58,6 +63,8 @@ class McpHttpClient(httpx2.AsyncClient):
                 response = await super().send(request, **options)
         except (*_BROKE_OFF, TimeoutError) as error:
             return _unanswered(request, f"{type(error).__name__}: {error}")
+        if response.status_code == _NOT_FOUND and _SESSION in request.headers:
+            self.has_no_session = True
         if response.status_code < _GATEWAY_FAULT or response.headers["content-type"] == _JSON:
             return response
         await response.aclose()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,17 +28,18 @@ class ScreenedTransport:
 
     Of the version of 2026-07-28, each request says that forms and tasks can be answered with. The
     SDK would say so to older servers, too, whose questions cannot outlive a connection.
-    `ended` is set when the server can send nothing more.
+    `ended` is set when the server can send nothing more, or `is_over` and each answer has passed.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, is_over: Callable[[], bool] = lambda: False) -> None:
+        self._transport, self._is_over = transport, is_over
         self.ended = asyncio.Event()
         self.calls = CallsUnderWay(asyncio.get_running_loop().time)
 
     async def __aenter__(self) -> Streams:
         reads, writes = await self._transport.__aenter__()
-        return _Screened(reads, writes, self.ended, self.calls), _Declaring(writes, self.calls)
+        screened = _Screened(reads, writes, self.ended, self.calls, self._is_over)
+        return screened, _Declaring(writes, self.calls)
 
     async def __aexit__(
         self,
@@ -55,8 +57,10 @@ class _Screened:
         writes: WriteStream[SessionMessage],
         ended: asyncio.Event,
         calls: CallsUnderWay,
+        is_over: Callable[[], bool],
     ) -> None:
         self._reads, self._writes, self._ended, self._calls = reads, writes, ended, calls
+        self._is_over = is_over
 
     @property
     def last_context(self) -> object:
@@ -66,6 +70,8 @@ class _Screened:
     async def receive(self) -> SessionMessage | Exception:
         """The next message that passes."""
         while True:
+            if self._is_over():
+                self._ended.set()
             try:
                 found = await self._reads.receive()
             except Exception:

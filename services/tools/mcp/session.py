@@ -67,7 +67,7 @@ async def _entered(stack: AsyncExitStack, place: ServerPlace) -> McpSession:
         inner = streamable_http_client(
             place.url, http_client=http, max_sse_event_size=MESSAGE_BYTES_MAX
         )
-    transport = ScreenedTransport(inner)
+    transport = ScreenedTransport(inner, lambda: http is not None and http.has_no_session)
     # Without a cache: a change of what is offered must be seen.
     client = await stack.enter_async_context(Client(transport, cache=None))
     if http:
