@@ -15,6 +15,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from services.settings.profiles import Profile
+from services.settings.reloadable import fixed_differences
 from services.settings.secrets import mask_of
 from services.settings.settings import KafkaSettings, Settings, SettingsFile, SetUpError
 from services.settings.worker import WorkerSettings
@@ -113,6 +114,7 @@ class Processes:
         self._joined = _CONTEXT.Value("i", 0)
         self._running: dict[int, SpawnProcess] = {}
         self._started_at = [0.0] * count
+        self._replaced: set[int] = set()  # processes that were started again
         self._pauses_s = [RESTART_FIRST_S] * count
         self._due_at = [0.0] * count
         self._leaving = False
@@ -137,7 +139,10 @@ class Processes:
         for number in range(self._count):
             if self._leaving or number in self._running or now < self._due_at[number]:
                 continue
-            part = ProcessShare(number, self._count, 0 if self._started_at[number] else self._count)
+            if number in self._replaced:
+                self._settings = self._latest()
+            waits_for = 0 if number in self._replaced else self._count
+            part = ProcessShare(number, self._count, waits_for)
             process = _CONTEXT.Process(
                 target=_work,
                 args=(self._settings, self._file, self._level, part, self._joined),
@@ -151,13 +156,27 @@ class Processes:
             if self._leaving:  # the wish came between the two lines above
                 process.terminate()
 
+    def _latest(self) -> Settings:
+        """Those of the file, if the processes that run can have taken them; else those before."""
+        try:
+            found = self._file.load()
+            for number in range(self._count):
+                share(found, number, self._count)
+        except SetUpError:
+            return self._settings
+        return self._settings if fixed_differences(self._settings, found) else found
+
     def _ended(self, number: int, code: int) -> int:
-        """The exit code that this end is worth; without one, it is started again."""
-        if code == EXIT_SET_UP:
+        """The exit code that this end is worth; without one, it is started again.
+
+        A set-up that cannot work ends all, but not processes that work already.
+        """
+        if code == EXIT_SET_UP and not (number in self._replaced and self._running):
             self._leave()
             return EXIT_SET_UP
         if self._leaving:
             return 0 if code in {0, -signal.SIGTERM} else 1  # the latter before it had begun
+        self._replaced.add(number)
         now = time.monotonic()
         calm = now - self._started_at[number] >= STABLE_S
         pause_s = self._pauses_s[number] = (
