@@ -14,13 +14,13 @@ _log = logging.getLogger(__name__)
 
 
 class HttpServer:
-    """Serves an application until it is stopped.
+    """Serves an application until it is stopped; what is under way then has `end_s` to end.
 
     Applications add `without_name` to their `on_response_prepare`.
     """
 
-    def __init__(self, application: web.Application) -> None:
-        self._runner = web.AppRunner(application)
+    def __init__(self, application: web.Application, end_s: float = 60.0) -> None:
+        self._runner = web.AppRunner(application, shutdown_timeout=end_s / 2)  # it waits twice
         self._server: asyncio.Server | None = None
 
     async def start(
@@ -46,7 +46,7 @@ class HttpServer:
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def stop(self) -> None:
-        """What is under way is given a minute to end."""
+        """Take no more connections, and end those that are there."""
         if self._server:
             self._server.close()
         await self._runner.cleanup()

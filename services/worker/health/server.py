@@ -23,6 +23,7 @@ from services.worker.health.reasons import advice
 from services.worker.health.verdict import body_of, judge
 from services.worker.health.watched import HealthInputs
 
+END_S = 4.0  # for clients that read slowly, when the worker has drained
 HEARTBEAT_S_MAX = 30.0  # a loop that goes on has ticked a hundred times by then
 
 
@@ -53,7 +54,7 @@ class Health:
                 web.get("/metrics", self._metrics),
             ]
         )
-        self._server = HttpServer(application)
+        self._server = HttpServer(application, END_S)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:

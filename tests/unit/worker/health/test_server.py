@@ -134,3 +134,18 @@ async def test_profiles_say_what_is_wrong_in_one_word_since_when_and_how_many_wa
     now = running.watched.context.clock.now()
     since = datetime.fromisoformat(data["profiles"]["default"]["since"])
     assert 94.0 < (now - since).total_seconds() < 125.0
+
+
+async def test_a_client_that_does_not_go_on_holds_the_end_up_for_seconds_only(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.worker.health.server.END_S", 0.2)
+    health = Health("127.0.0.1:0", running.watched, Counts())
+    port = int((await health.start()).rsplit(":", 1)[1])
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n")
+    await asyncio.sleep(0.1)
+
+    async with asyncio.timeout(5.0):
+        await health.stop()
+    writer.close()
