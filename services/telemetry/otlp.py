@@ -1,11 +1,13 @@
 """Spans, GenAI metrics and events for a collector, sent by threads of OpenTelemetry's SDK."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from threading import Thread
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
@@ -31,11 +33,14 @@ from opentelemetry.trace import (
     TraceState,
     set_span_in_context,
 )
+from requests import PreparedRequest, Response, Session
 
 from answerbus.trace import Trace
 from services.telemetry.span import Attributes, Span
 
 EXPORT_TIMEOUT_S = 5.0
+CLOSE_S_MAX = 8.0
+ANSWER_BYTES_MAX = 64 * 1024
 METRICS_EVERY_MS = 15_000
 EVALUATION = "gen_ai.evaluation.result"
 # As the semantic conventions advise.
@@ -51,7 +56,9 @@ class Otlp:
     def __init__(self, endpoint: str, instance: str) -> None:
         resource = _resource("answerbus-worker", instance)
         self._spans = _Spans(_span_exporter(endpoint), resource)
-        metrics = OTLPMetricExporter(_address(endpoint, "metrics"), timeout=EXPORT_TIMEOUT_S)
+        metrics = OTLPMetricExporter(
+            _address(endpoint, "metrics"), timeout=EXPORT_TIMEOUT_S, session=_Session()
+        )
         reader = PeriodicExportingMetricReader(metrics, METRICS_EVERY_MS)
         self._metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
         meter = self._metrics.get_meter("answerbus")
@@ -85,8 +92,7 @@ class Otlp:
 
     def close(self) -> None:
         """Blocks, for seconds at most."""
-        self._spans.close()
-        self._metrics.shutdown(EXPORT_TIMEOUT_S * 1_000)
+        _end(self._spans.close, self._metrics.shutdown)
 
 
 class OtlpEvaluations:
@@ -102,7 +108,9 @@ class OtlpEvaluations:
     @classmethod
     def at(cls, endpoint: str, instance: str) -> Self:
         """Sent to a collector."""
-        logs = OTLPLogExporter(_address(endpoint, "logs"), timeout=EXPORT_TIMEOUT_S)
+        logs = OTLPLogExporter(
+            _address(endpoint, "logs"), timeout=EXPORT_TIMEOUT_S, session=_Session()
+        )
         return cls(_span_exporter(endpoint), logs, instance)
 
     def evaluated(self, call: Span, results: Iterable[Attributes]) -> None:
@@ -121,8 +129,7 @@ class OtlpEvaluations:
 
     def close(self) -> None:
         """Blocks, for seconds at most."""
-        self._spans.close()
-        self._logs.shutdown()
+        _end(self._spans.close, self._logs.shutdown)
 
 
 class _Spans:
@@ -168,11 +175,33 @@ def _resource(service: str, instance: str) -> Resource:
 
 
 def _span_exporter(endpoint: str) -> OTLPSpanExporter:
-    return OTLPSpanExporter(_address(endpoint, "traces"), timeout=EXPORT_TIMEOUT_S)
+    return OTLPSpanExporter(
+        _address(endpoint, "traces"), timeout=EXPORT_TIMEOUT_S, session=_Session()
+    )
 
 
 def _address(endpoint: str, signal: Literal["traces", "metrics", "logs"]) -> str:
     return f"{endpoint.rstrip('/')}/v1/{signal}"
+
+
+class _Session(Session):
+    """Reads a limited part of an answer; without this, all of it is kept in memory."""
+
+    def send(self, request: PreparedRequest, **options: Any) -> Response:
+        response = super().send(request, **{**options, "stream": True})
+        response.raw.read(ANSWER_BYTES_MAX)
+        response.close()
+        return response
+
+
+def _end(*shutdowns: Callable[[], None]) -> None:
+    """The SDK waits for a collector that does not answer, for half a minute and longer."""
+    threads = [Thread(target=shutdown, daemon=True) for shutdown in shutdowns]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + CLOSE_S_MAX
+    for thread in threads:
+        thread.join(max(until - time.monotonic(), 0.0))
 
 
 @contextmanager
