@@ -202,7 +202,7 @@ def loaded(name: str) -> Any:
         alone.command(name)(found)
         alone.callback()(lambda: None)  # a single command would not be a group
     group: Any = typer.main.get_group(alone)
-    _show_flags_without_a_value(group.commands[name])
+    _prepare(group.commands[name])
     return group.commands[name]
 
 
@@ -216,13 +216,28 @@ def _imported(module: str) -> ModuleType:
         gc.enable()
 
 
-def _show_flags_without_a_value(command: Any) -> None:
-    """Help shows the type of a flag, `<bool>`, as if a value followed it."""
+def _prepare(command: Any) -> None:
+    """Help shows the type of a flag, `<bool>`, as if a value followed it; texts must be UTF-8."""
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
+        parameter.callback = parameter.callback or _checked_text
     for inner in getattr(command, "commands", {}).values():
-        _show_flags_without_a_value(inner)
+        _prepare(inner)
+
+
+def _checked_text(_context: Any, _parameter: Any, value: Any) -> Any:
+    """Python keeps bytes that are not UTF-8 as half surrogates, which no event may have.
+
+    Names of files, which are paths here, may be of any bytes.
+    """
+    for text in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(text, str) and not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise typer.BadParameter("this is not text in UTF-8") from None
+    return value
 
 
 def application() -> typer.Typer:

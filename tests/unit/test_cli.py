@@ -170,9 +170,12 @@ def test_a_wrong_setting_is_one_line_and_code_3(tmp_path: Path) -> None:
         ("replay", "groups", "--by", "colour"),
         ("replay", "dismiss", "--yes"),
         ("topics", "delete"),
+        ("workflow", "order-\udcfc"),  # as Python reads the byte FC, Latin-1 for an umlaut
+        ("cancel", "r-1", "--workflow", "order-1", "--yes", "--reason", "f\udcfcr"),
+        ("replay", "list", "--id", "\udcfc"),
         ("--no-such-option",),
     ],
-    ids=" ".join,
+    ids=ascii,
 )
 def test_wrong_usage_is_code_2_before_anything_is_done(
     arguments: tuple[str, ...], tmp_path: Path
