@@ -115,6 +115,8 @@ def prepare_replay(
         return Rejection(
             "no_request", "The dead letter holds no request: export it, repair it, import it"
         )
+    if request.workflow_id != dead_letter.workflow_id:  # what is replayed is noted by workflow
+        return Rejection("unreadable", "Its request is of another workflow than itself")
     if dead_letter.round >= ROUNDS_MAX and not order.force:
         message = f"It was replayed {dead_letter.round} times already"
         return Rejection("rounds", message, forcible=True)

@@ -143,6 +143,13 @@ def test_rounds_count_on_in_the_first_id_and_need_force_after_the_fifth() -> Non
     assert trouble(last) == Rejection("rounds", "It was replayed 5 times already", forcible=True)
 
 
+def test_a_dead_letter_of_another_workflow_than_its_request_is_held_back() -> None:
+    """Its `Replayed` would name the request's workflow, so that it stays open and is sent again."""
+    strange = dead_letter_event().model_copy(update={"workflow_id": "w-2"})
+
+    assert trouble(strange).code == "unreadable"
+
+
 def again(request: Request) -> DeadLetter:
     """The letter of a replay that died as well."""
     return dead_letter_event(
