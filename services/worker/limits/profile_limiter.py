@@ -17,6 +17,7 @@ from services.worker.core.attempt.reply import (
     TimedOut,
     Truncated,
     Unavailable,
+    is_counted,
 )
 from services.worker.core.limits.breaker import Breaker
 from services.worker.core.limits.concurrency import Concurrency
@@ -243,7 +244,9 @@ class ProfileLimiter:
 
     def _put_back(self, reply: Reply, tokens: int, now: float) -> None:
         """What a call used is known only afterwards; it had been taken at its worst case."""
-        if self._tokens and isinstance(reply, Served):
+        if self._tokens and not is_counted(reply):
+            self._tokens.put_back(tokens, now)
+        elif self._tokens and isinstance(reply, Served):
             usage = reply.facts.usage
             if usage.input_tokens is not None and usage.output_tokens is not None:
                 used = usage.input_tokens + usage.output_tokens

@@ -283,6 +283,23 @@ def test_who_left_without_calling_has_used_nothing_of_the_minute() -> None:
     run(main())
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [Throttled(1.0), Unavailable(None, ran=False), Rejected("request", 400, None)],
+)
+def test_a_call_that_no_model_has_worked_on_has_used_no_tokens_of_the_minute(reply: Reply) -> None:
+    async def main() -> None:
+        limiter = ProfileLimiter(100, tokens_per_minute=6_000)
+        async with placed(limiter.slots, "w", 6_000) as place:
+            place.is_used = True
+            limiter.report(reply, 0.0, place)
+        began = now()
+        async with placed(limiter.slots, "w", 6_000):
+            assert now() - began <= 1.0  # the pause alone
+
+    run(main())
+
+
 def test_a_provider_that_throttles_is_asked_less_at_once_and_then_more_again() -> None:
     async def main() -> None:
         limiter = ProfileLimiter(10)
