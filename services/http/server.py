@@ -10,6 +10,8 @@ from aiohttp import hdrs, web
 
 from services.http.certificate import HANDSHAKE_S_MAX, ServerCertificate
 
+IDLE_S_MAX = 620.0  # of a connection without a request: load balancers keep theirs for 600 s
+
 _log = logging.getLogger(__name__)
 
 
@@ -59,6 +61,7 @@ class HttpServer:
             server,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # addresses may hold a token
+            keepalive_timeout=IDLE_S_MAX,
             auto_decompress=False,  # what is not unpacked cannot explode
         )
 
