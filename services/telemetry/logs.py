@@ -20,6 +20,7 @@ _WARNINGS_ONLY = ("aiokafka", "kafka", "faststream")
 _VERBOSE = (
     *("aiohttp", "asyncio", "opentelemetry", "py"),
     *("httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google_genai", "ollama", "openai"),
+    *("azure", "botocore", "google", "msal", "requests", "urllib3"),  # replies with credentials
 )
 WINDOW_S = 60.0
 TEXTS_MAX = 10  # different texts of one line of code in a window; further ones are only counted

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import subprocess
 import sys
 from contextvars import copy_context
 from typing import Any
@@ -41,6 +42,7 @@ def test_a_line_about_a_request_names_it_and_its_trace() -> None:
         ("asyncio", f"Task exception was never retrieved\nfuture: {SECRET}", (), 0),
         ("httpx", "Request: %s", (SECRET,), "Request: %s"),
         ("openai._base_client", "%s", (SECRET,), "%s"),
+        ("botocore.parsers", "Response body:\n%r", (SECRET,), "Response body:"),
         ("py.warnings", "%s", (f"a.py:3: UserWarning: unexpected value {SECRET}",), 1),
     ],
 )
@@ -51,6 +53,23 @@ def test_what_a_library_may_quote_is_left_out(
     expected = known[text] if isinstance(text, int) else text
 
     assert line(name, message, *args)["message"] == expected
+
+
+def test_at_debug_no_library_of_a_cloud_writes_what_it_was_answered() -> None:
+    program = f"""if True:
+        import logging
+        from answerbus.masking import NO_MASK
+        from services.telemetry.logs import start_logging
+        start_logging("debug", NO_MASK)
+        for name in ("botocore.parsers", "azure.core", "msal.token", "google.auth", "urllib3"):
+            logging.getLogger(name).debug("body {SECRET}")
+        logging.getLogger("services.x").debug("ours")
+    """
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    assert SECRET not in done.stderr
+    assert "ours" in done.stderr
 
 
 def test_an_exception_is_logged_by_type_and_place_without_its_text() -> None:
