@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from services.http.server import HttpServer, without_name
+from services.http.server import PROBES_END_S, HttpServer, without_name
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
@@ -15,15 +15,13 @@ from services.telemetry.metrics import SHADOW_METRICS
 from services.text.host_and_port import host_and_port
 from services.worker.core.health_hosts import is_meant
 
-END_S = 4.0  # for clients that read slowly
-
 
 @asynccontextmanager
 async def serving_health(place: str, counts: Counts) -> AsyncIterator[str]:
     """Served at HOST:PORT; gives the address. Raises SetUpError."""
     if (found := host_and_port(place)) is None:
         raise SetUpError(f"`--health` must be HOST:PORT, not {place!r}.")
-    server = HttpServer(_application((found[0], socket.gethostname()), counts), END_S)
+    server = HttpServer(_application((found[0], socket.gethostname()), counts), PROBES_END_S)
     try:
         try:
             address = await server.start(found)

@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 
 from services.http.certificate import HANDSHAKE_S_MAX, ServerCertificate
 
+PROBES_END_S = 4.0  # for clients of probes and metrics that read slowly
 IDLE_S_MAX = 620.0  # of a connection without a request: load balancers keep theirs for 600 s
 
 _log = logging.getLogger(__name__)

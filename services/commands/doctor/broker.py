@@ -50,7 +50,6 @@ RATE_WINDOW = timedelta(hours=1)
 RATE_SECONDS_MIN = 60.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
 _OFFSETS_KEPT = "offsets.retention.minutes"
-_MINUTE_MS = 60_000
 _LOOK_AGAIN_S = 0.2
 COORDINATOR_LOOKS = 50  # ten seconds: a broker makes `__consumer_offsets` in one or two
 _NO_COORDINATOR = (
@@ -123,18 +122,18 @@ async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluste
         for topic in described
         if topic["topic"] in _INTERNAL
     }
-    kept_ms = await _offsets_kept_ms(admin, [broker.nodeId for broker in brokers])
-    return Cluster(len(brokers), min(versions), replicas, kept_ms)
+    kept = await _offsets_kept_minutes(admin, [broker.nodeId for broker in brokers])
+    return Cluster(len(brokers), min(versions), replicas, kept)
 
 
-async def _offsets_kept_ms(admin: AIOKafkaAdminClient, brokers: Sequence[int]) -> int | None:
+async def _offsets_kept_minutes(admin: AIOKafkaAdminClient, brokers: Sequence[int]) -> int | None:
     """The shortest time of all brokers; None where one does not let us see its settings."""
     wanted = {_OFFSETS_KEPT: None}
     answers = await admin.describe_configs(
         [ConfigResource(ConfigResourceType.BROKER, str(broker), wanted) for broker in brokers]
     )
     kept = [
-        int(value) * _MINUTE_MS
+        int(value)
         for answer in answers
         for _code, _text, _type, _broker, entries in answer.resources
         for name, value, *_ in entries

@@ -11,7 +11,7 @@ from itertools import chain
 from aiohttp import web
 
 from answerbus.masking import NO_MASK, Mask
-from services.http.server import HttpServer, without_name
+from services.http.server import PROBES_END_S, HttpServer, without_name
 from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.telemetry.exposition import CONTENT_TYPE, exposition
@@ -23,7 +23,6 @@ from services.worker.health.reasons import advice
 from services.worker.health.verdict import body_of, judge
 from services.worker.health.watched import HealthInputs
 
-END_S = 4.0  # for clients that read slowly, when the worker has drained
 HEARTBEAT_S_MAX = 30.0  # a loop that goes on has ticked a hundred times by then
 
 
@@ -54,7 +53,7 @@ class Health:
                 web.get("/metrics", self._metrics),
             ]
         )
-        self._server = HttpServer(application, END_S)
+        self._server = HttpServer(application, PROBES_END_S)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:

@@ -157,7 +157,7 @@ class Processes:
                 process.terminate()
 
     def _latest(self) -> Settings:
-        """Those of the file, if the processes that run can have taken them; else those before."""
+        """The settings of the file where the running processes can have taken them, or the last."""
         try:
             found = self._file.load()
             for number in range(self._count):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.wide
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_member_that_unpacks_without_a_bound_is_not_read(method: int, tmp_path: Path) -> None:
-    """Of these zipfile unpacks all at once: 2 KB of a manifest became 3 GiB."""
+    """zipfile unpacks such a member as a whole: 2 KB of a manifest became 3 GiB."""
     members = {**signed(whole()), "manifest.json": b" " * 100_000_000}
     path = written(tmp_path / "pack.zip", members, method)
 

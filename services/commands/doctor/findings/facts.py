@@ -28,7 +28,9 @@ class Cluster:
     brokers: int
     produce_version: int
     internal_replicas: Mapping[str, int]  # by topic, as far as they exist
-    offsets_kept_ms: int | None = None  # of an empty group, at least; None if it cannot be seen
+    offsets_kept_minutes: int | None = (
+        None  # of an empty group, at least; None if it cannot be seen
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
         yield from _safety(facts.cluster, facts.topics, are_seen=not hidden)
     yield _clock(facts.time)
     if REQUESTS in facts.topics:
-        yield _offsets(facts.cluster.offsets_kept_ms, facts.topics[REQUESTS])
+        yield _offsets(facts.cluster.offsets_kept_minutes, facts.topics[REQUESTS])
     if facts.group:
         yield _group(facts.group)
         yield from _other_groups(facts.other_groups, settings)
@@ -196,18 +196,18 @@ def _clock(time: BrokerTime | None) -> Finding:
     return Finding("clock", verdict, text)
 
 
-def _offsets(kept_ms: int | None, requests: Found) -> Finding:
+def _offsets(kept_minutes: int | None, requests: Found) -> Finding:
     """Offsets that vanish before their requests do let an empty group read those again."""
     setting = "offsets.retention.minutes"
     wanted_ms = int(requests.in_force.get("retention.ms") or REQUESTS.retention_ms or -1)
-    if kept_ms is None:
+    if kept_minutes is None:
         text = f"{setting} cannot be seen by this user: see that it covers the age of requests"
         return Finding("offsets", "ok", text)
-    if 0 <= wanted_ms <= kept_ms:
+    if 0 <= wanted_ms <= kept_minutes * _MINUTE_MS:
         return Finding("offsets", "ok", "those of an empty group are kept as long as requests")
     needed = "the longest it may be" if wanted_ms < 0 else f"{-(-wanted_ms // _MINUTE_MS)}"
     text = (
-        f"{setting} is {kept_ms // _MINUTE_MS}, shorter than requests are kept: after a stop of "
+        f"{setting} is {kept_minutes}, shorter than requests are kept: after a stop of "
         "all workers that is longer, old requests are read again, and those whose ids are "
         f"forgotten get a second outcome; set it to {needed}"
     )

@@ -85,18 +85,25 @@ def usual(request: Any) -> bytes:
             reply = {"error": {"code": -32601, "message": "unknown"}}
         case _:
             return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
-    body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}).encode()
-    return HEAD + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    return replied(json.dumps({"jsonrpc": "2.0", "id": request["id"], **reply}).encode())
+
+
+def replied(body: bytes, head: bytes = HEAD) -> bytes:
+    return head + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def request_from(reader: asyncio.StreamReader, without_body: bytes) -> tuple[bytes, Any]:
+    """The head in small letters, and the message; that of a request without a body is given."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = head.partition(b"content-length:")[2].split(b"\r\n")[0]
+    return head, json.loads(await reader.readexactly(int(length or 0)) or without_body)
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     manner = sys.argv[1]
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            _, found, length = head.partition(b"content-length:")
-            body = await reader.readexactly(int(length.split(b"\r\n")[0]) if found else 0)
-            request = json.loads(body or b'{"method": "tools/call", "id": 0}')
+            _, request = await request_from(reader, b'{"method": "tools/call", "id": 0}')
             if request.get("method") != "tools/call":
                 writer.write(usual(request))
                 continue

@@ -1,7 +1,6 @@
 """An exchange over HTTP that breaks off ends its own call, and no other that is under way."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -16,7 +15,7 @@ from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.session import ServerPlace, session
 from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
-from tests.unit.tools.mcp.hostile_http import DONE, HEAD, JSON, usual
+from tests.unit.tools.mcp.hostile_http import DONE, HEAD, JSON, replied, request_from, usual
 
 SLOW = "slow"
 
@@ -31,17 +30,14 @@ async def serving(broken: bytes, free: asyncio.Event) -> AsyncIterator[ServerPla
         connections.add(asyncio.current_task())
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = head.partition(b"content-length:")[2].split(b"\r\n")[0]
-                request = json.loads(await reader.readexactly(int(length or 0)) or b"{}")
+                _, request = await request_from(reader, b"{}")
                 if request.get("method") == "notifications/cancelled":
                     await free.wait()
                 elif request.get("method") != "tools/call":
                     writer.write(usual(request))
                 elif request["params"]["arguments"] == {SLOW: True}:
                     await free.wait()
-                    body = DONE % request["id"]
-                    writer.write(HEAD + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                    writer.write(replied(DONE % request["id"]))
                 else:
                     writer.write(broken)
                     break

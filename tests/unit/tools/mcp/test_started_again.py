@@ -1,7 +1,6 @@
 """A server over HTTP that has started again knows no session of before: another is opened."""
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -14,8 +13,9 @@ from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.session import ServerPlace, session
 from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body, until
-from tests.unit.tools.mcp.hostile_http import DONE, HEAD, JSON, usual
+from tests.unit.tools.mcp.hostile_http import DONE, HEAD, replied, request_from, usual
 
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n"
 _NO_SESSION = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Session not found"}}'
 
 
@@ -28,10 +28,7 @@ class Restarting:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = head.partition(b"content-length:")[2].split(b"\r\n")[0]
-                request = json.loads(await reader.readexactly(int(length or 0)) or b"{}")
-                writer.write(self._answer(head, request))
+                writer.write(self._answer(*await request_from(reader, b"{}")))
         writer.close()
 
     def _answer(self, head: bytes, request: Any) -> bytes:
@@ -43,19 +40,15 @@ class Restarting:
         if known and int(known) != self.starts:
             return self._unknown
         if request.get("method") == "tools/call":
-            body: bytes = DONE % request["id"]
-            return HEAD + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            return replied(DONE % request["id"])
         return usual(request)
 
 
 @pytest.mark.parametrize(
     "unknown",
     [
-        b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 404 Not Found\r\n"
-        + JSON
-        + b"Content-Length: %d\r\n\r\n" % len(_NO_SESSION)
-        + _NO_SESSION,
+        _NOT_FOUND + b"Content-Length: 0\r\n\r\n",
+        replied(_NO_SESSION, _NOT_FOUND),
     ],
 )
 async def test_one_call_fails_without_running_and_the_next_has_a_session(unknown: bytes) -> None:

@@ -139,7 +139,7 @@ async def test_profiles_say_what_is_wrong_in_one_word_since_when_and_how_many_wa
 async def test_a_client_that_does_not_go_on_holds_the_end_up_for_seconds_only(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.worker.health.server.END_S", 0.2)
+    monkeypatch.setattr("services.worker.health.server.PROBES_END_S", 0.2)
     health = Health("127.0.0.1:0", running.watched, Counts())
     port = int((await health.start()).rsplit(":", 1)[1])
     _, writer = await asyncio.open_connection("127.0.0.1", port)

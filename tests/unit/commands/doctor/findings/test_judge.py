@@ -24,7 +24,7 @@ from tests.unit.worker.builders import NOW, after
 
 SAFE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SETTINGS = KafkaSettings()
-DAY_MS = 86_400_000
+DAY_MS, DAY_MINUTES = 86_400_000, 1_440
 
 
 def found(topic: Topic, settings: Mapping[str, str] = {}, replicas: int = 3) -> Found:
@@ -33,7 +33,7 @@ def found(topic: Topic, settings: Mapping[str, str] = {}, replicas: int = 3) -> 
 
 
 WELL = BrokerFacts(
-    cluster=Cluster(3, 11, {"__consumer_offsets": 3, "__transaction_state": 3}, 7 * DAY_MS),
+    cluster=Cluster(3, 11, {"__consumer_offsets": 3, "__transaction_state": 3}, 7 * DAY_MINUTES),
     topics={topic: found(topic) for topic in TOPICS},
     time=BrokerTime(NOW, NOW, NOW),
     group=ConsumerGroup("answerbus.worker", 2, {0: 0, 1: 7}),
@@ -70,21 +70,21 @@ def test_all_is_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept_ms", "requests_ms", "verdict", "part"),
+    ("kept_minutes", "requests_ms", "verdict", "part"),
     [
-        (DAY_MS, 7 * DAY_MS, "warning", "is 1440, shorter than requests are kept"),
-        (DAY_MS, 7 * DAY_MS, "warning", "set it to 10080"),
-        (7 * DAY_MS, 7 * DAY_MS + 1, "warning", "set it to 10081"),
-        (7 * DAY_MS, -1, "warning", "set it to the longest it may be"),
-        (30 * DAY_MS, 7 * DAY_MS, "ok", "kept as long as requests"),
+        (DAY_MINUTES, 7 * DAY_MS, "warning", "is 1440, shorter than requests are kept"),
+        (DAY_MINUTES, 7 * DAY_MS, "warning", "set it to 10080"),
+        (7 * DAY_MINUTES, 7 * DAY_MS + 1, "warning", "set it to 10081"),
+        (7 * DAY_MINUTES, -1, "warning", "set it to the longest it may be"),
+        (30 * DAY_MINUTES, 7 * DAY_MS, "ok", "kept as long as requests"),
         (None, 7 * DAY_MS, "ok", "cannot be seen by this user"),
     ],
 )
 def test_offsets_of_an_empty_group_must_be_kept_as_long_as_requests(
-    kept_ms: int | None, requests_ms: int, verdict: str, part: str
+    kept_minutes: int | None, requests_ms: int, verdict: str, part: str
 ) -> None:
     kept = found(REQUESTS, {"retention.ms": str(requests_ms)})
-    cluster = replace(WELL.cluster, offsets_kept_ms=kept_ms)
+    cluster = replace(WELL.cluster, offsets_kept_minutes=kept_minutes)
     look = replace(WELL, cluster=cluster, topics={**WELL.topics, REQUESTS: kept})
 
     assert findings_of(look)["offsets"][0] == verdict
