@@ -37,10 +37,17 @@ ESCAPE = re.compile(
     r"|&(?:#\d{1,9};?|#[xX][\da-fA-F]{1,8};?|[A-Za-z][A-Za-z\d]{1,31};))",
     re.DOTALL | re.ASCII,
 )
-# Of quoted-printable, of octal escapes, and full-width letters: these are undone apart from the
-# others, since `=` and `\\1` are in many texts that mean something else.
-RARE_ESCAPE = re.compile(
-    r"(=(?:[\dA-Fa-f]{2}|[ \t]{0,8}\r?\n)|\\[0-3]?[0-7]{1,2}|[\uff01-\uff5e])", re.ASCII
+# Of quoted-printable (its soft ends of lines alone, too), octal escapes, and full-width letters:
+# these are undone apart from the others and from one another, since `=` and `\\1` are in many
+# texts, and in keys, that mean something else.
+RARE_ESCAPES = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"(=(?:[\dA-Fa-f]{2}|[ \t]{0,8}\r?\n))",
+        r"(=[ \t]{0,8}\r?\n)",
+        r"(\\[0-3]?[0-7]{1,2})",
+        r"([\uff01-\uff5e])",
+    )
 )
 _WIDE = 0xFEE0  # from a sign to the same in full width
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -210,16 +217,18 @@ def _readings(text: str, source: Places, coded_times: int, is_text: bytes) -> It
 
 def _rare_readings(text: str, source: Places) -> Iterator[Reading]:
     """As numbers of bytes; and without escapes that few texts have, also as numbers then."""
+    yield from _number_readings(text, source)
+    for pattern in RARE_ESCAPES:
+        rare = Rewritten(text, pattern, rarely_unescaped_once)
+        if rare.text is not text:
+            rare_source = partial(through, source, rare.source)
+            yield Reading(rare.text, rare_source, _UNESCAPED_WORK * len(text))
+            yield from _number_readings(rare.text, rare_source)
+
+
+def _number_readings(text: str, source: Places) -> Iterator[Reading]:
     for numbers, places in read_numbers(text):
         yield Reading(numbers, partial(through, source, places), len(text))
-    rare = Rewritten(text, RARE_ESCAPE, rarely_unescaped_once)
-    if rare.text is text:
-        return
-    rare_source = partial(through, source, rare.source)
-    yield Reading(rare.text, rare_source, _UNESCAPED_WORK * len(text))
-    for numbers, places in read_numbers(rare.text):
-        within = partial(through, rare_source, places)
-        yield Reading(numbers, within, len(text))
 
 
 def _new_runs(plain: Rewritten, unescaped: Rewritten | None) -> list[tuple[int, int]]:

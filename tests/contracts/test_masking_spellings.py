@@ -191,6 +191,23 @@ def test_no_run_of_a_key_is_readable(spelling: Spelling, key: str, before: str, 
     assert readable(kept, key) == []
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("00000012", "=00000=\r\n012"),
+        ("k-=41abc", "\uff4b-=41abc"),
+        ("k\\0-=41a", "k\\0-=\n=41a"),
+    ],
+    ids=["wrapped after a sign of a byte", "wide before one", "an octal escape, wrapped"],
+)
+def test_a_key_that_looks_like_another_escape_is_masked(key: str, text: str) -> None:
+    """Who undoes one kind of escapes alone reads it."""
+    kept = Mask([key])(text)
+
+    assert MASKED in kept
+    assert readable(kept, key) == []
+
+
 @settings(deadline=None)
 @given(keys, st.text(), st.sampled_from([*SPELLINGS.values()]))
 def test_a_text_that_holds_no_run_stays_as_it_is(key: str, text: str, spelling: Spelling) -> None:
