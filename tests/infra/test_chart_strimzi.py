@@ -10,7 +10,7 @@ from services.kafka.planning.acl_formats import Grantee
 from services.kafka.planning.acl_formats import rendered as rendered_rights
 from services.kafka.planning.plan import needed
 from services.kafka.planning.rights import ResourceNames, Role, rights_of
-from tests.infra.chart import Manifest, RenderError, changed, of_kind, pod, render
+from tests.infra.chart import NAMESPACE, Manifest, RenderError, changed, of_kind, pod, render
 
 
 def test_the_topics_of_strimzi_are_all_of_ours_and_have_names_that_kubernetes_takes() -> None:
@@ -23,6 +23,31 @@ def test_the_topics_of_strimzi_are_all_of_ours_and_have_names_that_kubernetes_ta
         assert re.fullmatch(r"[a-z0-9.-]+", made["metadata"]["name"])
         assert made["spec"]["partitions"] == (topic.partitions or 48)
         assert made["spec"]["config"] == topic.settings()
+
+
+def test_resources_of_strimzi_stand_where_its_operators_look() -> None:
+    elsewhere = [*render(changed("strimzi", strimzi={"namespace": "kafka"}))]
+
+    for kind in ("KafkaTopic", "KafkaUser"):
+        here = {one["metadata"]["namespace"] for one in of_kind("strimzi", kind)}
+        there = {one["metadata"]["namespace"] for one in elsewhere if one["kind"] == kind}
+        assert (here, there) == ({NAMESPACE}, {"kafka"})
+
+
+def test_the_configuration_of_a_topic_of_strimzi_can_be_set() -> None:
+    """Its operator sets back what is changed in Kafka alone."""
+    longer = {"requests": {"retention.ms": "1209600000"}}
+    made = [*render(changed("strimzi", strimzi={"topicConfig": longer}))]
+
+    def configs(manifests: list[Manifest]) -> dict[str, dict[str, str]]:
+        topics = (one["spec"] for one in manifests if one["kind"] == "KafkaTopic")
+        return {topic["topicName"]: topic["config"] for topic in topics}
+
+    wanted = configs(of_kind("strimzi", "KafkaTopic"))
+    name = "Acme_eu.requests.v1"
+    assert configs(made) == {**wanted, name: {**wanted[name], **longer["requests"]}}
+    with pytest.raises(RenderError, match="no such topic; there are requests, results"):
+        [*render(changed("strimzi", strimzi={"topicConfig": {"request": {}}}))]
 
 
 def test_strimzi_makes_topics_of_runs_where_agents_budgets_or_tool_servers_need_them() -> None:
