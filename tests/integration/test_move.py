@@ -14,8 +14,19 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.partitioner import murmur2
 
 from answerbus.client.client import Client
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, REQUESTS, RESULTS, RETRIES
-from tests.integration.bus import ANSWERED, Bus, request, until
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    REFUSALS,
+    REQUESTS,
+    RESULTS,
+    RETRIES,
+    RUN_TOPICS,
+    RUNS,
+    STEPS,
+)
+from tests.integration.bus import ANSWERED, Bus, create_topics, request, until
 from tests.integration.command_line import Ended, answerbus, start
 from tests.integration.evidence import JsonObject
 from tests.integration.evidence_packs import is_whole
@@ -237,6 +248,47 @@ async def test_no_worker_starts_in_the_middle_of_a_move(bus: Bus, tmp_path: Path
 
     assert json.loads((await moved(bus, 4)).out)["ledger"] == 0  # back
     bus.start_worker(settings(bus))
+
+
+async def test_a_cancellation_is_applied_before_a_move_and_not_again_after_it(bus: Bus) -> None:
+    await create_topics(bus, topics=RUN_TOPICS)
+    config = settings(bus)
+    later = next(f"w-{n}" for n in range(99) if owner(f"w-{n}", 7) == owner("order-1", 4))
+    bus.start_worker(config).terminate()
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
+        await client.cancel_workflow("order-1", by="ops", reason="not needed")
+    await bus.publish(bodies("r", 1))
+
+    refused = await moved(bus, 7)
+    assert refused.code == 3
+    assert "1 cancellations were not read by a worker yet (workflow order-1)" in refused.err
+    worker = bus.start_worker(config)
+    await bus.terminals(1)
+    await applied(bus, 1)
+    worker.terminate()
+    await forget_cancellations(bus)
+    assert (done := await moved(bus, 7)).code == 0, done.err
+
+    bus.start_worker(config)
+    wide = replace(bus, partitions=7)
+    async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
+        await client.cancel_workflow(later, by="ops", reason="behind the first, in its partition")
+    assert [one["workflow_id"] for one in await applied(wide, 2)] == ["order-1", later]
+
+
+async def applied(bus: Bus, count: int) -> list[dict[str, Any]]:
+    """The effects of controls, once there are so many."""
+    async with asyncio.timeout(LIMIT_S):
+        while len(found := await bus.everything(STEPS)) < count:
+            await asyncio.sleep(0.1)
+    return found
+
+
+async def forget_cancellations(bus: Bus) -> None:
+    """What a lane does a day later."""
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        for record in await bus.records(RUNS):
+            await producer.send_and_wait(bus.topic(RUNS), None, record.key, record.partition)
 
 
 async def mark_moving(bus: Bus, partitions: int) -> None:

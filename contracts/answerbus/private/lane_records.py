@@ -58,12 +58,14 @@ class Agreement:
     """`layout` is what most lanes say, None where none says anything that can be.
 
     `wrong` says of each other lane what is wrong with its record. `is_tied`: as many say one number
-    as another, so that none is known to be right; then all of them are in `wrong`.
+    as another, so that none is known to be right; then all of them are in `wrong`. `lanes` are the
+    records themselves.
     """
 
     layout: Layout | None
     wrong: Mapping[int, str]
     is_tied: bool = False
+    lanes: Mapping[int, LaneRecord] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
         message = "; ".join(f"lane {number}: {why}" for number, why in self.wrong.items())
@@ -91,7 +93,7 @@ def agreed(lanes: Mapping[int, LaneRecord], there: int) -> Agreement:
     if most is None:
         return Agreement(None, wrong, is_tied=True)
     earlier = max((it.earlier for it in agreeing), key=len)  # a lane that was skipped knows of none
-    return Agreement(Layout(most[0], earlier, most[1]), wrong)
+    return Agreement(Layout(most[0], earlier, most[1]), wrong, lanes=lanes)
 
 
 def _impossible(number: int, record: LaneRecord, there: int) -> str | None:

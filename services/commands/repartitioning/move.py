@@ -13,14 +13,16 @@ from aiokafka.structs import OffsetAndMetadata
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS, Topic
+from answerbus.topics import CONTROLS, LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS, Topic
 from services.commands.repartitioning.planning.contents import (
+    Lanes,
     PartitionContents,
     UnreadableRecord,
     begun_records,
     done_records,
     forwarded,
     open_requests,
+    unread_cancels,
 )
 from services.kafka.topics import topics_on
 from services.kafka.worker_groups import members_of
@@ -75,7 +77,12 @@ async def move(
     if layout.partitions == partitions and layout.moving_to is None:
         return moved
     members, committed = await _group(bus, group_id)
-    found = (_members_text(group_id, members), await _open_runs_text(bus))
+    found = (
+        _members_text(group_id, members),
+        await _open_runs_text(bus, now()),
+        # Of a move that was cut short no worker can read them any more.
+        await _unread_text(bus, layout, agreement.lanes) if layout.moving_to is None else None,
+    )
     moved.obstacles = tuple(filter(None, found))
     if moved.obstacles and not dry_run:
         raise SetUpError(moved.obstacles[0])
@@ -85,7 +92,8 @@ async def move(
         async with topics_on(bus, (*TOPICS, *of_runs)) as topics:
             await topics.grow(list(moved.grown), partitions)
     counts = await bus.counts(*TOPICS)
-    move = _Move(bus, group_id, layout, partitions, counts, committed, moved, now, say)
+    lanes = agreement.lanes
+    move = _Move(bus, group_id, layout, partitions, counts, committed, lanes, moved, now, say)
     try:
         await move.run(dry_run=dry_run)
     except ProducerFenced:
@@ -105,6 +113,7 @@ class _Move:
     partitions: int
     counts: Mapping[Topic, int]
     committed: Mapping[TopicPartition, int]
+    lanes: Lanes
     moved: Moved
     now: Now
     say: Say
@@ -119,7 +128,8 @@ class _Move:
                 writers += [
                     await stack.enter_async_context(self._writer(number)) for number in numbers
                 ]
-                begun = begun_records(self.layout, self.partitions, self.group_id, self.now())
+                as_said = self.lanes, self.group_id, self.now()
+                begun = begun_records(self.layout, self.partitions, *as_said)
                 await _commit(writers[0], list(begun))
             reader = await stack.enter_async_context(reading(self.bus, (LEDGER, RETRIES)))
             for number in numbers:
@@ -127,7 +137,8 @@ class _Move:
                 await self._partition(reader, number, writers[number] if writers else None)
             if writers:
                 there = self.counts[LEDGER]
-                done = done_records(self.layout, self.partitions, there, self.group_id, self.now())
+                as_said = self.lanes, self.group_id, self.now()
+                done = done_records(self.layout, self.partitions, there, *as_said)
                 await _commit(writers[0], list(done))
 
     @asynccontextmanager
@@ -240,23 +251,41 @@ def _members_text(group_id: str, members: int) -> str | None:
     )
 
 
-async def _open_runs_text(bus: Bus) -> str | None:
+async def _open_runs_text(bus: Bus, now: datetime) -> str | None:
     """A lane goes on with the runs of its own partition alone."""
     if not await bus.present(RUNS):
         return None
     async with reading(bus, (RUNS,)) as reader:
         records = [stored async for batch in reader.to_end() for stored in batch]
-    requests = open_requests(records)
+    requests = open_requests(records, now)
     if not requests:
         return None
-    shown = ", ".join(requests[:OPEN_RUNS_SHOWN])
-    more = f" and {len(requests) - OPEN_RUNS_SHOWN} more" if requests[OPEN_RUNS_SHOWN:] else ""
     return (
-        f"{len(requests)} runs or cancellations are open ({shown}{more}), and a move does not "
+        f"{len(requests)} runs or cancellations are open ({_shown(requests)}), and a move does not "
         "take them along. Start the workers with the former number, publish no request with "
         "`agent`, wait until these have had their outcome or cancel them with `answerbus "
         "cancel`, stop the workers, and run the same again. Nothing was moved."
     )
+
+
+async def _unread_text(bus: Bus, layout: Layout, lanes: Lanes) -> str | None:
+    """A lane applies the cancellations of its own partition alone."""
+    if not await bus.present(CONTROLS):
+        return None
+    async with reading(bus, (CONTROLS,)) as reader:
+        records = [stored async for batch in reader.to_end() for stored in batch]
+    if not (unread := unread_cancels(records, layout.partitions, lanes)):
+        return None
+    return (
+        f"{len(unread)} cancellations were not read by a worker yet ({_shown(unread)}), and a move "
+        "does not take them along. Start the workers with the former number, and stop them once "
+        "these are applied (`answerbus workflow`). Nothing was moved."
+    )
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - OPEN_RUNS_SHOWN} more" if names[OPEN_RUNS_SHOWN:] else ""
+    return ", ".join(names[:OPEN_RUNS_SHOWN]) + more
 
 
 async def _of_group(

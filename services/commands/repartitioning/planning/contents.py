@@ -7,8 +7,9 @@ from datetime import datetime
 from itertools import chain
 
 from answerbus.broker_time import milliseconds
+from answerbus.control import Cancel
 from answerbus.dead_letter import MisroutedTwice
-from answerbus.envelope import Encoded, encode
+from answerbus.envelope import Encoded, decode, encode
 from answerbus.outcome import RetryRequest
 from answerbus.partition import Layout, partition_of
 from answerbus.private.budgets import BudgetShareRecord
@@ -21,6 +22,7 @@ from answerbus.private.ledger import (
     LedgerRecord,
     Skipped,
 )
+from answerbus.private.runs import RunCancelRecord, cancel_key
 from answerbus.request_key import SEPARATOR
 from answerbus.topics import LEDGER, Topic
 from answerbus.wire import bytes_digest
@@ -41,10 +43,12 @@ from services.worker.core.request.admit import (
     admit,
 )
 from services.worker.lane.state import records
+from services.worker.lane.state.cancellations import CANCELS_KEPT
 from services.worker.lane.state.records import event_record
 from services.worker.ports.kafka import OutRecord
 
 _Private = LedgerRecord | RetryRequest
+Lanes = Mapping[int, LaneRecord]
 WRITER = "topics move"
 
 
@@ -204,21 +208,22 @@ def _with(
 
 
 def begun_records(
-    layout: Layout, partitions: int, group: str, now: datetime
+    layout: Layout, partitions: int, lanes: Lanes, group: str, now: datetime
 ) -> Iterator[OutRecord]:
     """From here on no lane opens until the move is done."""
     for number in range(layout.partitions):
-        yield _record(number, layout.partitions, layout.earlier, partitions, group, now)
+        before = lanes.get(number)
+        yield _record(number, layout.partitions, layout.earlier, partitions, before, group, now)
 
 
 def done_records(
-    layout: Layout, partitions: int, there: int, group: str, now: datetime
+    layout: Layout, partitions: int, there: int, lanes: Lanes, group: str, now: datetime
 ) -> Iterator[OutRecord]:
     """From here on `partitions` are in use, of `there` that the ledger has."""
     before = dict.fromkeys((layout.partitions, *layout.earlier))
     earlier = tuple(count for count in before if count != partitions)
     for number in range(partitions):
-        yield _record(number, partitions, earlier, None, group, now)
+        yield _record(number, partitions, earlier, None, lanes.get(number), group, now)
     for number in range(partitions, there):
         yield OutRecord(LEDGER, number, LANE_KEY.encode(), None, [])
 
@@ -228,9 +233,11 @@ def _record(
     partitions: int,
     earlier: tuple[int, ...],
     moving_to: int | None,
+    before: LaneRecord | None,
     group: str,
     now: datetime,
 ) -> OutRecord:
+    """What was applied in the partition before is not applied again."""
     lane = LaneRecord(
         partitions=partitions,
         openings_without_progress=0,
@@ -239,6 +246,9 @@ def _record(
         earlier=earlier,
         moving_to=moving_to,
         group=group,
+        results_at=before.results_at if before else 0,
+        approvals_at=before.approvals_at if before else 0,
+        controls_at=before.controls_at if before else 0,
     )
     return event_record(lane, number)
 
@@ -282,20 +292,39 @@ def _copied(
     return copy, records.event_record(closed, home)
 
 
-def open_requests(records: Iterable[Stored]) -> list[str]:
-    """Their ids, sorted; a record that an operator has skipped keeps nothing open."""
+def unread_cancels(controls: Iterable[Stored], partitions: int, lanes: Lanes) -> list[str]:
+    """What they cancel, sorted: none of the lanes in use has applied them so far."""
+    applied = {number: lane.controls_at for number, lane in lanes.items()}
+    events = (
+        decode(stored.value, stored.headers)
+        for stored in controls
+        if stored.partition < partitions and stored.offset >= applied.get(stored.partition, 0)
+    )
+    return sorted(
+        event.request_id or f"workflow {event.workflow_id}"
+        for event in events
+        if isinstance(event, Cancel)
+    )
+
+
+def open_requests(records: Iterable[Stored], now: datetime) -> list[str]:
+    """Their ids, sorted; a record that an operator has skipped keeps nothing open.
+
+    Nor does a cancellation that a lane would forget.
+    """
     last: dict[tuple[int, bytes], Stored] = {}
     passed: dict[tuple[int, int], list[Skipped]] = {}
     for stored in records:
         event = None if stored.value is None else runs_event(stored.value)
+        is_forgotten = isinstance(event, RunCancelRecord) and now - event.at > CANCELS_KEPT
         if isinstance(event, Skipped):
             passed.setdefault((stored.partition, event.offset), []).append(event)
-        elif stored.value is None and stored.fault is None:
+        elif is_forgotten or (stored.value is None and stored.fault is None):
             last.pop((stored.partition, stored.key or b""), None)
         else:
             last[stored.partition, stored.key or b""] = stored
     names = {
-        (stored.key or b"").decode(errors="replace").partition(SEPARATOR)[0].partition("/")[0]
+        _shown((stored.key or b"").decode(errors="replace"))
         for stored in last.values()
         if not any(
             passes_by(one, stored.offset, stored.value)
@@ -303,3 +332,9 @@ def open_requests(records: Iterable[Stored]) -> list[str]:
         )
     }
     return sorted(names)
+
+
+def _shown(key: str) -> str:
+    """The request of a key in the topic of runs; of a whole workflow's cancellation, that."""
+    name = key.partition(SEPARATOR)[0].partition("/")[0]
+    return name or f"workflow {key.removeprefix(cancel_key(None, ''))}"
