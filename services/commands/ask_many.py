@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from answerbus import json_text
 from answerbus.budget import Budget
@@ -19,6 +19,7 @@ from answerbus.client.ask_options import JobOptions
 from answerbus.client.job import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
 from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
+from answerbus.problems import pointer
 from services.command_line import Config, client_of, stderr
 from services.operators.records.money import micro_usd_of
 from services.settings import plugins
@@ -70,11 +71,7 @@ def ask_many(
     if (budget := _budget(attempts, money)) is not None:
         options["budget"] = budget
     shape = _schema(schema)
-    partial = out.with_name(f"{out.name}.partial")
-    try:
-        partial.touch()
-    except OSError as error:
-        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
+    partial = _partial(out, file)
     job_id = job or file.stem
     try:
         outcomes = asyncio.run(
@@ -112,15 +109,36 @@ async def _asked(
             console.print(str(progress), end=end, markup=False)
 
     async with client_of(from_environment(config).kafka, plugins.registry()) as client:
-        return await client.ask_many(
-            rows,
-            instructions,
-            job_id=job_id,
-            response_model=shape,
-            concurrency=concurrency,
-            on_progress=show,
-            **options,
-        )
+        try:
+            return await client.ask_many(
+                rows,
+                instructions,
+                job_id=job_id,
+                response_model=shape,
+                concurrency=concurrency,
+                on_progress=show,
+                **options,
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            what = f"{error.title}{pointer(first['loc'])}: {first['msg']}"
+            raise typer.BadParameter(f"no request can say this: {plain(what)}") from None
+        except ValueError as error:
+            raise typer.BadParameter(plain(str(error))) from None
+
+
+def _partial(out: Path, rows: Path) -> Path:
+    """Where the outcomes are written first; a job is not paid for in vain."""
+    if out.is_dir():
+        raise typer.BadParameter(f"{out} is a folder: --out takes a file")
+    if out.exists() and out.samefile(rows):
+        raise typer.BadParameter(f"{out} is the file with the rows: give another --out")
+    partial = out.with_name(f"{out.name}.partial")
+    try:
+        partial.touch()
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
+    return partial
 
 
 def _line(number: int, outcome: Any) -> Mapping[str, JsonValue]:
@@ -173,10 +191,20 @@ def _rows(file: Path) -> list[Row]:
 
 
 def _csv_rows(text: str) -> list[Row]:
-    lines = csv.DictReader(io.StringIO(text, newline=""))
+    csv.field_size_limit(REQUEST_BYTES_MAX)
+    lines = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        return _checked_rows(lines)
+    except csv.Error as error:
+        raise typer.BadParameter(f"line {lines.line_num + 1} is not CSV: {error}") from None
+
+
+def _checked_rows(lines: "csv.DictReader[str]") -> list[Row]:
     header = lines.fieldnames or ()
     if twice := [name for name in header if header.count(name) > 1]:
         raise typer.BadParameter(f"the header has {twice[0]!r} twice")
+    if "" in header:
+        raise typer.BadParameter("the header has a column without a name")
     rows: list[Row] = []
     for row in lines:
         if None in row or None in row.values():

@@ -1,11 +1,15 @@
 """The rows of a file for `answerbus ask-many` are what is in the file."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import typer
 
-from services.commands.ask_many import _rows
+from answerbus.client.client import Client
+from services.commands.ask_many import _asked, _partial, _rows
 
 
 def test_a_quoted_cell_keeps_its_lines(tmp_path: Path) -> None:
@@ -36,6 +40,9 @@ def test_a_row_with_too_many_cells_is_named(tmp_path: Path) -> None:
         ("rows.csv", b"a,b\n1\n", "line 2 has fewer cells"),
         ("rows.csv", b"id,id\n1,2\n", "the header has 'id' twice"),
         ("rows.csv", b"a,b\n", "has no rows"),
+        ("rows.csv", b",b\n1,2\n", "a column without a name"),
+        ("rows.csv", b'a\n"1\n2\n3\n', "line 2 is not CSV: unexpected end of data"),
+        ("rows.csv", b"a\n" + b"x" * 600_000, "line 2 is not CSV: field larger"),
         ("rows.jsonl", b"\n", "has no rows"),
         ("rows.csv", "gr\u00f6\u00dfe\n1\n".encode("latin-1"), r"not text in UTF-8 \(byte 2\)"),
         ("rows.csv", "a\n1\n".encode("utf-16"), r"not text in UTF-8 \(byte 0\)"),
@@ -49,3 +56,37 @@ def test_a_file_that_would_be_asked_wrongly_is_refused(
 
     with pytest.raises(typer.BadParameter, match=expected):
         _rows(file)
+
+
+def test_a_long_cell_is_a_cell(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"a\n" + b"x" * 200_000)
+
+    assert _rows(file) == [{"a": "x" * 200_000}]
+
+
+def test_outcomes_do_not_go_to_a_folder_or_over_the_rows(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("a\n1\n")
+
+    with pytest.raises(typer.BadParameter, match="is the file with the rows"):
+        _partial(tmp_path / "rows.csv", file)
+    with pytest.raises(typer.BadParameter, match="is a folder"):
+        _partial(tmp_path, file)
+
+
+@pytest.mark.parametrize(
+    ("row", "instructions", "expected"),
+    [({"": "1"}, "Ask.", "Fact/name: String"), ({"a": "1"}, "", "Context/instructions: String")],
+)
+def test_what_no_request_can_say_is_wrong_usage(
+    row: dict[str, str], instructions: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def not_connected(*_: object) -> AsyncIterator[Client]:
+        yield Client("localhost:1")
+
+    monkeypatch.setattr("services.commands.ask_many.client_of", not_connected)
+
+    with pytest.raises(typer.BadParameter, match=expected):
+        asyncio.run(_asked([{**row}], instructions, "job", str, 1, {}, None))
