@@ -3,15 +3,19 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.worker.adapters.providers.apis import ollama
+from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.adapters.providers.apis.response_fields import RETRY_AFTER_S_MAX, retry_after_s
-from services.worker.core.attempt.reply import Reply
-from tests.fuzz.replies import READERS
+from services.worker.core.attempt.reply import Answered, CallFacts, Reply
+from tests.cost.budget import spent
+from tests.fuzz.replies import LIMIT, READERS
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 # By API: the members that its reader looks at, and the words that it knows as their values.
@@ -70,3 +74,17 @@ def test_no_body_and_no_header_makes_a_reader_raise(
 def test_no_bytes_make_a_reader_raise(api: str, body: bytes) -> None:
     assert isinstance(READERS[api].parse_response(200, {}, body, 77), get_args(Reply))
     assert isinstance(READERS[api].parse_error(400, {}, body, NOW), get_args(Reply))
+
+
+@pytest.mark.parametrize("end", [b'""', b'"\\ud83d"'], ids=["whole", "half a character"])
+@pytest.mark.parametrize("digits", [300, 4_300])
+def test_long_numbers_in_a_reply_hold_no_event_loop(digits: int, end: bytes) -> None:
+    """Each takes a time that grows with the square of its digits."""
+    size = ExchangeLimits().response_bytes_max
+    numbers = b",".join([b"7" * digits] * (size // (digits + 1) - 1))
+    answer = b'{"content":"yes"}'
+    body = b'{"done":true,"done_reason":"stop","message":%b,"x":[%b,%b]}' % (answer, numbers, end)
+    read = partial(ollama.parse_response, 200, {}, body, LIMIT)
+
+    assert read() == Answered("yes", CallFacts(stop_reason="stop"))
+    assert spent(read).is_below(0.015)

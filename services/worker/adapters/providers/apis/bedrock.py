@@ -97,29 +97,30 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    code = _code(headers, body)
-    if status == 400 and any(part in _words(body) for part in _NO_MODEL_HERE):
+    document = json_in(body)
+    code = _code(headers, document)
+    if status == 400 and any(part in _words(document) for part in _NO_MODEL_HERE):
         return Rejected("profile", status, "model_not_in_region")
     return parse_status(
         status, (code,) if code else (), retry_after_s(headers, now), _PROFILE_CODES
     )
 
 
-def _code(headers: Mapping[str, str], body: bytes) -> str | None:
+def _code(headers: Mapping[str, str], document: Any) -> str | None:
     """In a header, before a colon and an address; proxies leave it in the body alone."""
     named = code_in((headers.get("x-amzn-errortype") or "").partition(":")[0])
     if named:
         return named
-    match json_in(body):
+    match document:
         case {"__type": str(kind)}:
             return code_in(kind.rpartition("#")[2])
         case _:
             return None
 
 
-def _words(body: bytes) -> str:
+def _words(document: Any) -> str:
     """What an error says in prose, which stays here."""
-    match json_in(body):
+    match document:
         case {"message": str(words)} | {"Message": str(words)}:
             return words
         case _:

@@ -17,6 +17,8 @@ from services.worker.core.attempt.tariff import STANDARD
 
 RETRY_AFTER_S_MAX = 86_400.0  # no request lasts longer than a day
 REPLY_VALUES_MAX = 10_000  # JSON values of a response; the longest answer is one of them
+FAST_BYTES_MAX = 64 * 1024  # of what is read with all its digits
+DIGITS_MAX = 32  # of a number in a longer one
 TOKENS_MAX = 1_000_000_000  # of one call; a larger count is nonsense and would ruin an account
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")  # models, ids and stop reasons as the audit keeps them
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")  # or a whole one
@@ -33,10 +35,13 @@ _OVERLOADED_STATUSES = {503, 529}
 def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
     """The document, or None where there is none: cut, HTML, not UTF-8, nested without end.
 
-    None, too, for a document of more values.
+    None, too, for a document of more values. Long numbers may be None: no reply needs them, and
+    thousands of digits take long to read.
     """
     if has_more_values(body, values_max):
         return None
+    if len(body) > FAST_BYTES_MAX:
+        return _with_half_pairs(body)
     try:
         return from_json(body)
     except ValueError:
@@ -46,9 +51,20 @@ def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
 def _with_half_pairs(body: bytes) -> Any:
     """Reads texts with half a character, from models cut within one; the check refuses these."""
     try:
-        return json.loads(body.decode())
+        return _STANDARD.decode(body.decode())
     except (ValueError, RecursionError):
         return None
+
+
+def _integer(digits: str) -> int | None:
+    return int(digits) if len(digits) <= DIGITS_MAX else None
+
+
+def _fraction(digits: str) -> float | None:
+    return float(digits) if len(digits) <= DIGITS_MAX else None
+
+
+_STANDARD = json.JSONDecoder(parse_int=_integer, parse_float=_fraction)
 
 
 def name_in(value: Any) -> str | None:
