@@ -24,6 +24,8 @@ from services.worker.core.schema.validator import SchemaValidator, compile_schem
 
 CHECK_NS_MAX = 10_000_000  # of one answer: an event loop waits
 COMPILED_MAX = 256  # schemas kept compiled in a process
+OBJECTS_MAX = 250  # in the schema of a question: each takes some 40 µs to weigh and to compile
+_TOO_MANY = Problem.of("", "too_costly", f"at most {OBJECTS_MAX} objects")
 NAME = "input"
 _PATHS = {"/description": "/question", "/instructions": "/question"}
 
@@ -54,20 +56,24 @@ def read_question(above: Request, run: Run, args: JsonObject) -> Request | tuple
     more in an event loop, for the answer, so that it must not take long.
     """
     question, schema = str(args["question"]), args["json_schema"]
-    if len(json.dumps(schema).encode()) > INPUT_SCHEMA_BYTES_MAX:
+    text = json.dumps(schema)
+    if len(text) > INPUT_SCHEMA_BYTES_MAX:
         expected = f"at most {INPUT_SCHEMA_BYTES_MAX:,} bytes"
         return (Problem.of("/json_schema", "too_large", expected),)
     made = DelegateArgs(NAME, question, question, read_args(args).json_schema, (), None, None)
     found = child_of(above, run, made)
     if isinstance(found, Request):
-        costly = _too_costly(json.dumps(schema))
+        costly = _too_many(text) or _too_costly(text)
         return found if costly is None else (costly.under("/json_schema"),)
     return tuple(one.model_copy(update={"path": _PATHS.get(one.path, one.path)}) for one in found)
 
 
 def problems_of_schema(schema: JsonObject) -> tuple[Problem, ...]:
     """Why a schema that no step was held against cannot be that of answers; compiles it."""
-    found = _compiled(json.dumps(schema))
+    text = json.dumps(schema)
+    if problem := _too_many(text):
+        return (problem,)
+    found = _compiled(text)
     return () if isinstance(found, SchemaValidator) else found
 
 
@@ -83,11 +89,13 @@ def problems_of_answer(schema: JsonObject, value: JsonValue) -> tuple[Problem, .
         return (Problem.of("", "too_costly", "a value that takes less time to check"),)
 
 
+def _too_many(text: str) -> Problem | None:
+    return _TOO_MANY if text.count("{") > OBJECTS_MAX else None
+
+
 @lru_cache(maxsize=COMPILED_MAX)
 def _compiled(text: str) -> SchemaValidator | tuple[Problem, ...]:
-    if problem := _too_costly(text):
-        return (problem,)
-    found = compile_schema(json.loads(text))
+    found = compile_schema(json.loads(text), LOOP_NS)
     return found if isinstance(found, SchemaValidator) else found.problems
 
 

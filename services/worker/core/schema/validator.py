@@ -80,8 +80,8 @@ class SchemaValidator:
         return name_tags(found, self.document, value)
 
 
-def compile_schema(schema: AnySchema) -> SchemaValidator | Refusal:
-    """Guards and compiles a schema from outside.
+def compile_schema(schema: AnySchema, most_ns: int | None = None) -> SchemaValidator | Refusal:
+    """Guards and compiles a schema from outside; one that takes longer than `most_ns` is refused.
 
     Nothing is fetched and no file is read; formats are checked; regular expressions run on an
     engine that is linear in the text.
@@ -89,11 +89,11 @@ def compile_schema(schema: AnySchema) -> SchemaValidator | Refusal:
     document = admit(schema)
     if not isinstance(document, Document):
         return document
-    weights = weigh(document)
-    if isinstance(weights, Problem):
-        return hostile(weights)
+    bound = _bounded(document, most_ns)
+    if isinstance(bound, Problem):
+        return hostile(bound)
     try:
-        return SchemaValidator(document, _native(document), WorkBound(document, weights))
+        return SchemaValidator(document, _native(document), bound)
     except jsonschema_rs.ValidationError as error:
         return hostile(_fault(error))
 
@@ -104,8 +104,15 @@ def too_costly(schema: AnySchema, most_ns: int) -> Problem | None:
     To find that out takes no longer itself.
     """
     document = admit(schema)
-    if not isinstance(document, Document):
-        return None
+    bound = _bounded(document, most_ns) if isinstance(document, Document) else None
+    return bound if isinstance(bound, Problem) else None
+
+
+def _bounded(document: Document, most_ns: int | None) -> WorkBound | Problem:
+    """The work of a schema that takes no longer to weigh and to compile, or what is wrong."""
+    if most_ns is None:
+        weights = weigh(document)
+        return weights if isinstance(weights, Problem) else WorkBound(document, weights)
     simpler = Problem.of("", "too_costly", "a smaller or simpler schema: it takes too long")
     tries = len(AUTOMATON_BYTES_STEPS)
     if rewriting_ns(patterns_of(document)) * tries > most_ns:
@@ -113,7 +120,8 @@ def too_costly(schema: AnySchema, most_ns: int) -> Problem | None:
     weights = weigh(document, most_ns // AUTOMATON_BYTE_NS)
     if isinstance(weights, Problem):
         return weights
-    return simpler if WorkBound(document, weights).compile_ns > most_ns else None
+    bound = WorkBound(document, weights)
+    return simpler if bound.compile_ns > most_ns else bound
 
 
 def _arrived(document: Document, bound: WorkBound) -> SchemaValidator:

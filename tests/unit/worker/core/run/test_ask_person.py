@@ -19,10 +19,13 @@ from answerbus.limits import INPUT_SCHEMA_BYTES_MAX, REASON_BYTES_MAX
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord
 from services.worker.core.guard.effort import LOOP_NS
+from services.worker.core.guard.patterns import weigh
+from services.worker.core.json_schema.document import Document
 from services.worker.core.run import ask_person, transitions
 from services.worker.core.run.call_changes import Change
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.run import ASK_PERSON, Run
+from services.worker.core.schema import validator
 from services.worker.core.schema.validator import SchemaValidator, compile_schema, too_costly
 from tests.unit.worker.builders import after
 from tests.unit.worker.core.run_builders import (
@@ -202,21 +205,42 @@ COSTLY: list[tuple[dict[str, JsonValue], str]] = [
 def test_a_schema_that_would_hold_an_event_loop_is_not_asked(
     schema: dict[str, JsonValue], path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled = []
+    compiled, native = [], validator._native
 
-    def counted(schema: Any) -> Any:
-        compiled.append(schema)
-        return compile_schema(schema)
+    def counted(document: Document) -> Any:
+        compiled.append(document.root)
+        return native(document)
 
-    monkeypatch.setattr(ask_person, "compile_schema", counted)
+    monkeypatch.setattr(validator, "_native", counted)
     change = taken(RUN, question(json_schema=schema))
 
     assert requested(change) == []
     (outcome,) = ended(change)
     assert outcome["kind"] == "invalid_args"
     assert outcome["problems"][0]["path"].startswith(path)
+    assert ask_person.problems_of_schema(schema)
     assert ask_person.problems_of_answer(schema, {})  # of a version that has asked it
-    assert compiled == []
+    assert schema not in compiled
+
+
+def test_a_question_with_many_schemas_is_not_asked_and_others_are_weighed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weighed = []
+
+    def counted(document: Document, *limit: int) -> dict[str, int] | Problem:
+        weighed.append(document.root)
+        return weigh(document, *limit)
+
+    monkeypatch.setattr(validator, "weigh", counted)
+    many: dict[str, JsonValue] = {"allOf": [{}] * (ask_person.OBJECTS_MAX - 1)}
+    too_many: dict[str, JsonValue] = {"allOf": [{}] * ask_person.OBJECTS_MAX}
+
+    assert ask_person.problems_of_schema(many) == ()
+    assert weighed.count(many) == 1
+    assert ask_person.problems_of_schema(too_many)[0].code == "too_costly"
+    assert requested(taken(RUN, question(json_schema=too_many))) == []
+    assert too_many not in weighed
 
 
 def test_what_is_asked_compiles_within_the_bound_of_a_loop() -> None:
