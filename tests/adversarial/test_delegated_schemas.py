@@ -25,7 +25,7 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.run import transitions
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.call_changes import Change
-from services.worker.core.run.children import MadeChild
+from services.worker.core.run.made_child import MadeChild
 from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.schema.resolved import (

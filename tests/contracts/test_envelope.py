@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from answerbus.event import Event
 from answerbus.failure import Problem
 from answerbus.limits import JSON_DEPTH_MAX, PROBLEMS_MAX
 from answerbus.outcome import Result
+from tests.cost.budget import peak_bytes
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
 MINIMAL: dict[str, Any] = {
@@ -88,6 +90,13 @@ def test_a_result_says_in_headers_what_others_filter_by() -> None:
         "content-type": "application/json",
         "traceparent": "00-ab-cd-01",
     }
+
+
+def test_a_large_event_is_written_once() -> None:
+    text = "x" * 400_000
+    event = taken(body(context={"instructions": text})).request
+
+    assert peak_bytes(partial(encode, event)) < 1.5 * len(text)
 
 
 def test_a_request_of_a_client_names_its_source_and_no_time() -> None:

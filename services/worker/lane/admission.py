@@ -23,8 +23,8 @@ from services.worker.core.run.asked_calls import (
     wanted_children,
     wanted_questions,
 )
-from services.worker.core.run.children import Children, MadeChild
 from services.worker.core.run.composition import ComputedStep
+from services.worker.core.run.made_child import Children, MadeChild
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import crash_precautions
 from services.worker.lane.lane import Lane

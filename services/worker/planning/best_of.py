@@ -1,8 +1,10 @@
 """`best_of`: proposals are asked for, then a model chooses one of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from answerbus.cause import ANY_DIALECT
+from answerbus.client.turns import in_turns
 from answerbus.dead_letter import Cause, ChildrenFailed, UnsupportedSchema
 from answerbus.limits import TOOL_RESULT_BYTES_MAX
 from answerbus.private.runs import BestOf
@@ -13,6 +15,7 @@ from services.worker.core.run.composition import (
     FreeBudget,
 )
 from services.worker.core.run.delegation import reference_of
+from services.worker.core.run.made_child import child_key, with_members
 from services.worker.core.run.proposing import (
     Candidate,
     Cost,
@@ -85,14 +88,19 @@ async def _proposals(
     able = {name: plan for name, plan in plans.items() if isinstance(plan, Plan)}
     if not able:
         return next(plan for plan in plans.values() if not isinstance(plan, Plan))
-    worst = [_cost(plan, requests[name]) for name, plan in able.items()]
+    costs = (_cost(plan, requests[name]) for name, plan in able.items())
+    worst = [cost async for cost in in_turns(costs)]
     proposal = max(tokens for tokens, _ in worst), max(micro_usd for _, micro_usd in worst)
     output = max(plan.profile.max_output_tokens for plan in able.values()) * OUTPUT_TOKEN_BYTES
     stand_ins = _stand_ins(len(profiles), min(output, TOOL_RESULT_BYTES_MAX))
     selection = _asked_to_choose(planner, request, run, selector, final, stand_ins)
     if not isinstance(selection, Plan):
         return selection
-    return proposing(profiles, funds(), proposal, _cost(selection, request))
+    last = _cost(selection, request)
+    made = ((child_key({"profile": name}), with_members(one)) for name, one in requests.items())
+    children = {key: child async for key, child in in_turns(made)}
+    found = proposing(profiles, funds(), proposal, last)
+    return found and replace(found, children=children)
 
 
 def _asked_to_choose(

@@ -29,7 +29,7 @@ from services.worker.core.attempt.reply import (
 from services.worker.core.budget.account import Spend
 from services.worker.core.budget.audit import CallTrace
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run.children import Children
+from services.worker.core.run.made_child import Children
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 
 MODEL_BYTES_MAX = 256  # of the name that a provider echoes

@@ -17,9 +17,10 @@ from answerbus.step import CallState
 from services.text.digest import canonical_digest
 from services.worker.core.guard.effort import sparing
 from services.worker.core.run.ask_person import read_question
-from services.worker.core.run.children import MadeChild, child_key, made
+from services.worker.core.run.children import made
 from services.worker.core.run.delegation import calls_so_far, depth_of
 from services.worker.core.run.events import RunInputs
+from services.worker.core.run.made_child import MadeChild, child_key
 from services.worker.core.run.policy import compiled, judged_value, strictness
 from services.worker.core.run.postponed_calls import may_call_tool
 from services.worker.core.run.proposing import proposal_of

@@ -1,6 +1,5 @@
 """Children of runs: recognizes them, makes their requests, and reports their ends; pure."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -39,6 +38,7 @@ from answerbus.wire import to_utc_milliseconds
 from services.text.digest import canonical_members, members_digest, text_digest
 from services.text.nesting import nests_deeper
 from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
+from services.worker.core.run.made_child import Children, MadeChild, child_key, with_members
 from services.worker.core.run.proposing import proposal_of, proposing_until
 from services.worker.core.run.run import PROPOSE, Run, ToolCall
 from services.worker.core.run.tool_outcome import json_bytes, too_large
@@ -65,21 +65,6 @@ VALUE_DEPTH_MAX = JSON_DEPTH_MAX - 16  # of what a child is given or gives: reco
 _DIGEST_CHARS = 40
 _OWN = {"request_id", "ttl_s", "parent"}  # of each child, which are known when it is asked
 _LARGEST_NAMED = 3  # of the facts that are too large for a request
-
-
-@dataclass(frozen=True, slots=True)
-class MadeChild:
-    """The request of a call of `delegate`, without id, time and parent, and its canonical members.
-
-    To make it takes as long as the facts that it is given are large.
-    """
-
-    request: Request
-    members: Mapping[str, bytes]
-
-
-Children = Mapping[str, MadeChild | tuple[Problem, ...]]
-"""Children of a step, or why one cannot be asked, by `child_key`."""
 
 
 def may_ask(above: Request, run: Run | None, request: Request) -> bool:
@@ -132,25 +117,12 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
     return request
 
 
-def child_key(args: Mapping[str, JsonValue]) -> str:
-    """What distinguishes the calls of `delegate` in a step.
-
-    No `canonical_digest`: 2^53 + 1 and the text of its digits share one.
-    """
-    return text_digest(json.dumps(args))
-
-
 def made(
     above: Request, run: Run, args: Mapping[str, JsonValue]
 ) -> MadeChild | tuple[Problem, ...]:
     """The child of a call of `delegate` with these arguments; or a fault."""
     request = child_of(above, run, read_args(args))
-    return _with_members(request) if isinstance(request, Request) else request
-
-
-def _with_members(request: Request) -> MadeChild:
-    body = from_json(request.model_dump_json())  # a fifth of the time that `model_dump` takes
-    return MadeChild(request, canonical_members(body))
+    return with_members(request) if isinstance(request, Request) else request
 
 
 def _less(facts: tuple[Fact, ...]) -> str:
@@ -174,11 +146,9 @@ def child_record(
     children: Children,
 ) -> RunChildRecord:
     """The child that an open call asks now; its deadline is that of its run, or sooner."""
+    child = _prepared(above, run, call, children)
     if call.asked.tool == PROPOSE:
-        child = _with_members(proposal_of(above, run, call.asked.args))
         deadline = proposing_until(now, deadline)
-    else:
-        child = _delegated(above, run, call, children)
     # A worker's time may be behind that of the broker which took the request of its run.
     ttl_s = min(max(ceil((deadline - now).total_seconds()), 1), RUN_TTL_S_MAX)
     # Not before its run: what was cancelled until then is not this.
@@ -201,8 +171,13 @@ def child_record(
     )
 
 
-def _delegated(above: Request, run: Run, call: ToolCall, children: Children) -> MadeChild:
-    child = children.get(child_key(call.asked.args)) or made(above, run, call.asked.args)
+def _prepared(above: Request, run: Run, call: ToolCall, children: Children) -> MadeChild:
+    """The child of a call; one that had to wait for its turn is made now."""
+    args = call.asked.args
+    child = children.get(child_key(args))
+    if child is None and call.asked.tool == PROPOSE:
+        child = with_members(proposal_of(above, run, args))
+    child = child or made(above, run, args)
     if not isinstance(child, MadeChild):
         raise TypeError("a call that cannot be asked has ended with its step")
     return child

@@ -1,17 +1,19 @@
 """A step of a run that its composition decides in place of its model; pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from answerbus.budget import Spent
+from services.worker.core.run.made_child import Children
 from services.worker.core.schema.resolved import AcceptedStep
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedStep:
-    """A step that no model is asked for; its children leave `reserved_minimum` to the run."""
+    """A step that no model is asked for; its `children` leave `reserved_minimum` to the run."""
 
     step: AcceptedStep
     reserved_minimum: Spent
+    children: Children = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

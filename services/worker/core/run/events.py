@@ -24,7 +24,8 @@ from answerbus.request import Request
 from answerbus.step import CallState, Composed, Step, StepCall, ToolEnded
 from answerbus.tool_call import CallingAgent, ParentRef, ReplyPlace, ToolCallRecord, ToolCancel
 from services.text.digest import record_digest, text_digest
-from services.worker.core.run.children import Children, child_record
+from services.worker.core.run.children import child_record
+from services.worker.core.run.made_child import Children
 from services.worker.core.run.run import PROPOSE, Run, ToolCall, named
 from services.worker.core.run.tool_access import ToolAccess
 

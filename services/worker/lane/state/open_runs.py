@@ -97,7 +97,8 @@ class OpenRuns:
         now: datetime,
     ) -> list[OutRecord]:
         """A step that no model was asked for; it has the place of an attempt of its number."""
-        run, inputs = _run_of(lane_request), self._inputs(lane_request, now)
+        run = _run_of(lane_request)
+        inputs = replace(self._inputs(lane_request, now), children=computed.children)
         number, step, free = len(run.steps) + 1, computed.step, Usage()
         change = transitions.take_step(
             run, step, number, free, free, account, inputs, computed.reserved_minimum

@@ -1,14 +1,17 @@
 """What a run proposes and chooses among, without a lane."""
 
+from dataclasses import replace
+
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from answerbus.private.runs import AgentDefinition, BestOf, Delegation
+from answerbus.private.runs import AgentDefinition, BestOf, Delegation, RunChildRecord
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.settings.agents import AgentSettings
 from services.worker.core.attempt.plan import Plan, ProfileFacts
-from services.worker.core.run.composition import FreeBudget
+from services.worker.core.run import children, transitions
+from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.delegation import within
 from services.worker.core.run.proposing import Candidate, profiles_of, proposing
 from services.worker.core.run.run import Run
@@ -17,8 +20,10 @@ from services.worker.core.run.transcript_draft import BYTES_PER_TOKEN
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, JsonObject, ResolvedSchema, Unusable
 from services.worker.limits.profile_limiter import ProfileLimiter
+from services.worker.planning.best_of import best_of
 from services.worker.planning.planner import Backend, Planner
-from tests.unit.worker.core.run_builders import asked, final
+from tests.unit.worker.builders import ORIGIN
+from tests.unit.worker.core.run_builders import ACCOUNT, USAGE, asked, final, inputs
 from tests.unit.worker.lane.world import FakeProvider
 
 BEST_OF = BestOf(n=3)
@@ -190,3 +195,24 @@ def test_a_published_answer_is_looked_at_by_its_published_form() -> None:
     assert found.is_valid(no)
     assert not found.is_valid({**no, "output": {"b": 1}, "success": True, "failure_reason": None})
     assert not found.is_valid("text")
+
+
+async def test_proposals_are_made_before_their_step_is_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = ProfileFacts("default", "fake", "m", 500, 60.0, None)
+    backend = Backend(facts, "openai", FakeProvider(), ProfileLimiter(9))
+    planner, request, run = Planner({"default": backend}, Registry()), asked(), Run(definition())
+    funds = FreeBudget(9, None, None)
+    found = await best_of(planner, request, run, BEST_OF, lambda: funds, "default")
+    assert isinstance(found, ComputedStep)
+    monkeypatch.setattr(children, "with_members", lambda _: pytest.fail("made while it is settled"))
+
+    of_step = replace(inputs(of=request), origin=ORIGIN, children=found.children)
+    change = transitions.take_step(run, found.step, 1, USAGE, USAGE, ACCOUNT, of_step)
+
+    made = [one.request for one in change.written if isinstance(one, RunChildRecord)]
+    assert len(made) == BEST_OF.n
+    assert {one.context.instructions for one in made} == {
+        f"Help.\n\n{request.context.instructions}"
+    }
