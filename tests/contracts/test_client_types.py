@@ -20,8 +20,8 @@ from answerbus.answers.plan_proposal import (
     Refuse,
 )
 from answerbus.answers.specialist import SPECIALIST, Specialist
-from answerbus.client import uuid7
-from answerbus.client.answer_type import TYPE_DISAGREES, AnswerType
+from answerbus.client import answer_type, uuid7
+from answerbus.client.answer_type import KEPT_MAX, TYPE_DISAGREES, AnswerType
 from answerbus.client.ask_options import make_request
 from answerbus.client.request_id import is_new
 from answerbus.client.subscription import item_of
@@ -82,6 +82,20 @@ def record_of(value: bytes | None, headers: list[tuple[str, Any]]) -> ConsumerRe
 def test_a_contracts_type_is_the_contract_and_str_is_text() -> None:
     assert of(PlanProposal).ref == ContractRef(name="plan_proposal", version=1)
     assert of(str).ref == TextRef()
+
+
+def test_what_is_made_of_a_type_is_kept_for_the_next_request() -> None:
+    registry, bare = Registry(), Registry(())
+
+    assert AnswerType.of(Weather, registry) is AnswerType.of(Weather, registry)
+    assert AnswerType.of(PlanProposal, bare).ref != AnswerType.of(PlanProposal, registry).ref
+    # They are equal, and their schemas are not.
+    unions: tuple[Any, ...] = (int | str, str | int)
+    one, other = (AnswerType.of(form, registry).ref for form in unions)
+    assert one != other
+    for _ in range(KEPT_MAX + 1):
+        AnswerType.of(list[int], registry)
+    assert len(answer_type._kept) <= KEPT_MAX
 
 
 def without_closing(schema: Any) -> Any:

@@ -30,6 +30,9 @@ TypedOutcome = Result[AnswerT] | UnvalidatedResult | Refusal | DeadLetter
 
 TYPE_DISAGREES = "the answer fits its schema, but breaks a rule of the type that reads it"
 VALIDATOR_FAILED = "validator_failed"
+KEPT_MAX = 256  # types whose schemas and readers a process keeps: they take up to 2 ms to make
+_ANY_JSON: JsonReader[Any] = JsonReader(TypeAdapter(JsonValue))
+_kept: dict[tuple[int, int], tuple[object, Registry, "AnswerType[Any]"]] = {}
 _IDENTITY = {"kind", "name", "version", "wrapped"}
 
 
@@ -49,7 +52,18 @@ class AnswerType(Generic[AnswerT]):
         type that has none.
         """
         if isinstance(form, ContractRef | InlineRef | TextRef):
-            return cls(form, JsonReader(TypeAdapter(JsonValue)))
+            return cls(form, _ANY_JSON)
+        key = id(form), id(registry)
+        kept = _kept.get(key)
+        if kept is None:
+            if len(_kept) >= KEPT_MAX:
+                _kept.clear()
+            # With the objects themselves, so that no others get their ids.
+            kept = _kept[key] = form, registry, cls._made(form, registry)
+        return kept[2]
+
+    @classmethod
+    def _made(cls, form: TypeForm[AnswerT], registry: Registry) -> "AnswerType[AnswerT]":
         adapter: TypeAdapter[AnswerT] = TypeAdapter(form)
         for contract in registry:
             if form in (contract.answer, contract.result):
