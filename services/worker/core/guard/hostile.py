@@ -31,7 +31,11 @@ from services.worker.core.json_schema.keywords import (
     subschemas,
 )
 from services.worker.core.json_schema.local_references import TooManyError, localised
-from services.worker.core.json_schema.resources import Resources, SchemaLocation
+from services.worker.core.json_schema.resources import (
+    ADDRESS_CHARS_MAX,
+    Resources,
+    SchemaLocation,
+)
 
 Refusal = HostileSchema | UnsupportedSchema
 _IN_PLACE = IN_PLACE_ONE | IN_PLACE_LIST | IN_PLACE_NAMED
@@ -56,7 +60,7 @@ def faults(root: JsonObject, resources: Resources) -> Iterator[SchemaFault]:
         yield SchemaFault(Problem.of(pointer(place.steps), "id", expected))
     for place, schema in resources.odd:
         if _refers(schema):
-            expected = "an id without `#`, as there are references inside"
+            expected = f"an id without `#`, of at most {ADDRESS_CHARS_MAX:,} characters"
             yield SchemaFault(Problem.of(pointer(place.steps), "id", expected))
 
 
@@ -108,6 +112,9 @@ def _leads_somewhere(
 
 def is_no_public_address(address: str) -> bool:
     """Whether an address is of the kind that no public schema has: a file, a number, a password."""
+    # A host is normalized, which takes the square of its length.
+    if len(address.partition("#")[0]) > ADDRESS_CHARS_MAX:
+        return True
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""

@@ -16,6 +16,7 @@ from services.worker.core.json_schema.keywords import (
 
 # Schemas without an `$id` have this address; a reference to it finds nothing else.
 _UNNAMED = "http://document.invalid/"
+ADDRESS_CHARS_MAX = 1_000  # of an id and where it is: joined to others, longer ones take long
 RECURSIVE = ""  # the name of what `$recursiveAnchor` marks, which no anchor can have
 
 
@@ -85,6 +86,8 @@ class Resources:
         target: object = root
         for step in steps_of("#" + fragment):
             target, steps = inside(target, step), (*steps, step)
+            if not isinstance(target, dict | list | bool):  # a pointer may go on for long
+                return None
             if isinstance(target, dict) and id(target) in self._places:
                 base = self.place(target).base
         if isinstance(target, dict):
@@ -141,6 +144,8 @@ class Resources:
 
 def _is_odd(address: str, fragment: str, draft: Draft) -> bool:
     """Whether an id is not an address, or names a part of a resource and not one."""
+    if len(address) > ADDRESS_CHARS_MAX:
+        return True
     try:
         urlsplit(address)
     except ValueError:
@@ -149,6 +154,8 @@ def _is_odd(address: str, fragment: str, draft: Draft) -> bool:
 
 
 def _joined(base: str, address: str) -> str:
+    if len(base) + len(address) > ADDRESS_CHARS_MAX:
+        return address
     try:
         return urljoin(base, address)
     except ValueError:  # such as a bracket that is not closed

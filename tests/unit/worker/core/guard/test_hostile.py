@@ -136,3 +136,32 @@ def test_a_long_chain_of_references_needs_no_deep_stack() -> None:
     chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(1500)}
 
     assert guard({"$ref": "#/$defs/d0", "$defs": chain | {"d1500": {"type": "null"}}}) == ()
+
+
+# To sort them, as normalizing does, takes the square of their number.
+MARKS = "\u0301" * 13_000 + "\u0316" * 13_000
+LONG_ADDRESSES: dict[str, dict[str, JsonValue]] = {
+    "pointer": {"$ref": "#" + "/" * 60_000},
+    "ref": {"$ref": f"http://a{MARKS}/"},
+    "id": {"$id": f"http://a{MARKS}/"},
+    "draft": {"$schema": f"http://a{MARKS}/"},
+    "base": {
+        "$id": "http://a/" + "a/" * 15_000,
+        "$defs": {f"d{number}": {"$id": f"b{number}"} for number in range(1_000)},
+    },
+}
+
+
+@pytest.mark.parametrize("schema", LONG_ADDRESSES.values(), ids=LONG_ADDRESSES.keys())
+def test_a_long_address_is_looked_at_in_little_time(schema: dict[str, JsonValue]) -> None:
+    with cpu_time() as cpu:
+        guard(schema)
+
+    assert cpu.is_below(0.2)
+
+
+def test_a_long_pointer_that_leads_somewhere_is_followed() -> None:
+    name = "a" * 2_000
+
+    assert refused({"$ref": f"#/$defs/{name}", "$defs": {name: {}}}) == []
+    assert refused({"$ref": f"#/$defs/{name}"}) == [("/$ref", "reference")]
