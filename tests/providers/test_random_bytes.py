@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from services.worker.adapters.providers.apis.api import HttpResponse
 from services.worker.adapters.providers.http1 import BrokenExchangeError, KeptConnection
+from tests.cost.budget import spent
 
 BODY_BYTES_MAX = 64
 NAMES = st.sampled_from([b"content-length", b"transfer-encoding", b"connection", b"x", b"upgrade"])
@@ -46,7 +47,7 @@ async def read(pieces: Sequence[bytes], body_bytes_max: int) -> HttpResponse | N
     connection.connection_made(mock.create_autospec(asyncio.Transport, instance=True))
     answer = connection.send(b"")
     for piece in pieces:
-        connection.data_received(piece)
+        connection.take(piece)
     connection.connection_lost(None)
     try:
         return await asyncio.wait_for(answer, 1.0)
@@ -79,3 +80,16 @@ def test_a_response_is_the_same_however_its_bytes_are_cut(
     assert found is not None
     assert (found.status, found.body) == (200, body)
     assert found.headers["x-request-id"] == "r-1"
+
+
+async def test_what_is_read_at_once_holds_no_event_loop_for_long() -> None:
+    """A chunk takes as long as a hundred bytes, and may be one of them."""
+    connection = KeptConnection(1_000_000)
+    connection.connection_made(mock.create_autospec(asyncio.Transport, instance=True))
+    connection.send(b"")
+    connection.take(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    buffer = connection.get_buffer(-1)
+    chunks = b"1\r\na\r\n" * (len(buffer) // 6)
+    buffer[: len(chunks)] = chunks
+
+    assert spent(lambda: connection.buffer_updated(len(chunks))).is_below(0.01)
