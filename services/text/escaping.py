@@ -8,6 +8,7 @@ spaces other than the plain one, half surrogate pairs, and what Unicode has not 
 import json
 import re
 from collections.abc import Callable
+from json.encoder import encode_basestring_ascii
 
 _BEYOND_ASCII = re.compile(r"[^\x20-\x7e\n\t]+")
 # Python calls the rest unprintable. To it these are letters and marks: what else Unicode calls
@@ -18,6 +19,7 @@ _NO_WIDTH = (
 )
 _UNSEEN = re.compile(f"[{_NO_WIDTH}]")
 _BASIC_MAX = 0xFFFF
+_KEPT_MAX = 2 * _BASIC_MAX
 
 
 def plain(text: str) -> str:
@@ -50,7 +52,7 @@ def _each(signs: str, table: "_Table") -> str:
 
 
 class _Table(dict[int, str | int]):
-    """What is shown of each sign, found once for those of the basic plane."""
+    """What is shown of each sign, found once for those of the basic plane, and for some others."""
 
     def __init__(self, shown: Callable[[str], str]) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class _Table(dict[int, str | int]):
 
     def __missing__(self, code: int) -> str | int:
         found = code if _is_seen(sign := chr(code)) else self._shown(sign)
-        if code <= _BASIC_MAX:
+        if code <= _BASIC_MAX or len(self) < _KEPT_MAX:
             self[code] = found
         return found
 
@@ -73,8 +75,7 @@ def _shown(sign: str) -> str:
 
 
 def _shown_in_json(sign: str) -> str:
-    units = sign.encode("utf-16-be", errors="surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    return encode_basestring_ascii(sign)[1:-1]
 
 
 _TO_TEXT, _TO_JSON = _Table(_shown), _Table(_shown_in_json)

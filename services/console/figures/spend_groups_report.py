@@ -62,7 +62,8 @@ def csv_lines(groups: SpendGroups, rows: Sequence[GroupRow]) -> Iterator[str]:
 
 def _name(name: str) -> str:
     shown = plain_line(name)
-    is_formula = unicodedata.normalize("NFKC", shown).strip().startswith(_FORMULA)
+    first = shown.strip()[:1]  # to normalize a text takes the square of the accents in it
+    is_formula = unicodedata.normalize("NFKC", first).strip().startswith(_FORMULA)
     return f"'{shown}" if is_formula else shown
 
 

@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
+from answerbus.client.turns import in_turns
 from services.console.context import CONTEXT
 from services.console.figures.spend_groups_report import csv_lines, groups_figure, steps_between
 from services.console.figures.spend_rows import name_bar
@@ -87,9 +88,10 @@ async def csv_file(request: web.Request) -> web.Response:
     """All groups that are known, for finance."""
     asked = _asked(request)
     found, _ = await _read(request, asked)
+    lines = [line async for line in in_turns(csv_lines(found, found.rows()))]
     name = f"spend-{as_text(asked.steps.first_ms)[:10]}-{as_text(asked.steps.end_ms)[:10]}.csv"
     return web.Response(
-        text="".join(csv_lines(found, found.rows())),
+        text="".join(lines),
         content_type="text/csv",
         charset="utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},

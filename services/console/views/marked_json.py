@@ -126,8 +126,19 @@ def difference(before: JsonValue, after: JsonValue) -> list[CodeLine] | None:
 def _compared(before: JsonValue, after: JsonValue) -> tuple[list[str], list[str]] | None:
     if max(_line_count(before), _line_count(after)) > COMPARED_LINES_MAX:
         return None
-    one, other = ([line.text for line in _lines(value)] for value in (before, after))
-    return None if max(sum(map(len, one)), sum(map(len, other))) > CHARS_MAX else (one, other)
+    one, other = _texts(before), _texts(after)
+    return None if one is None or other is None else (one, other)
+
+
+def _texts(value: JsonValue) -> list[str] | None:
+    """All lines; None where they have too many characters."""
+    found, left = list[str](), CHARS_MAX
+    for line in _lines(value):
+        found.append(line.text)
+        left -= len(found[-1])
+        if left < 0:
+            return None
+    return found
 
 
 def _changes(

@@ -17,6 +17,7 @@ from services.console.state.spend_groups import (
 )
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
+from tests.cost.budget import spent
 from tests.unit.console.context import VIEWER, site
 from tests.unit.operators.stored_examples import MINUTE_MS, NOON_MS, body_of, stored
 
@@ -176,6 +177,15 @@ def test_a_csv_holds_exact_dollars_and_no_formula() -> None:
         "' \uff1d1,default,1,0,0,100,0.000002,0.000002,yes",
         "\\n=1\\u202e,default,1,0,0,100,0.000001,0.000001,yes",
     ]
+
+
+def test_names_of_many_accents_take_no_longer_in_a_csv() -> None:
+    accents = "\u0301" * 120 + "\u0316" * 120  # are sorted in the square of their number
+    labels = ({"tenant": f"{number}{accents}"} for number in range(300))
+    found = groups_of(("label.tenant",), *(attempt(1, labels=one) for one in labels))
+    rows = found.rows()
+
+    assert spent(lambda: list(csv_lines(found, rows))).is_below(0.03)
 
 
 def test_a_chart_of_any_time_has_at_most_sixty_steps() -> None:

@@ -157,3 +157,13 @@ def test_a_difference_says_what_came_and_went() -> None:
     assert lines(found, "less") == ['-   "b": 2']
     assert lines(found, "more") == ['+   "b": 3']
     assert difference(list(range(COMPARED_LINES_MAX)), []) is None
+
+
+def test_long_texts_of_invisible_signs_are_compared_within_the_budget() -> None:
+    """Each becomes twelve characters."""
+    signs = "".join(chr(0xE0000 + number % 100) for number in range(600))
+    value: JsonValue = [signs] * 100
+    work = partial(difference, value, [signs])
+    assert work() is None
+
+    assert spent(work).is_below(ANYBODY.loop_s)
