@@ -61,6 +61,14 @@ def test_arguments_have_64_kib_at_most(over: int, kinds: list[str]) -> None:
     assert bool(asked.args) == (over == 0), "what is too large is not written down either"
 
 
+def test_arguments_are_read_once_and_not_again_for_each_record() -> None:
+    loose = definition(tool(schema={"type": "object"}))
+    change = taken(Run(loose), call(order_id=[[1], [2]]))
+
+    (asked,) = change.run.steps[0].calls
+    assert sent(change)[0].args["order_id"] is asked.args["order_id"]
+
+
 def test_a_step_has_32_calls_at_most_and_the_others_end_as_not_run() -> None:
     many = (call(order_id=str(number)) for number in range(STEP_CALLS_MAX + 2))
     change = taken(Run(definition(parallel_max=STEP_CALLS_MAX)), *many)
