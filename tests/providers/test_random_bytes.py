@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.worker.adapters.providers.apis.api import HttpResponse
-from services.worker.adapters.providers.http1 import BrokenExchangeError, KeptConnection
+from services.worker.adapters.providers.http1 import (
+    READ_BYTES,
+    BrokenExchangeError,
+    KeptConnection,
+)
 from tests.cost.budget import spent
 
 BODY_BYTES_MAX = 64
@@ -43,7 +47,7 @@ def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
 
 async def read(pieces: Sequence[bytes], body_bytes_max: int) -> HttpResponse | None:
     """What a connection makes of these bytes and their end; None for a broken exchange."""
-    connection = KeptConnection(body_bytes_max)
+    connection = KeptConnection(body_bytes_max, memoryview(b""))
     connection.connection_made(mock.create_autospec(asyncio.Transport, instance=True))
     answer = connection.send(b"")
     for piece in pieces:
@@ -84,7 +88,7 @@ def test_a_response_is_the_same_however_its_bytes_are_cut(
 
 async def test_what_is_read_at_once_holds_no_event_loop_for_long() -> None:
     """A chunk takes as long as a hundred bytes, and may be one of them."""
-    connection = KeptConnection(1_000_000)
+    connection = KeptConnection(1_000_000, memoryview(bytearray(READ_BYTES)))
     connection.connection_made(mock.create_autospec(asyncio.Transport, instance=True))
     connection.send(b"")
     connection.take(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")

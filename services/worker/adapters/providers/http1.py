@@ -49,13 +49,14 @@ class KeptConnection(asyncio.BufferedProtocol):
     """Sends one request after the other.
 
     It reads little at a time: where each byte is a chunk of its own, 16 KiB take some 5 ms.
+    What is in `buffer` is taken at once, so that the connections of an event loop share it.
     """
 
-    def __init__(self, body_bytes_max: int) -> None:
+    def __init__(self, body_bytes_max: int, buffer: memoryview) -> None:
         self.transport: asyncio.Transport | None = None
         self.idle_since = 0.0
         self._readable: select.poll | None = None
-        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._buffer = buffer
         self._is_open = True
         self._body_bytes_max = body_bytes_max
         self._answer: asyncio.Future[HttpResponse] | None = None
@@ -258,6 +259,7 @@ class Connections:
         """
         self._url, self._server = url, _Server.at(url)
         self._proxy = None if proxy is None else _Server.at(proxy)
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._limits, self._context, self._sign = limits, context, sign
         self._slots = asyncio.Semaphore(max_in_flight)
         self._idle: deque[KeptConnection] = deque()  # the one used last is used next
@@ -347,7 +349,7 @@ class Connections:
         return None
 
     async def _connected(self) -> KeptConnection:
-        connection = KeptConnection(self._limits.response_bytes_max)
+        connection = KeptConnection(self._limits.response_bytes_max, self._buffer)
         self._open.add(connection)
         try:
             async with asyncio.timeout(self._limits.connect_timeout_s):
