@@ -11,6 +11,9 @@ from anyio import EndOfStream
 from mcp.client import Transport
 from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
+from mcp_types.methods import parse_server_result
+from mcp_types.version import LATEST_PROTOCOL_VERSION
+from pydantic import ValidationError
 
 from services.tools.mcp.bounds import is_costly
 from services.tools.mcp.tasks import EXTENSION
@@ -22,10 +25,13 @@ CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "extensions": {EXTE
 
 _log = logging.getLogger(__name__)
 
+_LIST = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}  # of a valid page
+
 
 class ScreenedTransport:
     """Responses, pings and progress pass; requests are refused, other notifications dropped.
 
+    An invalid tool is taken out of a list of tools, which the SDK would refuse as a whole.
     Of the version of 2026-07-28, each request says that forms and tasks can be answered with. The
     SDK would say so to older servers, too, whose questions cannot outlive a connection.
     `ended` is set when the server can send nothing more, or `is_over` and each answer has passed.
@@ -60,7 +66,7 @@ class _Screened:
         is_over: Callable[[], bool],
     ) -> None:
         self._reads, self._writes, self._ended, self._calls = reads, writes, ended, calls
-        self._is_over = is_over
+        self._is_over, self._version = is_over, LATEST_PROTOCOL_VERSION
 
     @property
     def last_context(self) -> object:
@@ -91,6 +97,9 @@ class _Screened:
                 return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=asked, error=error))
             case types.JSONRPCResponse(result=result):
                 result.setdefault("resultType", "complete")  # as MCP says; the SDK requires it
+                self._version = result.get("protocolVersion", self._version)  # of `initialize`
+                if isinstance(tools := result.get("tools"), list):
+                    result["tools"] = [tool for tool in tools if _is_valid(tool, self._version)]
                 return received
             case types.JSONRPCError():
                 return received
@@ -130,6 +139,20 @@ class _Screened:
         trace: TracebackType | None,
     ) -> bool | None:
         return await self._reads.__aexit__(kind, error, trace)
+
+
+def _is_valid(tool: Any, version: str) -> bool:
+    try:
+        parse_server_result("tools/list", version, {**_LIST, "tools": [tool]})
+    except ValidationError as error:
+        name = tool.get("name") if isinstance(tool, dict) else None
+        place = ".".join(map(str, error.errors(include_url=False)[0]["loc"][2:]))
+        named = name if isinstance(name, str) else "without a name"
+        _log.warning("the tool %.100r is left out: it is invalid at %.100r", named, place)
+        return False
+    except (KeyError, ValueError, TypeError):
+        return True  # of a version that the SDK does not know; it judges the whole list
+    return True
 
 
 class _Declaring:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -41,10 +41,10 @@ HARMLESS = {"readOnlyHint": True, "idempotentHint": True}
 
 @asynccontextmanager
 async def answering(
-    called: dict[str, Any] | None, hints: dict[str, Any]
+    called: dict[str, Any] | None, hints: dict[str, Any], others: Sequence[Any] = ()
 ) -> AsyncIterator[TransportStreams]:
     """A server that answers each call of its tool with this result, or ends in the call."""
-    listed = {**CACHED, "tools": [{**ACT, "annotations": hints}]}
+    listed = {**CACHED, "tools": [*others, {**ACT, "annotations": hints}]}
     results = {"server/discover": DISCOVERED, "tools/list": listed, "tools/call": called}
     answers, reads = anyio.create_memory_object_stream[SessionMessage | Exception](1)
     writes, requests = anyio.create_memory_object_stream[SessionMessage](1)
@@ -83,6 +83,28 @@ async def test_a_result_that_does_not_say_its_type_is_complete() -> None:
     said = {"content": [{"type": "text", "text": "done"}]}
 
     assert await outcome_of(said) == ToolOk(value="done")
+
+
+@pytest.mark.parametrize(
+    ("tool", "warning"),
+    [
+        ({"name": "b"}, "the tool 'b' is left out: it is invalid at 'inputSchema'"),
+        ({**ACT, "name": 7}, "the tool 'without a name' is left out: it is invalid at 'name'"),
+        ({**ACT, "annotations": []}, "the tool 'act' is left out: it is invalid at 'annotations'"),
+        (None, "the tool 'without a name' is left out: it is invalid at ''"),
+    ],
+)
+async def test_an_invalid_tool_hides_no_other(
+    tool: Any, warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = ScreenedTransport(answering(None, {}, [tool]))
+    async with Client(transport, cache=None) as client:
+        tools = await toolset_of(
+            client, lambda: client, "odd", InPlace(), approval="never", timeout_s=5.0
+        )
+
+    assert list(tools.tools) == ["act"]
+    assert caplog.messages == [warning]
 
 
 async def test_what_is_no_result_is_an_error_of_the_server() -> None:
