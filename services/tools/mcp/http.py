@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR
 
 from services.tools.mcp.bounds import (
     MESSAGE_BYTES_MAX,
@@ -32,6 +32,7 @@ _BROKE_OFF = (
     *(httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.ProtocolError),
     *(httpx2.ReadTimeout, httpx2.WriteTimeout),
 )
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _REFUSED = "the MCP server answers with status %d: --bearer-env gives it another token"
@@ -61,6 +62,8 @@ class McpHttpClient(httpx2.AsyncClient):
         try:
             async with asyncio.timeout(None if _has_answer(request) else NOTICE_S_MAX):
                 response = await super().send(request, **options)
+        except _NOT_SENT as error:
+            return _unanswered(request, f"{type(error).__name__}: {error}", INTERNAL_ERROR)
         except (*_BROKE_OFF, TimeoutError) as error:
             return _unanswered(request, f"{type(error).__name__}: {error}")
         if response.status_code == _NOT_FOUND and _SESSION in request.headers:
@@ -76,8 +79,10 @@ def _has_answer(request: httpx2.Request) -> bool:
     return request.method != "POST" or json.loads(request.content).keys() >= {"method", "id"}
 
 
-def _unanswered(request: httpx2.Request, why: str) -> httpx2.Response:
-    error = {"code": CONNECTION_CLOSED, "message": why}
+def _unanswered(
+    request: httpx2.Request, why: str, code: int = CONNECTION_CLOSED
+) -> httpx2.Response:
+    error = {"code": code, "message": why}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(502, json=body, request=request)
 

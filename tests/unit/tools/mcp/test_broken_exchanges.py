@@ -17,7 +17,7 @@ from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
 from tests.unit.tools.mcp.hostile_http import DONE, HEAD, JSON, replied, request_from, usual
 
-SLOW = "slow"
+SLOW, ALONE = "slow", "alone"  # alone: the server takes no more connections
 
 
 @asynccontextmanager
@@ -35,7 +35,9 @@ async def serving(broken: bytes, free: asyncio.Event) -> AsyncIterator[ServerPla
                     await free.wait()
                 elif request.get("method") != "tools/call":
                     writer.write(usual(request))
-                elif request["params"]["arguments"] == {SLOW: True}:
+                elif SLOW in (args := request["params"]["arguments"]):
+                    if args[SLOW] == ALONE:
+                        server.close()
                     await free.wait()
                     writer.write(replied(DONE % request["id"]))
                 else:
@@ -101,3 +103,19 @@ async def test_a_cancellation_that_is_never_answered_holds_no_call_back(
 
         with pytest.raises(ToolError, match="may have run"):
             await made({})
+
+
+async def test_a_refused_connection_ends_its_own_call_which_has_not_run() -> None:
+    free = asyncio.Event()
+    async with calling(b"", free) as made:
+        slow = asyncio.create_task(made({SLOW: ALONE}))
+        message = "the tool may have run"
+        async with asyncio.timeout(LIMIT_S):
+            while "may have run" in message:  # on connections that were open before
+                with pytest.raises(ToolError) as failed:
+                    await made({})
+                message = failed.value.message
+        free.set()
+
+        assert await slow == "done"
+    assert "ConnectError" in message
