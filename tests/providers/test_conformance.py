@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import threading
 import time
 from pathlib import Path
@@ -78,7 +79,12 @@ def raising(*_: Any) -> Reply:
     raise KeyError("x")
 
 
+def exiting(*_: Any) -> Reply:
+    sys.exit(4)
+
+
 HERE, RAISED_AT = Path(__file__).name, raising.__code__.co_firstlineno + 1
+EXITED_AT = exiting.__code__.co_firstlineno + 1
 
 
 def logging_its_key(self: OpenAIApi, prompt: Prompt) -> HttpRequest:
@@ -98,6 +104,7 @@ def without_end(_self: OpenAIApi) -> Any:
         ({"parse_response": always}, "cut answers", "it reads a cut answer as Answered"),
         ({"parse_response": always}, "odd encodings", "it reads nothing as Answered"),
         ({"parse_response": raising}, "usage", f"{HERE}:{RAISED_AT} raises KeyError: 'x'"),
+        ({"parse_response": exiting}, "usage", f"{HERE}:{EXITED_AT} raises SystemExit: 4"),
         ({"parse_error": never}, "statuses", "it reads the status 307 as Unavailable"),
         ({"request": of_random}, "request", "the same prompt makes two different requests"),
         ({"request": of_bytes}, "request", "the body of its request is not JSON"),

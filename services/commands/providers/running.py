@@ -55,12 +55,12 @@ async def _checked(name: str, kind: Kind, played: PlayedServer, results: list[Ch
         for check, tried in CHECKS.items():
             try:
                 fault = await tried(Subject(name, kind, server))
-            except Exception as error:  # the plug-in's own code runs here
+            except (Exception, SystemExit) as error:  # the plug-in's own code runs here
                 fault = _raised(error)
             results.append(CheckResult(check, fault))
 
 
-def _raised(error: Exception) -> str:
+def _raised(error: Exception | SystemExit) -> str:
     """By its kind and message, and the line that raised it."""
     line = traceback.extract_tb(error.__traceback__)[-1]
     message = clip(f": {error}", MESSAGE_BYTES_MAX) if str(error) else ""
