@@ -10,7 +10,7 @@ from typing import Any
 
 from aiokafka import ConsumerRecord, TopicPartition
 
-from answerbus.client.bounded import ClientCancelled, bounded, was_cancelled
+from answerbus.client.bounded import bounded, was_cancelled
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
@@ -140,7 +140,8 @@ class Terminals:
             if was_cancelled(error):
                 raise
             _log.exception("the reader of terminals has ended")
-            self._end(error if isinstance(error, Exception) else ClientCancelled())
+            cancelled = f"Kafka at {self._bus.servers} cannot be used: its client cancelled itself."
+            self._end(error if isinstance(error, Exception) else BusUnavailable(cancelled))
 
     def _hand_over(self, record: Record) -> None:
         terminal = terminal_of(record, self._waiting)
