@@ -82,7 +82,7 @@ class _Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("an answer that has begun cannot become another one")
         is_bug = status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        level = logging.ERROR if is_bug else logging.INFO  # anyone may send what is not HTTP
+        level = logging.ERROR if is_bug else logging.DEBUG  # anyone may send this without end
         _log.log(level, "answered %d", status, exc_info=exc if is_bug else None)
         response = _Nameless(status=status, text=HTTPStatus(status).phrase)
         response.force_close()
