@@ -17,6 +17,7 @@ from services.operators.dead_letters.row import (
     with_dismissal,
 )
 from services.operators.records.dead_letter_key import DeadLetterKey
+from services.operators.records.event_parts import SpentSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
     AttemptSummary,
@@ -247,8 +248,9 @@ class DeadLetterIndex:
         attempt = amount(event.attempt)
         if attempt > cost.attempts:  # else it was read before
             tried.model = self._rows.interned(event.model.model)
-            tokens = (cost.tokens or 0) + event.usage.tokens
-            micro_usd = (cost.micro_usd or 0) + (event.usage.micro_usd or 0)
+            used, charged = event.usage, event.charged or SpentSummary()  # its worst, if not told
+            tokens = (cost.tokens or 0) + max(used.tokens, charged.tokens)
+            micro_usd = (cost.micro_usd or 0) + max(used.micro_usd or 0, charged.micro_usd)
             tried.cost = BudgetAmounts(attempt, tokens, micro_usd)
 
     def _end(self, request: RequestKey, outcome: ReplayOutcome) -> None:

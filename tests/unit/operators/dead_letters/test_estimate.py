@@ -10,16 +10,17 @@ from services.operators.records.summary import summarize
 from tests.unit.operators.dead_letters.examples import dead_letter_body, folded
 from tests.unit.operators.stored_examples import stored
 
+USAGE = {"input_tokens": 100, "output_tokens": 20, "micro_usd": 50}
 
-def attempt(request_id: str, number: int, offset: int = 0) -> Stored:
-    usage: dict[str, Any] = {"input_tokens": 100, "output_tokens": 20, "micro_usd": 50}
+
+def attempt(request_id: str, number: int, offset: int = 0, **members: Any) -> Stored:
     found = stored(
         "attempt/retry",
         offset=offset,
         request_id=request_id,
         workflow_id="w-0",
         attempt=number,
-        usage=usage,
+        **{"usage": USAGE, **members},
     )
     assert found.topic is ATTEMPTS
     return found
@@ -39,6 +40,17 @@ def test_dead_letters_without_known_attempts_count_as_the_average() -> None:
         dead_letters.take(summarize(attempt(f"r-{number}", 1)))
 
     assert estimated_cost(dead_letters) == CostEstimate(4, 2, attempts=4, tokens=480, micro_usd=200)
+
+
+def test_a_call_without_reported_usage_counts_as_what_was_charged() -> None:
+    charged = {"attempts": 1, "tokens": 900, "micro_usd": 700}
+    dead_letters = folded(dead_letter_body("r-1"))
+    for one in (attempt("r-1", 1), attempt("r-1", 2, 1, usage={}, charged=charged)):
+        dead_letters.take(summarize(one))
+
+    assert estimated_cost(dead_letters) == CostEstimate(
+        1, 1, attempts=2, tokens=1020, micro_usd=750
+    )
 
 
 def test_of_nothing_known_nothing_is_said() -> None:
