@@ -63,3 +63,15 @@ def test_each_cause_and_each_failure_is_on_the_page_of_the_contract() -> None:
 
     assert len(kinds) > 30
     assert kinds - words_of(CONTRACT) == set()
+
+
+def test_readers_of_retries_are_warned_of_null_values() -> None:
+    (line,) = [line for line in CONTRACT.splitlines() if line.startswith("`retry_request` (topic")]
+
+    assert "a null value ends it" in line
+
+
+def test_what_a_forged_forwarding_header_can_do_is_said_as_in_the_guarantees() -> None:
+    (line,) = [line for line in CONTRACT.splitlines() if line.startswith("| `answerbus_forwarded`")]
+
+    assert "`misrouted_twice`" in line
