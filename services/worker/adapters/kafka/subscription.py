@@ -27,6 +27,7 @@ FETCH_BYTES_MAX = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES_MAX = 256 * 1024  # each partition has one more answer of this size in waiting
 HEARTBEATS_PER_SESSION = 5
 HEARTBEAT_MS_MAX = 1_000  # by which a member hears that another has come, gone or died (0059)
+LEAVE_S_MAX = 10.0  # until a consumer that cannot leave its group is left behind
 METADATA_MAX_AGE_MS = 3_000  # added partitions are noticed so soon; aiokafka's default: 5 minutes
 
 _log = logging.getLogger(__name__)
@@ -62,9 +63,12 @@ class RequestBroker(KafkaBroker):
             raise NotJoined from None
 
     async def stop(self, *error: Any) -> None:
-        """A consumer that has failed says so again when it is stopped; the lanes have drained."""
+        """A consumer that has failed says so again when it is stopped; the lanes have drained.
+
+        aiokafka waits 40 s for a broker that does not answer, longer than a supervisor does.
+        """
         try:
-            await super().stop(*error)
+            await bounded(super().stop(*error), LEAVE_S_MAX)
         except Exception as failure:
             _log.warning("consumer did not stop cleanly: %s", describe_error_for_log(failure))
 

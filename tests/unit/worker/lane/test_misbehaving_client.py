@@ -33,7 +33,7 @@ from services.worker.adapters.kafka.position_check import (
     ends_of,
 )
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
-from services.worker.adapters.kafka.subscription import NotJoined, RequestBroker
+from services.worker.adapters.kafka.subscription import LEAVE_S_MAX, NotJoined, RequestBroker
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.tasks.rounds import rounds
 from tests.unit.worker.adapters.kafka.test_position_check import FakeConsumer, lifecycle
@@ -230,6 +230,19 @@ def test_the_start_of_the_consumer_ends(how: Misbehaviour, monkeypatch: pytest.M
         with pytest.raises(NotJoined if how is ignores_cancellation else ClientCancelled):
             await broker.start()
         assert now() - began <= SETTINGS.join_limit_s + CLEAN_UP_S
+
+    run(main())
+
+
+@BOTH_WAYS
+def test_the_stop_of_the_consumer_ends(how: Misbehaviour, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaBroker, "stop", how)
+
+    async def main() -> None:
+        broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
+        began = now()
+        await broker.stop()
+        assert now() - began <= LEAVE_S_MAX + CLEAN_UP_S
 
     run(main())
 
