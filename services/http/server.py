@@ -12,6 +12,7 @@ from services.http.certificate import HANDSHAKE_S_MAX, ServerCertificate
 
 PROBES_END_S = 4.0  # for clients of probes and metrics that read slowly
 IDLE_S_MAX = 620.0  # of a connection without a request: load balancers keep theirs for 600 s
+CONNECTIONS_MAX = 256  # of more, the oldest are closed: all use up the open files of the process
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +59,9 @@ class HttpServer:
         server = self._runner.server
         if server is None:
             raise RuntimeError("connections come after the start")
+        for oldest in server.connections[: 1 - CONNECTIONS_MAX]:
+            if isinstance(oldest, _Connection):
+                oldest.give_way()
         return _Connection(
             server,
             loop=asyncio.get_running_loop(),
@@ -71,6 +75,13 @@ class _Connection(web.RequestHandler):
     """What could not be read as HTTP is answered by its status alone."""
 
     __slots__ = ()
+
+    def give_way(self) -> None:
+        """Close it: now, or once the request that is under way is answered."""
+        if self._waiter and not self._waiter.done():
+            self.force_close()
+        else:
+            self.close()
 
     def handle_error(
         self,
