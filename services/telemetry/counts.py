@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-REQUEST_BUCKETS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0)
+REQUEST_BUCKETS_S = (
+    *(0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0),
+    *(43_200.0, 86_400.0, 172_800.0, 518_400.0),  # the longest `ttl_s`, of a run
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
