@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
@@ -44,6 +45,16 @@ _POLL_MS = 500
 _log = logging.getLogger(__name__)
 NO_PROGRESS_S = 30.0  # a reading that goes on may last; what it has read is not lost with it
 TELL_EVERY_S = 10.0
+
+
+class PartitionMissing(KafkaError):  # type: ignore[misc]  # aiokafka ships no types
+    """A topic has fewer partitions than lanes: it was created again while the worker ran."""
+
+    def __init__(self, topic: str, partition: int | None) -> None:
+        super().__init__(
+            f"the topic {topic} has no partition {partition}: `answerbus topics apply` gives it "
+            "the missing ones"
+        )
 
 
 class ReadWatchdog:
@@ -283,5 +294,8 @@ async def _send(
     producer: TransactionalProducer, place: tuple[str, int | None], batch: BatchBuilder
 ) -> Acknowledged:
     topic, partition = place
-    sent: Acknowledged = await producer.send_batch(batch, topic, partition=partition)
+    try:
+        sent: Acknowledged = await producer.send_batch(batch, topic, partition=partition)
+    except AssertionError as error:  # by which aiokafka says it
+        raise PartitionMissing(topic, partition) from error
     return sent

@@ -4,16 +4,19 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.topics import LEDGER, RESULTS, Topic
-from services.worker.adapters.kafka.shard import send_batches
+from services.worker.adapters.kafka.shard import PartitionMissing, send_batches
 from services.worker.ports.kafka import OutRecord
 
 BATCH_BYTES = 1_000
+PARTITIONS = 3
 Sent = list[tuple[tuple[str, int], bytes]]
 Records = defaultdict[tuple[str, int | None], list[object]]
 
@@ -31,6 +34,7 @@ class Producer:
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> "asyncio.Future[int]":
         assert batch.record_count()
+        assert partition < PARTITIONS, "Unrecognized partition"  # as aiokafka does
         self.sent.append(((topic, partition), bytes(batch._build())))
         found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         found.set_result(len(self.sent))
@@ -74,3 +78,12 @@ def test_records_of_one_partition_share_a_batch() -> None:
     asyncio.run(send_batches(producer, records, name, 1_000))  # type: ignore[arg-type]
 
     assert len(producer.sent) == 1
+
+
+def test_a_partition_that_is_missing_is_named_with_the_remedy() -> None:
+    records = [record(RESULTS, PARTITIONS, 10, 0)]
+    with pytest.raises(PartitionMissing) as raised:
+        asyncio.run(send_batches(Producer(), records, name, 1_000))  # type: ignore[arg-type]
+
+    said = describe_error_for_log(raised.value)
+    assert f"{name(RESULTS)} has no partition {PARTITIONS}: `answerbus topics apply`" in said
