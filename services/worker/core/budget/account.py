@@ -62,6 +62,7 @@ class Account:
     shared_by: str | AppendPosition = ""
     reserving: frozenset[str] = NO_RUNS  # runs among these that reserve a minimum (OpenChildren)
     tools_micro_usd: int = 0  # of what was charged: no attempt has said it yet (see audit.py)
+    waiting: set[str] | None = None  # admitted, without an outcome; as the queue of the lane is
 
     @property
     def last_attempt_hash(self) -> str | None:
@@ -98,6 +99,11 @@ class Account:
         """The account as events show it."""
         return AccountState(id=self.id, limit=self.limit, spent=self.spent)
 
+    def admit(self, request_id: str) -> None:
+        """A request of it waits: the account is kept until its outcome."""
+        self.waiting = self.waiting or set()
+        self.waiting.add(request_id)
+
     def put(self, spend: Spend) -> None:
         self.in_flight = {**self.in_flight, (spend.request_id, spend.attempt): spend}
         self.open = {**self.open, spend.request_id: spend.attempt}
@@ -123,6 +129,8 @@ class Account:
     def end(self, request_id: str) -> None:
         """A request has had its outcome."""
         self.set_minimum(request_id, reserved=False)
+        if self.waiting:
+            self.waiting.discard(request_id)
         self.open = _without(self.open, request_id)
         if request_id in self.uncounted:
             self.uncounted = _without(self.uncounted, request_id)

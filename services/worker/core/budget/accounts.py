@@ -278,4 +278,4 @@ class Accounts(Mapping[str, Account]):
 
 def is_open(account: Account) -> bool:
     """Whether a request of the account has not had its outcome."""
-    return bool(account.in_flight or account.open)
+    return bool(account.in_flight or account.open or account.waiting)

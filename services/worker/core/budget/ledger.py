@@ -169,13 +169,14 @@ class Ledger:
     def take_in(self, request: Request, place: Origin, now: datetime) -> str | None:
         """Let a request that was admitted at `place` open its account, or share one that is there.
 
-        Gives a note where the budget that it names is not used. The account is known from now on
-        for as long as after any event: the request may wait long before it spends.
+        Gives a note where the budget that it names is not used. The account is kept until the
+        request has its outcome: it may wait long before it spends.
         """
         account = self.accounts.get(request.account_id)
         opens = account is None or self.accounts.is_old(account, now)
         account = self.account(request, now)
         account.updated_at = now
+        account.admit(request.request_id)
         return take_in(account, request, place, opens=opens)
 
     def account(self, request: Request, now: datetime) -> Account:

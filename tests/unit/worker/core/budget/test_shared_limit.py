@@ -5,14 +5,21 @@ from typing import Any
 
 import pytest
 
-from answerbus.budget import Budget
+from answerbus.budget import Budget, Usage
 from answerbus.failure import Unknown
 from answerbus.outcome import Origin
 from answerbus.request import Context, Prior, Request, TextRef
 from services.worker.core.budget.account import Spend
-from services.worker.core.budget.accounts import ACCOUNT_IDLE, ACCOUNT_MEMORY
-from services.worker.core.budget.ledger import Ledger
+from services.worker.core.budget.accounts import (
+    ACCOUNT_IDLE,
+    ACCOUNT_MEMORY,
+    AccountMemory,
+    Accounts,
+)
+from services.worker.core.budget.ledger import Ledger, closed_record
 from tests.unit.worker.builders import NOW
+
+DIGEST = "sha256:" + "0" * 64
 
 
 def request(name: str, **more: Any) -> Request:
@@ -122,3 +129,28 @@ def test_tokens_add_up_where_both_are_limited(
         ledger.take_in(run, at(offset), NOW)
 
     assert limit(ledger) == Budget(attempts=6, tokens=both)
+
+
+def test_an_account_is_kept_while_requests_wait_however_short_it_is_remembered() -> None:
+    remember = timedelta(minutes=1)
+    ledger = Ledger(accounts=Accounts(AccountMemory(remember, timedelta(seconds=3))))
+    for offset in (4, 5):
+        ledger.take_in(request(f"r-{offset}"), at(offset), NOW)
+    for seconds in range(0, 600, 10):
+        ledger.forget(NOW + timedelta(seconds=seconds), 0)
+    later = NOW + timedelta(seconds=600)
+
+    assert isinstance(ledger.spend(request("r-5"), 1, 1, later), Spend)
+    assert limit(ledger) == Budget(attempts=6)
+    ledger.settle(spend_of(ledger), Usage(), later, counted=True)
+    for offset in (4, 5):
+        closes = f"r-{offset}"
+        ledger.close(closed_record(closes, "w", DIGEST, "result", offset, later), "w")
+    for seconds in range(0, 600, 10):
+        ledger.forget(later + timedelta(seconds=seconds), 0)
+    assert "w" not in ledger.accounts
+
+
+def spend_of(ledger: Ledger) -> Spend:
+    (spend,) = ledger.accounts["w"].in_flight.values()
+    return spend
