@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from services.worker.adapters.providers.http1 import HEAD_BYTES_MAX
+from services.worker.adapters.providers.kept_connection import HEAD_BYTES_MAX
 from services.worker.core.attempt.reply import Unavailable
 from tests.providers.apis import APIS
 from tests.providers.calls import LIMIT_S, PROMPT, Api

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.worker.adapters.providers.apis.api import HttpResponse
-from services.worker.adapters.providers.http1 import (
+from services.worker.adapters.providers.kept_connection import (
     READ_BYTES,
     BrokenExchangeError,
     KeptConnection,

@@ -13,11 +13,10 @@ from pydantic_core import to_json
 
 from services.worker.adapters.providers.apis.api import HttpRequest, HttpResponse
 from services.worker.adapters.providers.apis.connection import ExchangeLimits
-from services.worker.adapters.providers.http1 import (
+from services.worker.adapters.providers.http1 import Connections, Sign
+from services.worker.adapters.providers.kept_connection import (
     BrokenExchangeError,
-    Connections,
     NotConnectedError,
-    Sign,
 )
 from services.worker.core.attempt.reply import Reply, TimedOut, Unavailable
 from services.worker.tasks.fair_timeout import FairTimeout
