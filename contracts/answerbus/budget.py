@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from answerbus import limits
 from answerbus.wire import Count, Wire
@@ -13,15 +13,24 @@ Window = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}(-[0-9]{2})?$")]
 """A day or month of UTC, for which a budget of a label holds."""
 
 
+def _countable(amount: int) -> int:
+    return min(amount, limits.AMOUNT_MAX)
+
+
+# More is no error: clients give the largest number that they have for "as much as you like".
+_Most = Annotated[int, Field(ge=0), AfterValidator(_countable)]
+
+
 class Budget(Wire):
     """The limits of a workflow in all; `None` means no limit, `0` nothing at all.
 
-    The first request that names one settles it; where none does, each adds its own attempts.
+    More than 2^63 - 1 of tokens or micro-dollars is read as that. The first request that names one
+    settles it; where none does, each adds its own attempts.
     """
 
     attempts: Annotated[int, Field(ge=0, le=limits.ATTEMPTS_MAX)] = limits.ATTEMPTS_DEFAULT
-    tokens: Count | None = None
-    micro_usd: Count | None = None
+    tokens: _Most | None = None
+    micro_usd: _Most | None = None
 
 
 class Spent(Wire):

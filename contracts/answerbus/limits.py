@@ -35,6 +35,7 @@ RUN_TTL_S_MAX = 6 * 86_400  # of a request that an agent works on; accounts are 
 TTL_S_DEFAULT = 3_600
 ATTEMPTS_MAX = 1_000_000
 ATTEMPTS_DEFAULT = 3
+AMOUNT_MAX = 2**63 - 1  # of tokens, or micro-dollars: other languages have 64 bits for a number
 MESSAGES_MAX = 1_000
 FACTS_MAX = 1_000
 JSON_DEPTH_MAX = 200  # levels of nesting that the JSON reader accepts

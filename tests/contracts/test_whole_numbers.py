@@ -10,6 +10,7 @@ import pytest
 from answerbus.envelope import ReceivedRequest, Undecodable, decode, decode_request
 from answerbus.event import Event
 from services.text.digest import canonical_digest
+from services.worker.core.budget.ledger import sum_of
 
 FOLDER = Path(__file__).parents[2] / "contracts"
 EXAMPLES = sorted((FOLDER / "examples").rglob("*.json"))
@@ -74,10 +75,10 @@ def test_what_is_no_integer_of_ours_stays_as_it_was_written() -> None:
     assert json.dumps(value) == '[3.0, 1e+300, {"a": 12345678901234567890}]'
 
 
-def test_a_whole_number_of_any_size_is_one() -> None:
-    found = received(request('{"tokens":1e300}', "60"))
+def test_a_whole_number_may_have_an_exponent() -> None:
+    found = received(request('{"tokens":1e18}', "60"))
 
-    assert found.request.budget.tokens == int(1e300)
+    assert found.request.budget.tokens == 10**18
     again = received(found.request.model_dump_json().encode())
     assert again.request == found.request
 
@@ -110,3 +111,16 @@ def test_results_of_tools_may_count_in_doubles() -> None:
     assert not isinstance(read, Undecodable)
     assert read.kind == "tool_progress"
     assert read.n == 3
+
+
+@pytest.mark.parametrize("amount", [2**63 - 1, 2**63, 9.3e18, 10**400])
+def test_a_larger_budget_counts_as_the_largest_that_others_can_read(amount: float) -> None:
+    request = json.loads((FOLDER / "examples/request/minimal.json").read_bytes())
+    request["budget"] = {"attempts": 3, "tokens": amount, "micro_usd": amount}
+
+    received = decode_request(json.dumps(request).encode())
+
+    assert isinstance(received, ReceivedRequest)
+    budget = received.request.budget
+    assert (budget.tokens, budget.micro_usd) == (2**63 - 1, 2**63 - 1)
+    assert sum_of(budget, budget) == budget.model_copy(update={"attempts": 6})
