@@ -433,6 +433,15 @@ async def test_a_thread_that_cannot_be_started_is_started_by_the_next_call() -> 
     assert await asyncio.wait_for(credential("a"), LIMIT_S) == Token("t")
 
 
+async def test_a_library_that_exits_fails_the_call_alone() -> None:
+    library = mock.Mock(side_effect=[SystemExit(1), Token("t")])
+    credential = BlockingCredential(library)
+
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        await asyncio.wait_for(credential("a"), LIMIT_S)
+    assert await asyncio.wait_for(credential("a"), LIMIT_S) == Token("t")
+
+
 def test_a_library_that_hangs_keeps_no_process() -> None:
     script = (
         "import asyncio, time\n"

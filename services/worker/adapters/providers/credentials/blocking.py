@@ -33,3 +33,5 @@ class BlockingCredential:
             call.set_result(self._ask(audience))
         except Exception as error:  # of the library
             call.set_exception(error)
+        except BaseException as error:  # such as SystemExit, which would end the event loop
+            call.set_exception(RuntimeError(f"the library has raised {type(error).__name__}"))
