@@ -122,13 +122,13 @@ async def _asked(
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             what = f"{error.title}{pointer(first['loc'])}: {first['msg']}"
-            raise typer.BadParameter(f"no request can say this: {plain(what)}") from None
+            raise typer.BadParameter(f"invalid request: {plain(what)}") from None
         except ValueError as error:
             raise typer.BadParameter(plain(str(error))) from None
 
 
 def _partial(out: Path, rows: Path) -> Path:
-    """Where the outcomes are written first; a job is not paid for in vain."""
+    """The file that outcomes are written to first, checked before the job is paid for."""
     if out.is_dir():
         raise typer.BadParameter(f"{out} is a folder: --out takes a file")
     if out.exists() and out.samefile(rows):

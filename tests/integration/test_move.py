@@ -261,7 +261,7 @@ async def test_a_cancellation_is_applied_before_a_move_and_not_again_after_it(bu
 
     refused = await moved(bus, 7)
     assert refused.code == 3
-    assert "1 cancellations were not read by a worker yet (workflow order-1)" in refused.err
+    assert "Cancellations that no worker has read: 1 (workflow order-1)" in refused.err
     worker = bus.start_worker(config)
     await bus.terminals(1)
     await applied(bus, 1)

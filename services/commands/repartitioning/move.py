@@ -80,7 +80,7 @@ async def move(
     found = (
         _members_text(group_id, members),
         await _open_runs_text(bus, now()),
-        # Of a move that was cut short no worker can read them any more.
+        # In the middle of a move no worker can read them.
         await _unread_text(bus, layout, agreement.lanes) if layout.moving_to is None else None,
     )
     moved.obstacles = tuple(filter(None, found))
@@ -277,8 +277,8 @@ async def _unread_text(bus: Bus, layout: Layout, lanes: Lanes) -> str | None:
     if not (unread := unread_cancels(records, layout.partitions, lanes)):
         return None
     return (
-        f"{len(unread)} cancellations were not read by a worker yet ({_shown(unread)}), and a move "
-        "does not take them along. Start the workers with the former number, and stop them once "
+        f"Cancellations that no worker has read: {len(unread)} ({_shown(unread)}). A move does not "
+        "take them along. Start the workers with the former number, and stop them once "
         "these are applied (`answerbus workflow`). Nothing was moved."
     )
 

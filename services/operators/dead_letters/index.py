@@ -248,7 +248,8 @@ class DeadLetterIndex:
         attempt = amount(event.attempt)
         if attempt > cost.attempts:  # else it was read before
             tried.model = self._rows.interned(event.model.model)
-            used, charged = event.usage, event.charged or SpentSummary()  # its worst, if not told
+            # Of a call without reported usage its worst case was charged.
+            used, charged = event.usage, event.charged or SpentSummary()
             tokens = (cost.tokens or 0) + max(used.tokens, charged.tokens)
             micro_usd = (cost.micro_usd or 0) + max(used.micro_usd or 0, charged.micro_usd)
             tried.cost = BudgetAmounts(attempt, tokens, micro_usd)

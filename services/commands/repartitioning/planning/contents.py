@@ -237,7 +237,7 @@ def _record(
     group: str,
     now: datetime,
 ) -> OutRecord:
-    """What was applied in the partition before is not applied again."""
+    """Controls, approvals and results that the partition's lane has applied stay applied."""
     lane = LaneRecord(
         partitions=partitions,
         openings_without_progress=0,
@@ -293,7 +293,7 @@ def _copied(
 
 
 def unread_cancels(controls: Iterable[Stored], partitions: int, lanes: Lanes) -> list[str]:
-    """What they cancel, sorted: none of the lanes in use has applied them so far."""
+    """The requests and workflows of cancellations that no lane has applied, sorted."""
     applied = {number: lane.controls_at for number, lane in lanes.items()}
     events = (
         decode(stored.value, stored.headers)

@@ -296,6 +296,6 @@ async def _send(
     topic, partition = place
     try:
         sent: Acknowledged = await producer.send_batch(batch, topic, partition=partition)
-    except AssertionError as error:  # by which aiokafka says it
+    except AssertionError as error:  # as aiokafka reports it
         raise PartitionMissing(topic, partition) from error
     return sent
