@@ -40,7 +40,7 @@ def failure_text(failure: failures.Failure) -> str:
     """Why an attempt gave no result."""
     match failure:
         case failures.Malformed():
-            return f"the answer is no JSON from byte {failure.position} on"
+            return f"the answer is not JSON from byte {failure.position} on"
         case failures.Invalid():
             return "the answer breaks its schema: " + problems_text(failure.problems)
         case failures.Truncated():

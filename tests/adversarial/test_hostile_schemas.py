@@ -51,7 +51,7 @@ def resolved(
 
 
 def answered(asked: ResolvedSchema, raw: str) -> bool | None:
-    """The verdict on an answer, None if it is no JSON."""
+    """The verdict on an answer, None if it is not JSON."""
     parsed = json_text.parse(raw.encode())
     if isinstance(parsed, json_text.NotJson):
         return None

@@ -18,7 +18,7 @@ PROFILES = ("claude", "default", "gemini", "openai", "small")
 
 
 def dead_letter(number: int) -> Stored:
-    """Most have an argument that is no JSON, three times; the others waited for their provider."""
+    """Most have an argument that is not JSON, three times; the others waited for their provider."""
     bad = number < BAD
     name, contract = f"order-{number // 3}.step-{number}", "agent_action" if bad else "selection"
     asked = {

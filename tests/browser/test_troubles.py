@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 NAMED: dict[str, tuple[str, ...]] = {
     "provider": ("Profile claude gives no answers",),
-    "schema": ("20 of 20 requests died in the last 15 min", "/actions/0/args is no JSON"),
+    "schema": ("20 of 20 requests died in the last 15 min", "/actions/0/args is not JSON"),
     "lane": ("Lane 3 is stuck", "at http://w-1:8080: it waits for its predecessor"),
 }
 

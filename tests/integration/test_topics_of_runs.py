@@ -58,7 +58,7 @@ async def test_open_runs_are_named_and_stay_where_they_are(
         for key, value in ((b"r-1", b"{}"), (b"r-1/1", b"{}"), (b"r-0", b"{}"), (b"r-0", None)):
             await producer.send_and_wait(bus.topic(RUNS), value, key=key, partition=1)
         (obstacle,) = (await moving(True)).obstacles
-        assert obstacle.startswith("1 runs or cancellations are open (r-1)")
+        assert obstacle.startswith("Runs or cancellations that are open: 1 (r-1)")
         with pytest.raises(SetUpError, match=re.escape(obstacle)):
             await moving(False)
         assert (await outside.counts(RUNS))[RUNS] == bus.partitions, "nothing was changed"

@@ -7,7 +7,7 @@ from typing import Any
 
 _DIGITS_MAX = 15  # of whole numbers that a double holds, whichever they are
 EXACT_MAX = 2**53 - 1  # of whole numbers in a double
-NO_OBJECT = "it is no JSON object, or a name in it occurs twice"
+NO_OBJECT = "it is not a JSON object, or a name in it occurs twice"
 _NUMBERS: list[str] = []  # fractions and long whole numbers of the line that is read
 
 
@@ -59,7 +59,7 @@ def object_of(line: bytes) -> dict[str, Any] | None:
 
 
 def record_of(line: bytes) -> tuple[dict[str, Any], str] | None:
-    """The record, and the digest that it should have; None if the line is no JSON object."""
+    """The record, and the digest that it should have; None if the line is not a JSON object."""
     body = object_of(line)
     if body is None:
         return None

@@ -261,8 +261,8 @@ async def _open_runs_text(bus: Bus, now: datetime) -> str | None:
     if not requests:
         return None
     return (
-        f"{len(requests)} runs or cancellations are open ({_shown(requests)}), and a move does not "
-        "take them along. Start the workers with the former number, publish no request with "
+        f"Runs or cancellations that are open: {len(requests)} ({_shown(requests)}). A move does "
+        "not take them along. Start the workers with the former number, publish no request with "
         "`agent`, wait until these have had their outcome or cancel them with `answerbus "
         "cancel`, stop the workers, and run the same again. Nothing was moved."
     )

@@ -1,6 +1,6 @@
 """The reason why a request died: its last failure, the first problem and its path; pure.
 
-"The budget is spent" is how it ended; "`/actions/0/args` is no JSON", three times, is why.
+"The budget is spent" is how it ended; "`/actions/0/args` is not JSON", three times, is why.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ ENDINGS = frozenset(
 _AT = " at "
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "malformed": "the answer is no JSON",
+        "malformed": "the answer is not JSON",
         "invalid": "the answer breaks its schema",
         "truncated": "the answer was cut at the output limit",
         "refused": "the model or its provider declined",
@@ -44,7 +44,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
 )
 _PROBLEM_WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "json_text": "is no JSON",
+        "json_text": "is not JSON",
         "type": "has another type",
         "required": "lacks a member",
         "missing": "is missing",
@@ -114,7 +114,7 @@ def kind_text(kind: str) -> str:
 
 
 def why_text(value: str) -> str:
-    """A `str(Why)` in words for people: `/actions/0/args is no JSON`."""
+    """A `str(Why)` in words for people: `/actions/0/args is not JSON`."""
     head, _, path = value.partition(_AT)
     kind, _, code = head.partition(": ")
     words = _PROBLEM_WORDS.get(code)

@@ -11,7 +11,7 @@ EXACT_INTEGER_MAX = 2**53 - 1  # RFC 8785 has no form for larger ones: they coun
 
 
 class NotStrictError(ValueError):
-    """The text is no JSON document as the contract reads JSON."""
+    """The text is not a JSON document as the contract reads JSON."""
 
 
 def read_json(value: bytes | None) -> Any:
@@ -67,7 +67,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(name: str) -> Any:
-    raise NotStrictError(f"{name} is no JSON number")
+    raise NotStrictError(f"{name} is not a JSON number")
 
 
 def _murmur2(data: bytes) -> int:

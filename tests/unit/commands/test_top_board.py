@@ -123,7 +123,9 @@ def test_dead_letters_are_counted_by_why_with_paths_for_people_and_without_for_p
     console = Console(width=150, record=True, file=StringIO())
     console.print(board_of(facts))
 
-    message = "open dead letters 4: 3 × /actions/0/args is no JSON, 1 × /actions/1/args is no JSON"
+    message = (
+        "open dead letters 4: 3 × /actions/0/args is not JSON, 1 × /actions/1/args is not JSON"
+    )
     assert message in console.export_text()
     assert as_data(facts)["open_letters"] == {"invalid: json_text": 4}
 

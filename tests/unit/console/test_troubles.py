@@ -67,7 +67,7 @@ TROUBLES: dict[str, tuple[Callable[[Site], None], list[str]]] = {
     "provider": (provider_goes_away, ['data-level="red"', "Profile claude gives no answers"]),
     "schema": (
         answers_break_their_schema,
-        ['data-level="amber"', "20 of 20 requests died", "/actions/0/args is no JSON"],
+        ['data-level="amber"', "20 of 20 requests died", "/actions/0/args is not JSON"],
     ),
     "lane": (
         lane_is_stuck,

@@ -45,7 +45,7 @@ def test_every_failure_has_a_phrase(failure: Failure) -> None:
 @pytest.mark.parametrize(
     ("failure", "expected"),
     [
-        (Malformed(position=7, excerpt="Sure!"), "the answer is no JSON from byte 7 on"),
+        (Malformed(position=7, excerpt="Sure!"), "the answer is not JSON from byte 7 on"),
         (Throttled(retry_after_s=20.0), "the provider is busy for 20 s"),
         (Throttled(retry_after_s=None), "the provider is busy"),
         (Unavailable(status=502), "the provider is not available (HTTP 502)"),

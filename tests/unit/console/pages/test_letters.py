@@ -59,7 +59,7 @@ async def test_groups_say_why_and_not_how_it_ended() -> None:
         text = await text_of(here, "/letters")
 
     groups = re.findall(r'<span class="why">([^<]*)</span>', text)
-    assert groups == [f"{PATH} is no JSON", "the provider did not answer in time"]
+    assert groups == [f"{PATH} is not JSON", "the provider did not answer in time"]
     assert "budget exhausted" not in text
 
 

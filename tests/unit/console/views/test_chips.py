@@ -27,7 +27,7 @@ def given() -> DeadLetterFilters:
 def test_each_filter_is_a_chip_in_words() -> None:
     assert [(chip.name, chip.value) for chip in chips_of(given(), "/letters")] == [
         ("status", "any"),
-        ("why", "/actions/0/args is no JSON"),
+        ("why", "/actions/0/args is not JSON"),
         ("label:tenant", "–"),
         ("profile", "snake_case"),
         ("text", "order & <b>"),

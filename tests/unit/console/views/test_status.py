@@ -110,12 +110,12 @@ def test_five_profiles_away_are_one_sentence_with_counts() -> None:
             ("red", "1 of 1 worker not answering."),
         ),
         (
-            replace(WELL, dead=37, ended=60, dead_mostly="/actions/0/args is no JSON"),
+            replace(WELL, dead=37, ended=60, dead_mostly="/actions/0/args is not JSON"),
             (
                 "amber",
                 (
                     "37 of 60 requests died in the last 15 min, most often: "
-                    "/actions/0/args is no JSON."
+                    "/actions/0/args is not JSON."
                 ),
             ),
         ),

@@ -86,7 +86,7 @@ def test_dead_letters_of_one_why_are_one_group_however_they_ended() -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("invalid: json_text at /actions/0/args", "/actions/0/args is no JSON"),
+        ("invalid: json_text at /actions/0/args", "/actions/0/args is not JSON"),
         ("invalid: wrong at /a at /b", "/a at /b breaks the rule wrong"),
         ("invalid: type", "the answer has another type"),
         ("invalid: extra_forbidden at /reason", "/reason is not in the schema"),

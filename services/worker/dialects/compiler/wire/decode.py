@@ -319,7 +319,7 @@ def _no_json_text(path: _Path, expected: str, written: JsonValue) -> Problem:
     if not isinstance(written, str):
         return Problem.of(place, "json_text", expected, found=f"{kind_of(written)}, no text")
     if isinstance(value, NoJsonText):
-        found = f"text that is no JSON from byte {value.position} on"
+        found = f"text that is not JSON from byte {value.position} on"
         at, excerpt = value.position, value.excerpt
     else:
         found, at = f"JSON text of {kind_of(value)} that has no place here", 0

@@ -112,7 +112,7 @@ def test_the_next_prompt_shows_it_and_says_what_was_wrong_first(dialect: Dialect
 
     assert (own.role, json.loads(own.text)) == ("assistant", answer)
     reported = complaint.text
-    wrong = "found text that is no JSON from byte 0 on (city=Paris) at /actions/0/args: expected "
+    wrong = "found text that is not JSON from byte 0 on (city=Paris) at /actions/0/args: expected "
     assert wrong in reported
 
 
@@ -153,7 +153,7 @@ def test_a_person_who_may_not_see_answers_is_shown_problems_without_their_conten
 
     for text in (problem_text(problem), failure_text(made.failure)):
         assert "s3cret" not in text
-        assert text.index("no JSON from byte 0 on") < text.index("Its arguments")
+        assert text.index("not JSON from byte 0 on") < text.index("Its arguments")
     assert written_text(made.failure) == "/actions/0/args, around byte 0: city=s3cret"
 
 
