@@ -52,7 +52,7 @@ def _each(signs: str, table: "_Table") -> str:
 
 
 class _Table(dict[int, str | int]):
-    """What is shown of each sign, found once for those of the basic plane, and for some others."""
+    """The text shown for each sign, kept for those of the basic plane and for some others."""
 
     def __init__(self, shown: Callable[[str], str]) -> None:
         super().__init__()

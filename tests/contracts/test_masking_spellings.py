@@ -201,7 +201,7 @@ def test_no_run_of_a_key_is_readable(spelling: Spelling, key: str, before: str, 
     ids=["wrapped after a sign of a byte", "wide before one", "an octal escape, wrapped"],
 )
 def test_a_key_that_looks_like_another_escape_is_masked(key: str, text: str) -> None:
-    """Who undoes one kind of escapes alone reads it."""
+    """A reader who undoes one kind of escape alone would see the key."""
     kept = Mask([key])(text)
 
     assert MASKED in kept

@@ -285,7 +285,7 @@ async def applied(bus: Bus, count: int) -> list[dict[str, Any]]:
 
 
 async def forget_cancellations(bus: Bus) -> None:
-    """What a lane does a day later."""
+    """As a lane forgets them a day later."""
     async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
         for record in await bus.records(RUNS):
             await producer.send_and_wait(bus.topic(RUNS), None, record.key, record.partition)

@@ -27,6 +27,7 @@ from services.commands.repartitioning.planning.contents import (
 from services.kafka.topics import topics_on
 from services.kafka.worker_groups import members_of
 from services.operators.adapters.reader import Reader, reading
+from services.operators.records.stored import Stored
 from services.settings.settings import SetUpError
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.arrivals import arrival
@@ -128,8 +129,9 @@ class _Move:
                 writers += [
                     await stack.enter_async_context(self._writer(number)) for number in numbers
                 ]
-                as_said = self.lanes, self.group_id, self.now()
-                begun = begun_records(self.layout, self.partitions, *as_said)
+                begun = begun_records(
+                    self.layout, self.partitions, self.lanes, self.group_id, self.now()
+                )
                 await _commit(writers[0], list(begun))
             reader = await stack.enter_async_context(reading(self.bus, (LEDGER, RETRIES)))
             for number in numbers:
@@ -137,8 +139,9 @@ class _Move:
                 await self._partition(reader, number, writers[number] if writers else None)
             if writers:
                 there = self.counts[LEDGER]
-                as_said = self.lanes, self.group_id, self.now()
-                done = done_records(self.layout, self.partitions, there, *as_said)
+                done = done_records(
+                    self.layout, self.partitions, there, self.lanes, self.group_id, self.now()
+                )
                 await _commit(writers[0], list(done))
 
     @asynccontextmanager
@@ -253,12 +256,7 @@ def _members_text(group_id: str, members: int) -> str | None:
 
 async def _open_runs_text(bus: Bus, now: datetime) -> str | None:
     """A lane goes on with the runs of its own partition alone."""
-    if not await bus.present(RUNS):
-        return None
-    async with reading(bus, (RUNS,)) as reader:
-        records = [stored async for batch in reader.to_end() for stored in batch]
-    requests = open_requests(records, now)
-    if not requests:
+    if not (requests := open_requests(await _records(bus, RUNS), now)):
         return None
     return (
         f"Runs or cancellations that are open: {len(requests)} ({_shown(requests)}). A move does "
@@ -270,17 +268,22 @@ async def _open_runs_text(bus: Bus, now: datetime) -> str | None:
 
 async def _unread_text(bus: Bus, layout: Layout, lanes: Lanes) -> str | None:
     """A lane applies the cancellations of its own partition alone."""
-    if not await bus.present(CONTROLS):
-        return None
-    async with reading(bus, (CONTROLS,)) as reader:
-        records = [stored async for batch in reader.to_end() for stored in batch]
-    if not (unread := unread_cancels(records, layout.partitions, lanes)):
+    controls = await _records(bus, CONTROLS)
+    if not (unread := unread_cancels(controls, layout.partitions, lanes)):
         return None
     return (
         f"Cancellations that no worker has read: {len(unread)} ({_shown(unread)}). A move does not "
         "take them along. Start the workers with the former number, and stop them once "
         "these are applied (`answerbus workflow`). Nothing was moved."
     )
+
+
+async def _records(bus: Bus, topic: Topic) -> list[Stored]:
+    """All of a topic; none where it is missing."""
+    if not await bus.present(topic):
+        return []
+    async with reading(bus, (topic,)) as reader:
+        return [stored async for batch in reader.to_end() for stored in batch]
 
 
 def _shown(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What is not HTTP fills no log: anyone may send it, as often as they like."""
+"""Invalid HTTP requests do not fill the log: anyone may send them, as often as they like."""
 
 import asyncio
 import logging

@@ -28,9 +28,7 @@ class Cluster:
     brokers: int
     produce_version: int
     internal_replicas: Mapping[str, int]  # by topic, as far as they exist
-    offsets_kept_minutes: int | None = (
-        None  # of an empty group, at least; None if it cannot be seen
-    )
+    offsets_kept_minutes: int | None = None  # of an empty group, at least; None: not to be seen
 
 
 @dataclass(frozen=True, slots=True)

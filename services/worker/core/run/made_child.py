@@ -28,7 +28,7 @@ Children = Mapping[str, MadeChild | tuple[Problem, ...]]
 
 
 def child_key(args: Mapping[str, JsonValue]) -> str:
-    """What distinguishes the calls of a step that ask for children.
+    """Distinguishes the calls of a step that ask for children.
 
     No `canonical_digest`: 2^53 + 1 and the text of its digits share one.
     """

@@ -41,15 +41,18 @@ def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
     if has_more_values(body, values_max):
         return None
     if len(body) > FAST_BYTES_MAX:
-        return _with_half_pairs(body)
+        return _read_slowly(body)
     try:
         return from_json(body)
     except ValueError:
-        return _with_half_pairs(body) if _HALF_PAIR.search(body) else None
+        return _read_slowly(body) if _HALF_PAIR.search(body) else None
 
 
-def _with_half_pairs(body: bytes) -> Any:
-    """Reads texts with half a character, from models cut within one; the check refuses these."""
+def _read_slowly(body: bytes) -> Any:
+    """Without long numbers, and with texts that end in half a character.
+
+    Models that are cut write such texts; the check refuses them.
+    """
     try:
         return _STANDARD.decode(body.decode())
     except (ValueError, RecursionError):
