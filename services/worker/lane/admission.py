@@ -57,7 +57,7 @@ async def ask_once(provider: Provider, prompt: Prompt, timeout_s: float) -> Repl
             raise
         _log.exception("provider %s cancelled its own call", provider.name)
         return Unavailable(status=None, ran=True)
-    except Exception:
+    except (Exception, SystemExit):  # such as a plug-in's `sys.exit`, which would end the worker
         _log.exception("provider %s raised instead of replying", provider.name)
         return Unavailable(status=None, ran=True)
 

@@ -37,7 +37,7 @@ async def test_an_answer_that_takes_long_to_read_is_kept() -> None:
 
 
 async def test_a_provider_that_raises_has_replied() -> None:
-    for fault in (ValueError("a bug"), asyncio.CancelledError()):
+    for fault in (ValueError("a bug"), asyncio.CancelledError(), SystemExit(1)):
         reply = await ask_once(Slow(fault), prompt(), TIMEOUT_S)
 
         assert reply == Unavailable(status=None, ran=True)
