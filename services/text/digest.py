@@ -53,7 +53,7 @@ def text_digest(text: str) -> str:
 def _is_plain(value: JsonValue) -> bool:
     """Whether a plain encoder writes the same bytes.
 
-    Numbers with a fraction have another form there, and names beyond ASCII may have another order.
+    Numbers with a fraction have another form there, and some names have another order.
     """
     waiting = [value]
     while waiting:
@@ -61,7 +61,7 @@ def _is_plain(value: JsonValue) -> bool:
         kind = type(found)
         if kind is dict:
             for name, inner in found.items():  # type: ignore[union-attr]
-                if not name.isascii():
+                if not _is_in_order(name):
                     return False
                 if type(inner) not in _SPELT_ALIKE:
                     waiting.append(inner)
@@ -103,8 +103,13 @@ def _carried(value: JsonValue) -> Any:
 
 def _sorted(members: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """A copy whose names are in the order of their UTF-16 code units."""
-    key = None if all(map(str.isascii, members)) else _utf_16
+    key = None if all(map(_is_in_order, members)) else _utf_16
     return {name: members[name] for name in sorted(members, key=key)}
+
+
+def _is_in_order(name: str) -> bool:
+    """Whether its place among names is the same in UTF-16: it has no pair of code units."""
+    return name.isascii() or len(_utf_16(name)) == 2 * len(name)
 
 
 def _utf_16(name: str) -> bytes:

@@ -47,13 +47,12 @@ def asked_call(
     what is wrong with so many calls, and not with five hundred.
     """
     outcome = NotRun(which="calls") if place >= run.definition.calls_max else wanted.outcome
-    args = wanted.args
+    args, args_digest = wanted.args, wanted.args_digest
     if _are_too_large(args):
         expected = f"at most {TOOL_ARGS_BYTES_MAX:,} bytes of arguments"
         too_large = InvalidArgs(problems=(Problem.of("", "too_large", expected),))
         outcome = outcome if isinstance(outcome, NotRun) else too_large
-        args = {}
-    args_digest = canonical_digest(args)
+        args, args_digest = {}, canonical_digest({})
     key = wanted.tool, args_digest
     if outcome is None and key in earlier.closed:
         outcome = NotRun(which="repeats")
@@ -114,7 +113,7 @@ def _asks_no_child(wanted: WantedCall, earlier: EarlierCalls) -> bool:
     """Whether the call ends without a child for reasons that need none to be made."""
     if _are_too_large(wanted.args):
         return True
-    key = wanted.tool, canonical_digest(wanted.args)
+    key = wanted.tool, wanted.args_digest
     return key in earlier.closed or key in earlier.answered
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pydantic import JsonValue
@@ -13,7 +13,7 @@ from answerbus.contract import Declined
 from answerbus.dead_letter import HostileSchema, UnknownSchema, UnsupportedSchema
 from answerbus.failure import Problem
 from answerbus.request import SchemaId
-from services.text.digest import text_digest
+from services.text.digest import canonical_digest, text_digest
 
 JsonObject = dict[str, JsonValue]
 
@@ -43,11 +43,19 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """A tool call that a model wants; `outcome` where it cannot even be made."""
+    """A tool call that a model wants; `outcome` where it cannot even be made.
+
+    The digest takes as long as the arguments are large: it is made here, where an answer is
+    checked, since its lane does nothing else while a step is settled.
+    """
 
     tool: str
     args: JsonObject
     outcome: CallOutcome | None = None
+    args_digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "args_digest", canonical_digest(self.args))
 
 
 @dataclass(frozen=True, slots=True)
