@@ -51,7 +51,7 @@ RARE_ESCAPES = tuple(
 )
 _WIDE = 0xFEE0  # from a sign to the same in full width
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_LAST = 0x10FFFF
+_CODE_POINT_MAX = 0x10FFFF
 
 
 def unescaped_once(escape: str) -> str:
@@ -69,7 +69,7 @@ def unescaped_once(escape: str) -> str:
         case "&", "#":
             digits = escape[2:].rstrip(";")
             code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
-            return chr(code) if code <= _LAST else escape
+            return chr(code) if code <= _CODE_POINT_MAX else escape
         case _:
             return html5.get(escape[1:], escape)
 
@@ -243,7 +243,7 @@ def _new_runs(plain: Rewritten, unescaped: Rewritten | None) -> list[tuple[int, 
 
 
 NUMBERS_MIN = 8  # fewer are no run of a secret
-_LAST = 0xFF
+_BYTE_MAX = 0xFF
 # Each number by itself: letters and digits beside it make it a word. What is between two of
 # them does not matter, so that lists, dumps and calls are read alike.
 _NUMBER = re.compile(
@@ -270,7 +270,7 @@ def _in_base(base: int) -> Callable[[str], str]:
             number = int(digits, base)
         except ValueError:
             return ""
-        return chr(number) if number <= _LAST else ""
+        return chr(number) if number <= _BYTE_MAX else ""
 
     return text_of
 

@@ -44,6 +44,13 @@ def test_a_secret_is_found_however_it_is_written(text: str) -> None:
     assert KEY not in html.unescape(masked)
 
 
+def test_a_secret_beyond_latin_1_is_found_in_numbers_of_html() -> None:
+    key = "пароль-дня"
+    written = "".join(f"&#{ord(sign)};" for sign in key)
+
+    assert Mask([key])(f"key {written}.") == f"key {MASKED}."
+
+
 @pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 @pytest.mark.parametrize("after", ["", "x", "\n"])
 def test_a_secret_is_found_inside_base64(before: str, after: str) -> None:
