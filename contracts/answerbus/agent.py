@@ -7,7 +7,7 @@ from pydantic import Field
 from answerbus import limits
 from answerbus.budget import Usage
 from answerbus.tool_call import ParentRef
-from answerbus.wire import Count, Digest, Name, Wire
+from answerbus.wire import OMIT_NONE, Count, Digest, Name, Wire
 
 _QUALIFIED_CHARS_MAX = limits.TOOLSET_NAME_CHARS_MAX + 1 + limits.TOOL_NAME_CHARS_MAX
 
@@ -26,10 +26,6 @@ Malformed = Literal["retry", "text"]
 Version = Annotated[int, Field(ge=1)]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class AgentRef(Wire):
     """The agent that shall work on a request.
 
@@ -42,7 +38,7 @@ class AgentRef(Wire):
     tools: Annotated[tuple[QualifiedTool, ...], Field(max_length=limits.AGENT_TOOLS_MAX)] | None = (
         None
     )
-    malformed: Annotated[Malformed | None, Field(exclude_if=_is_none)] = None
+    malformed: Annotated[Malformed | None, OMIT_NONE] = None
 
 
 class AgentId(Wire):

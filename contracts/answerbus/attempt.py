@@ -9,6 +9,7 @@ from answerbus.budget import Spent, Usage
 from answerbus.failure import Failure
 from answerbus.outcome import ModelUsed
 from answerbus.wire import (
+    OMIT_FALSY,
     Count,
     Digest,
     Labels,
@@ -22,14 +23,6 @@ from answerbus.wire import (
 AttemptOutcome = Literal[
     "result", "unvalidated_result", "refusal", "retry", "dead_letter", "unknown", "released", "step"
 ]
-
-
-def _is_empty(value: object) -> bool:
-    return not value
-
-
-# Members that attempts of earlier versions lack, whose hashes must stay right.
-_WHERE_WRITTEN = Field(exclude_if=_is_empty)
 
 
 class Attempt(Wire):
@@ -58,9 +51,9 @@ class Attempt(Wire):
     provider_request_id: str | None = None
     stop_reason: str | None = None
     usage: Usage = Usage()
-    charged: Annotated[Spent | None, _WHERE_WRITTEN] = None
-    tools_micro_usd: Annotated[Count, _WHERE_WRITTEN] = 0
-    labels: Annotated[Labels, _WHERE_WRITTEN] = {}
+    charged: Annotated[Spent | None, OMIT_FALSY] = None
+    tools_micro_usd: Annotated[Count, OMIT_FALSY] = 0
+    labels: Annotated[Labels, OMIT_FALSY] = {}
     rationale: Annotated[str, at_most_bytes(limits.RATIONALE_BYTES_MAX)] | None = None
     started_at: Timestamp
     duration_ms: Count | None = None

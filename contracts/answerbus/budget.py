@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from answerbus import limits
-from answerbus.wire import Count, Wire
+from answerbus.wire import OMIT_NONE, Count, Wire
 
 _NAME_CHARS_MAX = 2 * limits.LABEL_CHARS_MAX + 1
 BudgetName = Annotated[str, Field(min_length=1, max_length=_NAME_CHARS_MAX)]
@@ -41,13 +41,6 @@ class Spent(Wire):
     micro_usd: Count = 0
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-_IF_SAID = Field(exclude_if=_is_none)
-
-
 class Usage(Wire):
     """The usage of one call, as its provider reported it; `None` where it reported nothing.
 
@@ -60,11 +53,11 @@ class Usage(Wire):
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     micro_usd: Count | None = None
-    cached_tokens: Annotated[Count | None, _IF_SAID] = None
-    cache_write_tokens: Annotated[Count | None, _IF_SAID] = None
-    cache_write_1h_tokens: Annotated[Count | None, _IF_SAID] = None
-    reasoning_tokens: Annotated[Count | None, _IF_SAID] = None
-    cache_saved_micro_usd: Annotated[int | None, _IF_SAID] = None
+    cached_tokens: Annotated[Count | None, OMIT_NONE] = None
+    cache_write_tokens: Annotated[Count | None, OMIT_NONE] = None
+    cache_write_1h_tokens: Annotated[Count | None, OMIT_NONE] = None
+    reasoning_tokens: Annotated[Count | None, OMIT_NONE] = None
+    cache_saved_micro_usd: Annotated[int | None, OMIT_NONE] = None
 
     def plus(self, other: "Usage") -> "Usage":
         """Both together; what was not reported counts as nothing."""

@@ -7,14 +7,10 @@ from pydantic import Field, JsonValue
 from answerbus import limits
 from answerbus.failure import Problems
 from answerbus.tool_call import CallId
-from answerbus.wire import Count, Digest, Reason, Wire, at_most_bytes
+from answerbus.wire import OMIT_NONE, Count, Digest, Reason, Wire, at_most_bytes
 
 Ran = Literal["no", "unknown"]
 Code = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 def _is_no(value: object) -> bool:
@@ -29,7 +25,7 @@ class CallOk(Wire):
 
     kind: Literal["ok"] = "ok"
     value: JsonValue
-    same_as: Annotated[CallId | None, Field(exclude_if=_is_none)] = None
+    same_as: Annotated[CallId | None, OMIT_NONE] = None
 
 
 class CallError(Wire):
@@ -89,7 +85,7 @@ class ResultTooLarge(Wire):
     kind: Literal["too_large"] = "too_large"
     bytes: Count
     excerpt: Annotated[str, at_most_bytes(limits.TOOL_EXCERPT_BYTES_MAX)]
-    digest: Annotated[Digest | None, Field(exclude_if=_is_none)] = None
+    digest: Annotated[Digest | None, OMIT_NONE] = None
 
 
 class NotRun(Wire):

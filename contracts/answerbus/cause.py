@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from answerbus.failure import Failure, Problems
-from answerbus.wire import Count, Reason, Wire
+from answerbus.wire import OMIT_NONE, Count, Reason, Wire
 
 
 class UndecodableCause(Wire):
@@ -34,10 +34,6 @@ class UnknownSchema(Wire):
 
 
 ANY_DIALECT = "any"
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class HostileSchema(Wire):
@@ -78,7 +74,7 @@ class BudgetExhausted(Wire):
 
     kind: Literal["budget_exhausted"] = "budget_exhausted"
     which: Literal["attempts", "tokens", "micro_usd"]
-    budget: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    budget: Annotated[str | None, OMIT_NONE] = None
 
 
 class DeadlinePassed(Wire):

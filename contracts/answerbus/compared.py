@@ -7,17 +7,10 @@ from pydantic import Field, JsonValue
 from answerbus import limits
 from answerbus.budget import Usage
 from answerbus.step import Number
-from answerbus.wire import Count, Name, Reason, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import OMIT_NONE, Count, Name, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 AnswerOutcome = Literal["answered", "invalid", "refused", "failed"]
 JudgedVerdict = Literal["better", "equal", "worse", "undecided"]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-_IF_SAID = Field(exclude_if=_is_none)
 
 
 class ComparedAnswer(Wire):
@@ -70,12 +63,12 @@ class Compared(Wire):
     comparison: Name
     request_id: RequestId
     workflow_id: WorkflowId
-    step: Annotated[Number | None, _IF_SAID] = None
+    step: Annotated[Number | None, OMIT_NONE] = None
     recorded: ComparedAnswer
     again: ComparedAnswer
     equal: bool | None = None
     fields: Annotated[tuple[FieldAgreement, ...], Field(max_length=limits.COMPARED_FIELDS_MAX)] = ()
     left_out: bool = False
-    judged: Annotated[Judged | None, _IF_SAID] = None
+    judged: Annotated[Judged | None, OMIT_NONE] = None
     charged_micro_usd: Count = 0
     at: Timestamp

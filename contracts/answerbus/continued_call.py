@@ -9,11 +9,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from answerbus import limits
 from answerbus.edited_args import small_json
 from answerbus.tool_call import ToolCallRecord, ToolState
-from answerbus.wire import Reason, Wire
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+from answerbus.wire import OMIT_NONE, Reason, Wire
 
 
 def _is_small_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -38,10 +34,8 @@ class ToolQuestion(Wire):
 
     question: Annotated[Reason, Field(min_length=1)]
     json_schema: InputSchema
-    to: Annotated[Addressee | None, Field(exclude_if=_is_none)] = None
-    expires_s: Annotated[int | None, Field(ge=1, le=limits.RUN_TTL_S_MAX, exclude_if=_is_none)] = (
-        None
-    )
+    to: Annotated[Addressee | None, OMIT_NONE] = None
+    expires_s: Annotated[int | None, Field(ge=1, le=limits.RUN_TTL_S_MAX), OMIT_NONE] = None
 
 
 class GivenInput(Wire):
@@ -61,7 +55,7 @@ class ToolContinue(Wire):
     kind: Literal["tool_continue"] = "tool_continue"
     call: ToolCallRecord
     state: ToolState
-    given: Annotated[GivenInput | None, Field(exclude_if=_is_none)] = None
+    given: Annotated[GivenInput | None, OMIT_NONE] = None
 
     @property
     def call_id(self) -> str:

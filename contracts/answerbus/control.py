@@ -9,7 +9,16 @@ from answerbus.continued_call import Addressee, InputNumber, InputValue
 from answerbus.edited_args import PersonsArgs
 from answerbus.failure import Problems
 from answerbus.tool_call import CallId
-from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
+    Digest,
+    Reason,
+    RequestId,
+    Timestamp,
+    Wire,
+    WorkflowId,
+)
 
 
 def _is_first(value: object) -> bool:
@@ -17,12 +26,8 @@ def _is_first(value: object) -> bool:
     return value == 1
 
 
-def _is_zero(value: object) -> bool:
-    return value == 0
-
-
 ApprovedDelivery = Annotated[int, Field(ge=1, le=limits.TOOL_DELIVERIES_MAX, exclude_if=_is_first)]
-AfterInput = Annotated[int, Field(ge=0, le=limits.CALL_INPUTS_MAX, exclude_if=_is_zero)]
+AfterInput = Annotated[int, Field(ge=0, le=limits.CALL_INPUTS_MAX), OMIT_FALSY]
 
 
 class ApprovalRequested(Wire):
@@ -50,10 +55,6 @@ class ApprovalRequested(Wire):
 UNPROVED = "unproved:"  # begins a `by` that nobody has proved
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class Approval(Wire):
     """A person approves or denies one delivery of a tool call, once, for arguments of that digest.
 
@@ -67,13 +68,13 @@ class Approval(Wire):
     kind: Literal["approval"] = "approval"
     call_id: CallId
     args_digest: Digest
-    args: Annotated[PersonsArgs | None, Field(exclude_if=_is_none)] = None
-    asked_digest: Annotated[Digest | None, Field(exclude_if=_is_none)] = None
+    args: Annotated[PersonsArgs | None, OMIT_NONE] = None
+    asked_digest: Annotated[Digest | None, OMIT_NONE] = None
     delivery: ApprovedDelivery = 1
     after_input: AfterInput = 0
     decision: Literal["approved", "denied"]
     by: Reason
-    said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
+    said_by: Annotated[Reason | None, OMIT_NONE] = None
     reason: Reason
     workflow_id: WorkflowId
     at: Timestamp
@@ -96,8 +97,8 @@ class InputRequested(Wire):
     call_id: CallId
     question: Reason
     json_schema: dict[str, Any]
-    to: Annotated[Addressee | None, Field(exclude_if=_is_none)] = None
-    tool: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    to: Annotated[Addressee | None, OMIT_NONE] = None
+    tool: Annotated[str | None, OMIT_NONE] = None
     number: QuestionNumber = 1
     expires_at: Timestamp
     at: Timestamp
@@ -115,7 +116,7 @@ class Input(Wire):
     value: InputValue
     number: QuestionNumber = 1
     by: Reason
-    said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
+    said_by: Annotated[Reason | None, OMIT_NONE] = None
     workflow_id: WorkflowId
     at: Timestamp
 
@@ -131,16 +132,6 @@ class Cancel(Wire):
     reason: Reason
     at: Timestamp
 
-
-def _is_false(value: object) -> bool:
-    return value is False
-
-
-def _is_empty(value: object) -> bool:
-    return not value
-
-
-_IF_SO = Field(exclude_if=_is_false)
 
 Control = Annotated[Approval | Input | Cancel, Field(discriminator="kind")]
 
@@ -164,6 +155,6 @@ class ControlApplied(Wire):
     control: Control
     effect: ControlEffect
     requests: Annotated[tuple[RequestId, ...], Field(max_length=limits.CANCELLED_AT_ONCE_MAX)]
-    is_misplaced: Annotated[bool, _IF_SO] = False
-    problems: Annotated[Problems, Field(exclude_if=_is_empty)] = ()
+    is_misplaced: Annotated[bool, OMIT_FALSY] = False
+    problems: Annotated[Problems, OMIT_FALSY] = ()
     at: Timestamp

@@ -1,7 +1,6 @@
 """Dead letters: closed causes why a request got no answer, and the actions of operators."""
 
 import re
-from operator import not_
 from typing import Annotated, Literal, NoReturn
 
 from pydantic import Field, JsonValue
@@ -36,10 +35,21 @@ from answerbus.cause import UnverifiedSteps as UnverifiedSteps
 from answerbus.cause import WaitedTooOften as WaitedTooOften
 from answerbus.explain import died_text, remedy
 from answerbus.html_table import html_table
-from answerbus.outcome import OF_RUNS, Origin
+from answerbus.outcome import Origin
 from answerbus.outcome_error import OutcomeError
 from answerbus.request import Prior, Request
-from answerbus.wire import Count, Digest, Labels, Notes, Reason, Timestamp, Wire, one_line
+from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
+    Count,
+    Digest,
+    Labels,
+    Notes,
+    Reason,
+    Timestamp,
+    Wire,
+    one_line,
+)
 
 
 class Raw(Wire):
@@ -71,8 +81,8 @@ class DeadLetter(Wire):
     notes: Notes = ()
     at: Timestamp
     labels: Labels = {}
-    run: Annotated[RunSummary | None, OF_RUNS] = None
-    parent: Annotated[ParentId | None, OF_RUNS] = None
+    run: Annotated[RunSummary | None, OMIT_NONE] = None
+    parent: Annotated[ParentId | None, OMIT_NONE] = None
 
     def __str__(self) -> str:
         """Why there is no answer, on one line."""
@@ -150,7 +160,7 @@ class Dismissed(Wire):
     kind: Literal["dismissed"] = "dismissed"
     dead_letter_id: str
     workflow_id: str | None = None
-    undone: Annotated[bool, Field(exclude_if=not_)] = False
+    undone: Annotated[bool, OMIT_FALSY] = False
     by: Reason
     reason: Reason
     at: Timestamp

@@ -3,12 +3,12 @@
 import json
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, JsonValue
 
 from answerbus import limits
 from answerbus.json_values import has_more_values
 from answerbus.policy import PolicyVerdict
-from answerbus.wire import Digest, Reason, Wire
+from answerbus.wire import OMIT_NONE, Digest, Reason, Wire
 
 PERSONS_JSON_DEPTH_MAX = limits.JSON_DEPTH_MAX - 16
 
@@ -46,10 +46,6 @@ def _are_small(args: dict[str, JsonValue]) -> dict[str, JsonValue]:
 PersonsArgs = Annotated[dict[str, JsonValue], AfterValidator(_are_small)]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class EditedArgs(Wire):
     """The arguments that a person gave a call, whose step has those of its model.
 
@@ -59,4 +55,4 @@ class EditedArgs(Wire):
     args: PersonsArgs
     args_digest: Digest
     by: Reason
-    policy: Annotated[PolicyVerdict | None, Field(exclude_if=_is_none)] = None
+    policy: Annotated[PolicyVerdict | None, OMIT_NONE] = None

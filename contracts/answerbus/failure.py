@@ -5,15 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from answerbus import limits
-from answerbus.wire import Count, Position, Reason, Wire, at_most_bytes, clip
-
-
-def _says_nothing(value: object) -> bool:
-    return value is None or value == ""
-
-
-# Problems are in hashes of attempts that were written before there were these members.
-_WHERE_THERE_IS_ONE = Field(exclude_if=_says_nothing)
+from answerbus.wire import OMIT_FALSY, OMIT_NONE, Count, Position, Reason, Wire, at_most_bytes, clip
 
 
 class Problem(Wire):
@@ -27,9 +19,9 @@ class Problem(Wire):
 
     path: str
     code: str
-    found: Annotated[str, _WHERE_THERE_IS_ONE] = ""
-    position: Annotated[Position | None, _WHERE_THERE_IS_ONE] = None
-    excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX), _WHERE_THERE_IS_ONE] = ""
+    found: Annotated[str, OMIT_FALSY] = ""
+    position: Annotated[Position | None, OMIT_NONE] = None
+    excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX), OMIT_FALSY] = ""
     expected: str
 
     @classmethod

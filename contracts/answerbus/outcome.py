@@ -15,6 +15,8 @@ from answerbus.html_table import html_table
 from answerbus.outcome_error import OutcomeError
 from answerbus.request import ContractId, InlineId, Prior, Replay, Request, SchemaId, TextId
 from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
     Count,
     Digest,
     Labels,
@@ -32,18 +34,6 @@ from answerbus.wire import (
 AnswerT = TypeVar("AnswerT", default=JsonValue)
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_empty(value: object) -> bool:
-    return not value
-
-
-OF_RUNS = Field(exclude_if=_is_none)  # plain requests have no such member
-_IF_ANOTHER = Field(exclude_if=_is_none)
-
-
 class ModelUsed(Wire):
     """Who answered; `model` is what the provider itself named, `dialect` what it was asked in.
 
@@ -56,10 +46,10 @@ class ModelUsed(Wire):
     provider: str
     model: str
     dialect: str
-    asked: Annotated[str | None, _IF_ANOTHER] = None
-    instead_of: Annotated[str | None, _IF_ANOTHER] = None
-    because: Annotated[str | None, _IF_ANOTHER] = None
-    service_tier: Annotated[str | None, _IF_ANOTHER] = None
+    asked: Annotated[str | None, OMIT_NONE] = None
+    instead_of: Annotated[str | None, OMIT_NONE] = None
+    because: Annotated[str | None, OMIT_NONE] = None
+    service_tier: Annotated[str | None, OMIT_NONE] = None
 
 
 class Origin(Wire):
@@ -90,8 +80,8 @@ class _Answered(Wire):
     finished_at: Timestamp
     labels: Labels = {}
     replay: Replay | None = None
-    run: Annotated[RunSummary | None, OF_RUNS] = None
-    parent: Annotated[ParentId | None, OF_RUNS] = None
+    run: Annotated[RunSummary | None, OMIT_NONE] = None
+    parent: Annotated[ParentId | None, OMIT_NONE] = None
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """What readers look for comes first."""
@@ -231,10 +221,9 @@ class RetryRequest(Wire):
     failure: Failure
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     account: AccountState
-    used: Annotated[Usage | None, OF_RUNS] = None
+    used: Annotated[Usage | None, OMIT_NONE] = None
     failed: Annotated[
-        tuple[ProfileFailures, ...],
-        Field(max_length=limits.PROFILES_FAILED_MAX, exclude_if=_is_empty),
+        tuple[ProfileFailures, ...], Field(max_length=limits.PROFILES_FAILED_MAX), OMIT_FALSY
     ] = ()
     notes: Notes = ()
     at: Timestamp

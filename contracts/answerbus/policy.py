@@ -2,21 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from answerbus.wire import Digest, Wire
+from answerbus.wire import OMIT_NONE, Digest, Wire
 
 Verdict = Literal["allow", "ask", "deny"]
 Rule = Literal["allow", "ask", "deny", "otherwise", "not_judged"]
 PolicyMode = Literal["enforce", "log_only"]
 Schema = dict[str, JsonValue]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-_IF_SAID = Field(exclude_if=_is_none)
 
 
 class ToolPolicy(Wire):
@@ -26,9 +19,9 @@ class ToolPolicy(Wire):
     is treated as `otherwise` says. With `log_only` verdicts are recorded and not enforced.
     """
 
-    deny: Annotated[Schema | None, _IF_SAID] = None
-    ask: Annotated[Schema | None, _IF_SAID] = None
-    allow: Annotated[Schema | None, _IF_SAID] = None
+    deny: Annotated[Schema | None, OMIT_NONE] = None
+    ask: Annotated[Schema | None, OMIT_NONE] = None
+    allow: Annotated[Schema | None, OMIT_NONE] = None
     otherwise: Verdict = "ask"
     mode: PolicyMode = "enforce"
 

@@ -6,13 +6,9 @@ from pydantic import Field, JsonValue
 
 from answerbus.tool_call import CallId, ReplyPlace, Token, ToolName, ToolsetName
 from answerbus.tool_result import CallCost
-from answerbus.wire import Digest, Note, Notes, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import OMIT_FALSY, Digest, Note, Notes, RequestId, Timestamp, Wire, WorkflowId
 
 Question = Annotated[int, Field(ge=1)]
-
-
-def _is_empty(value: object) -> bool:
-    return value == ()
 
 
 class ToolReconcile(Wire):
@@ -72,4 +68,4 @@ class ToolReconciled(Wire):
     token: Token
     finding: Finding
     server: Note = ""
-    notes: Annotated[Notes, Field(exclude_if=_is_empty)] = ()
+    notes: Annotated[Notes, OMIT_FALSY] = ()

@@ -11,16 +11,19 @@ from answerbus.agent import AgentRef, Parent, ParentId
 from answerbus.budget import Budget
 from answerbus.failure import Failure
 from answerbus.resumed_run import ResumedRun
-from answerbus.wire import Count, Digest, Labels, Name, Reason, RequestId, Wire, WorkflowId
+from answerbus.wire import (
+    OMIT_NONE,
+    Count,
+    Digest,
+    Labels,
+    Name,
+    Reason,
+    RequestId,
+    Wire,
+    WorkflowId,
+)
 
 Trust = Literal["trusted", "untrusted"]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-_WHERE_THERE_IS_ONE = Field(exclude_if=_is_none)
 
 
 class ContractRef(Wire):
@@ -129,7 +132,7 @@ class Prior(Wire):
     attempt: Count
     failure: Failure
     answer: JsonValue = None
-    answer_digest: Annotated[Digest | None, _WHERE_THERE_IS_ONE] = None
+    answer_digest: Annotated[Digest | None, OMIT_NONE] = None
     times: Annotated[int, Field(ge=1, exclude_if=_is_one)] = 1
 
 
@@ -157,14 +160,14 @@ class Request(Wire):
     context: Context
     profile: Name = "default"
     budget: Budget = Budget()
-    agent: Annotated[AgentRef | None, _WHERE_THERE_IS_ONE] = None
-    parent: Annotated[Parent | None, _WHERE_THERE_IS_ONE] = None
+    agent: Annotated[AgentRef | None, OMIT_NONE] = None
+    parent: Annotated[Parent | None, OMIT_NONE] = None
     ttl_s: Annotated[int, Field(ge=1, le=limits.RUN_TTL_S_MAX)] = limits.TTL_S_DEFAULT
     policy: Policy = Policy()
     prior: Annotated[tuple[Prior, ...], Field(max_length=limits.PRIOR_ENTRIES_MAX)] = ()
     labels: Labels = {}
     replay: Replay | None = None
-    resumed: Annotated[ResumedRun | None, _WHERE_THERE_IS_ONE] = None
+    resumed: Annotated[ResumedRun | None, OMIT_NONE] = None
 
     @field_validator("resumed")
     @classmethod

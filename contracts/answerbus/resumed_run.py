@@ -12,11 +12,7 @@ from answerbus import limits
 from answerbus.call_outcome import CallOutcome
 from answerbus.edited_args import EditedArgs
 from answerbus.tool_call import CallId
-from answerbus.wire import Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+from answerbus.wire import OMIT_NONE, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
 
 
 class ResumedCall(Wire):
@@ -27,7 +23,7 @@ class ResumedCall(Wire):
     args: dict[str, JsonValue]
     args_digest: Digest
     outcome: CallOutcome
-    edited: Annotated[EditedArgs | None, Field(exclude_if=_is_none)] = None
+    edited: Annotated[EditedArgs | None, OMIT_NONE] = None
 
 
 class ResumedStep(Wire):

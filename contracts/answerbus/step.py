@@ -11,22 +11,20 @@ from answerbus.call_outcome import CallOutcome
 from answerbus.edited_args import EditedArgs
 from answerbus.policy import PolicyVerdict
 from answerbus.tool_call import CallId
-from answerbus.wire import Count, Digest, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
+    Count,
+    Digest,
+    RequestId,
+    Timestamp,
+    Wire,
+    WorkflowId,
+)
 
 Number = Annotated[int, Field(ge=1)]
 CallState = Literal["called", "waiting", "awaits_approval", "awaits_input", "ended"]
 Composed = Literal["propose", "select"]
-
-
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_false(value: object) -> bool:
-    return value is False
-
-
-_IF_SAID = Field(exclude_if=_is_none)
 
 
 class StepCall(Wire):
@@ -40,7 +38,7 @@ class StepCall(Wire):
     args: dict[str, Any]
     args_digest: Digest
     state: CallState
-    policy: Annotated[PolicyVerdict | None, _IF_SAID] = None
+    policy: Annotated[PolicyVerdict | None, OMIT_NONE] = None
 
 
 class Step(Wire):
@@ -63,8 +61,8 @@ class Step(Wire):
     calls: Annotated[tuple[StepCall, ...], Field(max_length=limits.STEP_ACTIONS_MAX)]
     usage: Usage
     account: AccountState
-    composed: Annotated[Composed | None, _IF_SAID] = None
-    chosen: Annotated[CallId | None, _IF_SAID] = None
+    composed: Annotated[Composed | None, OMIT_NONE] = None
+    chosen: Annotated[CallId | None, OMIT_NONE] = None
     at: Timestamp
     previous: Digest | None
     hash: Digest
@@ -85,9 +83,9 @@ class ToolEnded(Wire):
     tool: str
     outcome: CallOutcome
     took_ms: Count | None
-    micro_usd: Annotated[Count | None, _IF_SAID] = None
-    reconciled: Annotated[bool, Field(exclude_if=_is_false)] = False
-    edited: Annotated[EditedArgs | None, _IF_SAID] = None
+    micro_usd: Annotated[Count | None, OMIT_NONE] = None
+    reconciled: Annotated[bool, OMIT_FALSY] = False
+    edited: Annotated[EditedArgs | None, OMIT_NONE] = None
     at: Timestamp
     previous: Digest | None
     hash: Digest

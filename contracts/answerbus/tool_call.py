@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from answerbus import limits
 from answerbus.wire import (
+    OMIT_NONE,
     Digest,
     Labels,
     Name,
@@ -31,10 +32,6 @@ Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9+/]{22}==$")]
 KafkaTopicName = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._\-]+$")]
 ToolState = Annotated[str, at_most_bytes(limits.TOOL_STATE_BYTES_MAX)]
 """The state from which a toolset's servers go on with a call; only they read it."""
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class CallingAgent(Wire):
@@ -102,7 +99,7 @@ class ToolCancel(Wire):
     request_id: RequestId
     workflow_id: WorkflowId
     toolset: ToolsetName
-    tool: Annotated[ToolName | None, Field(exclude_if=_is_none)] = None
-    state: Annotated[ToolState | None, Field(exclude_if=_is_none)] = None
+    tool: Annotated[ToolName | None, OMIT_NONE] = None
+    state: Annotated[ToolState | None, OMIT_NONE] = None
     reason: Reason = ""
     at: Timestamp

@@ -8,7 +8,7 @@ from answerbus import limits
 from answerbus.continued_call import ToolQuestion
 from answerbus.failure import Problems
 from answerbus.tool_call import CallId, Token, ToolState
-from answerbus.wire import Count, Name, Note, Notes, Reason, Wire, WorkflowId
+from answerbus.wire import OMIT_NONE, Count, Name, Note, Notes, Reason, Wire, WorkflowId
 
 # What servers of ours and the conformance test call failures; a tool may have more of its own.
 UNKNOWN_TOOL = "unknown_tool"
@@ -41,13 +41,7 @@ class ToolFailure(Wire):
 ToolOutcome = Annotated[ToolOk | ToolFailure, Field(discriminator="kind")]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-CallCost = Annotated[
-    int | None, Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX, exclude_if=_is_none)
-]
+CallCost = Annotated[int | None, Field(ge=0, le=limits.TOOL_COST_MICRO_USD_MAX), OMIT_NONE]
 
 
 class ToolResult(Wire):
@@ -81,5 +75,5 @@ class ToolProgress(Wire):
     token: Token
     note: Note = ""
     n: Count = 0
-    state: Annotated[ToolState | None, Field(exclude_if=_is_none)] = None
-    asks: Annotated[ToolQuestion | None, Field(exclude_if=_is_none)] = None
+    state: Annotated[ToolState | None, OMIT_NONE] = None
+    asks: Annotated[ToolQuestion | None, OMIT_NONE] = None

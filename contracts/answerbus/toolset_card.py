@@ -7,7 +7,16 @@ from pydantic import Field, JsonValue
 from answerbus import limits
 from answerbus.contract import digest_of
 from answerbus.tool_call import ToolName, ToolsetName
-from answerbus.wire import Digest, Note, Reason, Timestamp, Wire, at_most_bytes
+from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
+    Digest,
+    Note,
+    Reason,
+    Timestamp,
+    Wire,
+    at_most_bytes,
+)
 
 Delivery = Literal["at_least_once", "at_most_once"]
 ApprovalRule = Literal["never", "always", "after_untrusted"]
@@ -19,11 +28,6 @@ TimeoutS = Annotated[float, Field(gt=0, le=limits.TOOL_TIMEOUT_S_MAX, allow_inf_
 def stricter(one: ApprovalRule, other: ApprovalRule) -> ApprovalRule:
     """The rule under which more calls need approval."""
     return max(one, other, key=_BY_STRICTNESS.index)
-
-
-def _is_false(value: object) -> bool:
-    """Then cards and their digests are as they were before there was such a member."""
-    return value is False
 
 
 class ToolCard(Wire):
@@ -40,8 +44,8 @@ class ToolCard(Wire):
     delivery: Delivery = "at_least_once"
     approval: ApprovalRule = "never"
     timeout_s: TimeoutS = limits.TOOL_TIMEOUT_S_DEFAULT
-    repeatable: Annotated[bool, Field(exclude_if=_is_false)] = False
-    reconcilable: Annotated[bool, Field(exclude_if=_is_false)] = False
+    repeatable: Annotated[bool, OMIT_FALSY] = False
+    reconcilable: Annotated[bool, OMIT_FALSY] = False
     digest: Digest | None = None
 
     def computed_digest(self) -> str:
@@ -70,10 +74,6 @@ class ToolsetCard(Wire):
         return digest_of([self.toolset, self.written_by, [list(tool) for tool in tools]])
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class ToolAccepted(Wire):
     """A tool that needs approval, as workers may have it called; the last record of a tool holds.
 
@@ -85,8 +85,8 @@ class ToolAccepted(Wire):
     toolset: ToolsetName
     card: ToolCard
     written_by: WrittenBy = "code"
-    by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
-    said_by: Annotated[Reason | None, Field(exclude_if=_is_none)] = None
+    by: Annotated[Reason | None, OMIT_NONE] = None
+    said_by: Annotated[Reason | None, OMIT_NONE] = None
     at: Timestamp
 
     @property

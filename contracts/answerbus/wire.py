@@ -3,6 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import not_
 from typing import Annotated
 
 from pydantic import (
@@ -117,6 +118,10 @@ Label = Annotated[str, Field(max_length=limits.LABEL_CHARS_MAX)]
 Labels = Annotated[dict[Label, Label], Field(max_length=limits.LABELS_MAX)]
 Count = Annotated[int, Field(ge=0)]
 Position = Annotated[int, Field(ge=0)]
+
+# For members that older records lack: records without them, and their digests, stay as they were.
+OMIT_NONE = Field(exclude_if=lambda value: value is None)
+OMIT_FALSY = Field(exclude_if=not_)
 
 
 def one_line(text: str) -> str:

@@ -20,7 +20,17 @@ from answerbus.broker_time import LATEST_MS
 from answerbus.budget import Budget, Spent
 from answerbus.private.budgets import BudgetLeaseRecord, BudgetShareRecord
 from answerbus.request_key import SEPARATOR, RequestKey
-from answerbus.wire import Count, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
+    Count,
+    Digest,
+    Reason,
+    RequestId,
+    Timestamp,
+    Wire,
+    WorkflowId,
+)
 
 LEDGER_VERSION = 1
 CLOSED_KEY = "closed:"
@@ -44,10 +54,6 @@ class InFlight(Wire):
     at: Timestamp
 
 
-def _is_zero(value: object) -> bool:
-    return value == 0
-
-
 class OpenRequest(Wire):
     """How many attempts a request without an outcome has used, so that numbers never repeat.
 
@@ -57,8 +63,8 @@ class OpenRequest(Wire):
 
     request_id: RequestId
     attempts: Count
-    uncounted: Annotated[Count, Field(exclude_if=_is_zero)] = 0
-    keeps_floor: Annotated[bool, Field(exclude_if=_is_zero)] = False
+    uncounted: Annotated[Count, OMIT_FALSY] = 0
+    keeps_floor: Annotated[bool, OMIT_FALSY] = False
 
 
 class AddedTo(Wire):
@@ -66,10 +72,6 @@ class AddedTo(Wire):
 
     offset: Offset
     at_ms: Annotated[int, Field(ge=0, le=LATEST_MS)]
-
-
-def _says_nothing(value: object) -> bool:
-    return value in (None, "")
 
 
 class AccountRecord(Wire):
@@ -86,10 +88,10 @@ class AccountRecord(Wire):
     account_id: str
     workflow_id: WorkflowId
     limit: Budget
-    settled_by: Annotated[str, Field(exclude_if=_says_nothing)] = ""
-    added_to: Annotated[AddedTo | None, Field(exclude_if=_says_nothing)] = None
+    settled_by: Annotated[str, OMIT_FALSY] = ""
+    added_to: Annotated[AddedTo | None, OMIT_NONE] = None
     spent: Spent
-    tools_micro_usd: Annotated[Count, Field(exclude_if=_is_zero)] = 0
+    tools_micro_usd: Annotated[Count, OMIT_FALSY] = 0
     in_flight: tuple[InFlight, ...] = ()
     open: tuple[OpenRequest, ...] = ()
     last_attempt_hash: Digest | None = None
@@ -225,9 +227,6 @@ class WorkInProgress(Wire):
     offset: Count | None = None
 
 
-_OF_RUNS = Field(exclude_if=_is_zero)  # lanes without agents read no such topics
-
-
 class LaneRecord(Wire):
     """The lane of one partition: who opened it, and how often without getting anything done.
 
@@ -251,10 +250,10 @@ class LaneRecord(Wire):
     suspects: tuple[Suspect, ...] = ()
     suspect_record: SuspectRecord | None = None
     watched: WorkInProgress | None = None
-    results_at: Annotated[Count, _OF_RUNS] = 0
-    approvals_at: Annotated[Count, _OF_RUNS] = 0
-    controls_at: Annotated[Count, _OF_RUNS] = 0
-    leases_at: Annotated[Count, _OF_RUNS] = 0
+    results_at: Annotated[Count, OMIT_FALSY] = 0
+    approvals_at: Annotated[Count, OMIT_FALSY] = 0
+    controls_at: Annotated[Count, OMIT_FALSY] = 0
+    leases_at: Annotated[Count, OMIT_FALSY] = 0
 
 
 class Skipped(Wire):

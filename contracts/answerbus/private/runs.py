@@ -18,6 +18,8 @@ from answerbus.step import Number
 from answerbus.tool_call import CallApproval, CallId, ToolsetName, ToolState
 from answerbus.toolset_card import ToolCard, WrittenBy
 from answerbus.wire import (
+    OMIT_FALSY,
+    OMIT_NONE,
     Count,
     Digest,
     Name,
@@ -39,19 +41,8 @@ def _is_default_questions(value: object) -> bool:
     return value == limits.TOOL_QUESTIONS_DEFAULT
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_empty(value: object) -> bool:
-    """Whether a member says nothing: then records are as they were before there was such a one."""
-    return not value or value == Spent()
-
-
-_IF_SAID = Field(exclude_if=_is_empty)
-
 # In the records of a version whose keys lacked the workflow it is None, and their keys stay so.
-Scope = Annotated[WorkflowId | None, _IF_SAID]
+Scope = Annotated[WorkflowId | None, OMIT_NONE]
 
 
 class ToolDefinition(Wire):
@@ -63,8 +54,8 @@ class ToolDefinition(Wire):
     toolset: ToolsetName
     card: ToolCard
     written_by: Annotated[WrittenBy, Field(exclude_if=_is_own_code)] = "code"
-    policy: Annotated[ToolPolicy | None, _IF_SAID] = None
-    trusted: Annotated[bool, _IF_SAID] = False
+    policy: Annotated[ToolPolicy | None, OMIT_NONE] = None
+    trusted: Annotated[bool, OMIT_FALSY] = False
 
     @property
     def name(self) -> str:
@@ -141,9 +132,9 @@ class AgentDefinition(Wire):
     malformed: Malformed = "retry"
     remember_thoughts: bool = False
     show_thoughts: bool = False
-    ask_person: Annotated[bool, _IF_SAID] = False
-    delegate: Annotated[Delegation | None, _IF_SAID] = None
-    best_of: Annotated[BestOf | None, _IF_SAID] = None
+    ask_person: Annotated[bool, OMIT_FALSY] = False
+    delegate: Annotated[Delegation | None, OMIT_NONE] = None
+    best_of: Annotated[BestOf | None, OMIT_NONE] = None
 
     @property
     def composition(self) -> Composition | None:
@@ -201,9 +192,9 @@ class AskedCall(Wire):
     args_digest: Digest
     needs_approval: bool = False
     outcome: CallOutcome | None = None
-    cap: Annotated[Count | None, Field(exclude_if=_is_none)] = None
-    same_as: Annotated[CallId | None, Field(exclude_if=_is_none)] = None
-    policy: Annotated[PolicyVerdict | None, _IF_SAID] = None
+    cap: Annotated[Count | None, OMIT_NONE] = None
+    same_as: Annotated[CallId | None, OMIT_NONE] = None
+    policy: Annotated[PolicyVerdict | None, OMIT_NONE] = None
 
     @property
     def has_ended(self) -> bool:
@@ -230,11 +221,11 @@ class RunStepRecord(Wire):
     thoughts: tuple[str, ...] = ()
     calls: tuple[AskedCall, ...]
     usage: Usage = Usage()
-    floor: Annotated[Spent, _IF_SAID] = Spent()
-    retried: Annotated[Usage | None, _IF_SAID] = None
-    model: Annotated[str | None, _IF_SAID] = None
-    frame: Annotated[Digest | None, _IF_SAID] = None
-    at: Annotated[Timestamp | None, _IF_SAID] = None
+    floor: Annotated[Spent, Field(exclude_if=Spent().__eq__)] = Spent()
+    retried: Annotated[Usage | None, OMIT_NONE] = None
+    model: Annotated[str | None, OMIT_FALSY] = None
+    frame: Annotated[Digest | None, OMIT_NONE] = None
+    at: Annotated[Timestamp | None, OMIT_NONE] = None
     link: Link
 
 
@@ -269,23 +260,23 @@ class RunCallRecord(Wire):
     n: Number
     place: Count
     approved: CallApproval | None = None
-    edited: Annotated[EditedArgs | None, _IF_SAID] = None
+    edited: Annotated[EditedArgs | None, OMIT_NONE] = None
     deliveries: Count = 0
     tokens: tuple[Digest, ...] = ()
     called_at: Timestamp | None = None
     due_at: Timestamp | None = None
     outcome: CallOutcome | None = None
     notes: Notes = ()
-    child: Annotated[RequestId | None, _IF_SAID] = None
-    children: Annotated[Count, _IF_SAID] = 0
-    spent: Annotated[Count, _IF_SAID] = 0
-    usage: Annotated[Usage | None, _IF_SAID] = None
-    questions: Annotated[Count, _IF_SAID] = 0
-    reconciliation: Annotated[Reconciliation | None, _IF_SAID] = None
-    state: Annotated[ToolState | None, _IF_SAID] = None
-    inputs_asked: Annotated[Count, _IF_SAID] = 0
-    asks: Annotated[ToolQuestion | None, _IF_SAID] = None
-    given: Annotated[GivenInput | None, _IF_SAID] = None
+    child: Annotated[RequestId | None, OMIT_NONE] = None
+    children: Annotated[Count, OMIT_FALSY] = 0
+    spent: Annotated[Count, OMIT_FALSY] = 0
+    usage: Annotated[Usage | None, OMIT_NONE] = None
+    questions: Annotated[Count, OMIT_FALSY] = 0
+    reconciliation: Annotated[Reconciliation | None, OMIT_NONE] = None
+    state: Annotated[ToolState | None, OMIT_FALSY] = None
+    inputs_asked: Annotated[Count, OMIT_FALSY] = 0
+    asks: Annotated[ToolQuestion | None, OMIT_NONE] = None
+    given: Annotated[GivenInput | None, OMIT_NONE] = None
     link: Link | None = None
 
 
