@@ -6,6 +6,7 @@ import pytest
 
 from answerbus.envelope import ReceivedRequest, Undecodable, decode_request
 from answerbus.limits import RUN_TTL_S_MAX, TTL_S_MAX
+from answerbus.private.runs import RunCallRecord
 from answerbus.request import Request
 
 PLAIN = {
@@ -57,3 +58,10 @@ def test_the_parent_of_a_child_is_named_without_what_it_may_spend() -> None:
         "call_id": "r-0.call.1.0",
         "depth": 2,
     }
+
+
+@pytest.mark.parametrize("state", [None, "", "page 3"])
+def test_a_lane_reads_the_state_of_a_call_as_it_was(state: str | None) -> None:
+    record = RunCallRecord(workflow_id="w", request_id="r", n=1, place=0, state=state)
+
+    assert RunCallRecord.model_validate_json(record.model_dump_json()) == record

@@ -273,7 +273,7 @@ class RunCallRecord(Wire):
     usage: Annotated[Usage | None, OMIT_NONE] = None
     questions: Annotated[Count, OMIT_FALSY] = 0
     reconciliation: Annotated[Reconciliation | None, OMIT_NONE] = None
-    state: Annotated[ToolState | None, OMIT_FALSY] = None
+    state: Annotated[ToolState | None, OMIT_NONE] = None
     inputs_asked: Annotated[Count, OMIT_FALSY] = 0
     asks: Annotated[ToolQuestion | None, OMIT_NONE] = None
     given: Annotated[GivenInput | None, OMIT_NONE] = None
