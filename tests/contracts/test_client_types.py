@@ -23,9 +23,9 @@ from answerbus.answers.specialist import SPECIALIST, Specialist
 from answerbus.client import answer_type, uuid7
 from answerbus.client.answer_type import KEPT_MAX, TYPE_DISAGREES, AnswerType
 from answerbus.client.ask_options import make_request
+from answerbus.client.outcome_reader import outcome_in
 from answerbus.client.request_id import is_new
 from answerbus.client.subscription import item_of
-from answerbus.client.terminals import terminal_of
 from answerbus.envelope import Undecodable, decode, encode
 from answerbus.event import Event, request_of, workflow_of
 from answerbus.limits import NOTES_MAX
@@ -297,16 +297,16 @@ def test_a_terminal_is_found_by_its_request_with_and_without_headers(path: Path)
     expected = event if terminal and "none" not in named else None
 
     for found in (record(event), record(event, headers=False)):
-        assert terminal_of(found, {named}) == expected
-        assert terminal_of(found, {named._replace(request_id="another")}) is None
-        assert terminal_of(found, {named._replace(workflow_id="another")}) is None
+        assert outcome_in(found, {named}) == expected
+        assert outcome_in(found, {named._replace(request_id="another")}) is None
+        assert outcome_in(found, {named._replace(workflow_id="another")}) is None
 
 
 @given(st.none() | st.binary(max_size=40), st.none() | st.binary(max_size=10))
 def test_no_record_of_others_raises(value: bytes | None, header: bytes | None) -> None:
     found = record_of(value, [("ce_requestid", header), ("ce_contract", header)])
 
-    assert terminal_of(found, {RequestKey("w", "mine")}) is None
+    assert outcome_in(found, {RequestKey("w", "mine")}) is None
     assert item_of(found, of(PlanProposal)) is None or header in (None, b"plan_proposal.v1")
 
 

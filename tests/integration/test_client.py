@@ -202,7 +202,7 @@ async def test_a_client_can_rest_and_ask_again(bus: Bus) -> None:
 
             assert isinstance(outcome, Result)
             assert outcome.answer == f"r-{number}"
-            reader = client._connection._terminals
+            reader = client._connection._reader
             assert reader is not None
             assert reader._consumer is not None
             assert reader._consumer.paused() == reader._consumer.assignment()
@@ -351,7 +351,7 @@ async def test_a_client_that_is_closed_while_its_reader_starts_leaves_none(bus: 
     with pytest.raises((BusUnavailable, RuntimeError), match=r"closed|async with"):
         await first
     left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    assert "answerbus terminals" not in left
+    assert "answerbus outcomes" not in left
 
 
 async def test_a_broker_that_is_not_there_is_said_so(unused_tcp_port: int) -> None:

@@ -101,9 +101,9 @@ class AnswerType(Generic[AnswerT]):
             return _unvalidated(result, (Problem.of("", VALIDATOR_FAILED, expected),))
         return result.model_copy(update={"answer": answer})
 
-    def typed_outcome(self, terminal: AnyOutcome) -> "TypedOutcome[AnswerT]":
+    def typed_outcome(self, outcome: AnyOutcome) -> "TypedOutcome[AnswerT]":
         """An outcome with its answer, if it has one, as `typed` gives it."""
-        return self.typed(terminal) if isinstance(terminal, Result) else terminal
+        return self.typed(outcome) if isinstance(outcome, Result) else outcome
 
 
 def _unvalidated(result: AnyResult, problems: tuple[Problem, ...]) -> UnvalidatedResult:

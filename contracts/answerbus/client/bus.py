@@ -2,7 +2,15 @@
 
 import getpass
 import re
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -98,6 +106,10 @@ class Bus:
     def place(self, topic: Topic, partition: int) -> TopicPartition:
         """A partition of a topic on this broker."""
         return TopicPartition(topic.full_name(self.prefix), partition)
+
+    def places(self, topics: Iterable[Topic], partitions: Collection[int]) -> list[TopicPartition]:
+        """These partitions of each of the topics."""
+        return [self.place(topic, partition) for topic in topics for partition in partitions]
 
     def producer(self) -> AIOKafkaProducer:
         """A producer whose records are safe once they are acknowledged."""

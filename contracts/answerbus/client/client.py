@@ -183,10 +183,10 @@ class Client:
 
         Waits for one that is still to come; raises NoAnswerYet when the time is over.
         """
-        terminal = await self._connection.find(request_id, workflow_id, timeout_s)
+        outcome = await self._connection.find(request_id, workflow_id, timeout_s)
         if cast("object", response_model) is JsonValue:
-            return cast("TypedOutcome[AnyAnswerT]", terminal)
-        return AnswerType.of(response_model, self._registry).typed_outcome(terminal)
+            return cast("TypedOutcome[AnyAnswerT]", outcome)
+        return AnswerType.of(response_model, self._registry).typed_outcome(outcome)
 
     @overload
     def subscribe(

@@ -17,10 +17,10 @@ from answerbus.client.controls import PublishedControl, find_effect, publish_con
 from answerbus.client.errors import BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
 from answerbus.client.follow_up import is_follow_up, root_of
-from answerbus.client.history import find_past_terminal, find_terminal
+from answerbus.client.history import find_outcome, find_past_outcome
+from answerbus.client.outcome_reader import OutcomeReader
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.request_id import is_new
-from answerbus.client.terminals import Terminals
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, Encoded, Undecodable, decode_request, encode
@@ -49,9 +49,9 @@ class BusConnection:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._stack, self._reading = AsyncExitStack(), AsyncExitStack()
-        self._starting: asyncio.Task[Terminals] | None = None
+        self._starting: asyncio.Task[OutcomeReader] | None = None
         self._producer: AIOKafkaProducer | None = None
-        self._terminals: Terminals | None = None
+        self._reader: OutcomeReader | None = None
         self._layout = Layout(1)
         self._looks = set[asyncio.Task[None]]()
 
@@ -68,7 +68,7 @@ class BusConnection:
                 self._starting.cancel()
                 await asyncio.wait([self._starting], timeout=BACKGROUND_END_S)
         finally:
-            self._terminals = self._starting = None
+            self._reader = self._starting = None
             try:
                 await self._reading.aclose()
             finally:
@@ -125,16 +125,16 @@ class BusConnection:
 
     async def _outcome(self, asked: "_Asked", on_progress: ProgressCallback | None) -> AnyOutcome:
         request, digest = asked.request, asked.digest
-        terminals = await self._reader()
+        reader = await self._started_reader()
         partition = self._layout.owner(request.workflow_id)
-        async with terminals.awaiting(RequestKey.of(request), partition, digest) as terminal:
-            self._start_look_back(request, digest, terminal)
+        async with reader.awaiting(RequestKey.of(request), partition, digest) as future:
+            self._start_look_back(request, digest, future)
             if on_progress is None:
                 await self._publish_asked(asked)
-                return await terminal
+                return await future
             async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
                 on_progress(await self._publish_asked(asked))
-                outcome = await with_retries(terminal, request.request_id, retries, on_progress)
+                outcome = await with_retries(future, request.request_id, retries, on_progress)
                 asked.limit.reschedule(None)  # it is there, however long the rest takes
                 return outcome
 
@@ -146,12 +146,12 @@ class BusConnection:
         return published
 
     def _start_look_back(
-        self, request: Request, digest: str | None, terminal: "asyncio.Future[AnyOutcome]"
+        self, request: Request, digest: str | None, future: "asyncio.Future[AnyOutcome]"
     ) -> None:
         """In a task that ends by itself: a client of Kafka that is cut off leaves connections."""
         now_ms = time.time_ns() // 1_000_000
         if not is_new(request.request_id, now_ms):
-            task = asyncio.create_task(self._look_back(request, digest, terminal, now_ms))
+            task = asyncio.create_task(self._look_back(request, digest, future, now_ms))
             self._looks.add(task)
             task.add_done_callback(self._looks.discard)
 
@@ -159,21 +159,21 @@ class BusConnection:
         self,
         request: Request,
         digest: str | None,
-        terminal: "asyncio.Future[AnyOutcome]",
+        future: "asyncio.Future[AnyOutcome]",
         now_ms: int,
     ) -> None:
         homes = self._layout.homes(request.workflow_id)
         try:
-            found = await find_past_terminal(
-                self._bus, RequestKey.of(request), digest, homes, now_ms, is_enough=terminal.done
+            found = await find_past_outcome(
+                self._bus, RequestKey.of(request), digest, homes, now_ms, is_enough=future.done
             )
         except BusUnavailable as error:
             _log.warning("no look at earlier outcomes of %s: %s", request.request_id, error)
             return
-        if found is not None and not terminal.done():
-            await asyncio.wait([terminal], timeout=CONFLICT_S)
-            if not terminal.done():
-                terminal.set_result(found)
+        if found is not None and not future.done():
+            await asyncio.wait([future], timeout=CONFLICT_S)
+            if not future.done():
+                future.set_result(found)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> AnyOutcome:
         """The first outcome since the start of retention, or a later one; raises NoAnswerYet."""
@@ -181,7 +181,7 @@ class BusConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 homes = self._layout.homes(workflow_id)
-                return await find_terminal(self._bus, RequestKey(workflow_id, request_id), homes)
+                return await find_outcome(self._bus, RequestKey(workflow_id, request_id), homes)
         except TimeoutError:
             raise NoAnswerYet(request_id, workflow_id, timeout_s) from None
 
@@ -224,15 +224,15 @@ class BusConnection:
                 raise
             return None
 
-    async def _reader(self) -> Terminals:
+    async def _started_reader(self) -> OutcomeReader:
         """The reader that is there, or a new one.
 
         A client of Kafka whose start is cut off leaves connections: the start outlasts an ask, and
         the next ask has its reader.
         """
         self._open()
-        if self._terminals is not None and not self._terminals.has_ended:
-            return self._terminals
+        if self._reader is not None and not self._reader.has_ended:
+            return self._reader
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start_reader())
             self._starting.add_done_callback(take_error)
@@ -242,11 +242,11 @@ class BusConnection:
             raise BusUnavailable("The client was closed while this call waited.")
         return starting.result()
 
-    async def _start_reader(self) -> Terminals:
+    async def _start_reader(self) -> OutcomeReader:
         await self._reading.aclose()
-        terminals = Terminals(self._bus).running()
-        self._terminals = await self._reading.enter_async_context(terminals)
-        return self._terminals
+        reader = OutcomeReader(self._bus).running()
+        self._reader = await self._reading.enter_async_context(reader)
+        return self._reader
 
     def _open(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -280,5 +280,5 @@ class _Asked:
 
     @property
     def digest(self) -> str | None:
-        """See `Terminals.awaiting`."""
+        """See `OutcomeReader.awaiting`."""
         return None if is_follow_up(self.request.request_id) else bytes_digest(self.record.value)

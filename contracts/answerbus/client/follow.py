@@ -13,11 +13,11 @@ from aiokafka import TopicPartition
 from answerbus.call_id import request_of_call
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.outcome_reader import names_other_request, outcome_for
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
-from answerbus.client.terminals import end_of, is_of_others
 from answerbus.client.turns import in_turns
 from answerbus.control import (
     Approval,
@@ -57,17 +57,13 @@ async def follow(
 ) -> AsyncIterator[Followed]:
     """What the run does, up to its outcome, which comes last. Raises ValueError, BusUnavailable.
 
-    The position of the outcome is its own place, so that it comes again to who goes on there.
+    The position of the outcome is its own offset: a reader that goes on from there gets it again.
     """
     given = {} if after is None else offsets_of(after)
     await bus.counts(*FOLLOWED_TOPICS)  # to read a topic that is missing may create it
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
-        places = {
-            bus.place(topic, number): (topic.name, number)
-            for topic in FOLLOWED_TOPICS
-            for number in partitions
-        }
+        places = _places(bus, partitions)
         consumer.assign(list(places))
         with bus.explained():
             offsets = await _start(consumer, places, given, since)
@@ -79,16 +75,21 @@ async def follow(
 async def position_now(bus: Bus, partitions: Collection[int]) -> str:
     """The position behind all that is there by now. Raises BusUnavailable."""
     await bus.counts(*FOLLOWED_TOPICS)
-    names = {
+    places = _places(bus, partitions)
+    consumer = bus.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+    async with bus.running(consumer):
+        with bus.explained():
+            ends = await consumer.end_offsets(list(places))
+    return position_of({places[place]: end for place, end in ends.items()})
+
+
+def _places(bus: Bus, partitions: Collection[int]) -> Mapping[TopicPartition, tuple[str, int]]:
+    """Each partition that is read, with the name that positions have for it."""
+    return {
         bus.place(topic, number): (topic.name, number)
         for topic in FOLLOWED_TOPICS
         for number in partitions
     }
-    consumer = bus.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
-    async with bus.running(consumer):
-        with bus.explained():
-            ends = await consumer.end_offsets(list(names))
-    return position_of({names[place]: end for place, end in ends.items()})
 
 
 async def _start(
@@ -122,7 +123,7 @@ class _Run:
     ) -> None:
         self._bus, self._consumer, self._request = bus, consumer, request
         self._places, self._offsets = places, offsets
-        self._terminal: AnyOutcome | None = None
+        self._outcome: AnyOutcome | None = None
 
     async def events(self) -> AsyncIterator[Followed]:
         """What comes, and once the outcome is there, the steps that were written before it."""
@@ -134,11 +135,11 @@ class _Run:
                 async for record in in_turns(found[place]):
                     if (event := self._take(place, record)) is not None:
                         yield Followed(event, position_of(self._offsets))
-            if self._terminal is not None and steps_end is None:
+            if self._outcome is not None and steps_end is None:
                 steps = [place for place, (topic, _) in self._places.items() if topic == STEPS.name]
                 steps_end = await self._ends_of(steps)
-        if self._terminal is not None:
-            yield Followed(self._terminal, position_of(self._offsets))
+        if self._outcome is not None:
+            yield Followed(self._outcome, position_of(self._offsets))
 
     def _take(self, place: TopicPartition, record: Record) -> StepEvent | None:
         """A step, if the record is one; an outcome is kept, and its topic not read any further."""
@@ -146,9 +147,9 @@ class _Run:
         if topic == STEPS.name:
             self._offsets[topic, number] = _after(record)
             return step_event_of(record, self._request)
-        if self._terminal is None:
-            self._terminal = end_of(record, self._request)
-            if self._terminal is None:
+        if self._outcome is None:
+            self._outcome = outcome_for(record, self._request)
+            if self._outcome is None:
                 self._offsets[topic, number] = _after(record)
         return None
 
@@ -173,7 +174,7 @@ def _after(record: Record) -> int:
 
 def step_event_of(record: Record, request: RequestKey) -> StepEvent | None:
     """The event about the run in a record of the steps; None for those of others."""
-    if isinstance(record, Unreadable) or is_of_others(record, {request}):
+    if isinstance(record, Unreadable) or names_other_request(record, {request}):
         return None
     event = decode(record.value, record.headers)
     match event:

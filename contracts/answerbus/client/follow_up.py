@@ -42,13 +42,13 @@ async def valid_answer(
 ) -> "TypedOutcome[AnswerT]":
     """The outcome of a request whose answer keeps the rules of its class, as far as `ask` goes."""
     while True:
-        terminal = await ask(request)
-        outcome = answers.typed_outcome(terminal)
-        if not (isinstance(terminal, Result) and isinstance(outcome, UnvalidatedResult)):
-            return outcome
-        again = follow_up(request, terminal, outcome)
+        outcome = await ask(request)
+        typed = answers.typed_outcome(outcome)
+        if not (isinstance(outcome, Result) and isinstance(typed, UnvalidatedResult)):
+            return typed
+        again = follow_up(request, outcome, typed)
         if again is None:
-            return outcome
+            return typed
         request = again
 
 

@@ -6,9 +6,9 @@ from functools import partial
 from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
+from answerbus.client.outcome_reader import outcome_for
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.terminals import end_of
 from answerbus.client.turns import in_turns
 from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
@@ -22,21 +22,21 @@ _FETCH_WAIT_MS = 50
 _End = Callable[[Record], AnyOutcome | None]
 
 
-async def find_terminal(bus: Bus, request: RequestKey, partitions: Collection[int]) -> AnyOutcome:
+async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int]) -> AnyOutcome:
     """The first outcome of the request in these partitions; waits until there is one."""
     consumer = bus.consumer(auto_offset_reset="earliest")
     async with bus.running(consumer):
-        consumer.assign(_places(bus, partitions))
-        end = partial(end_of, request=request)
+        consumer.assign(bus.places(OUTCOMES, partitions))
+        end = partial(outcome_for, request=request)
         while True:
             with bus.explained():
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
-                if (terminal := await _first(records, end)) is not None:
-                    return terminal
+                if (outcome := await _first(records, end)) is not None:
+                    return outcome
 
 
-async def find_past_terminal(
+async def find_past_outcome(
     bus: Bus,
     request: RequestKey,
     digest: str | None,
@@ -46,13 +46,11 @@ async def find_past_terminal(
 ) -> AnyOutcome | None:
     """The outcome of the request among those of the last day; None if it is not found.
 
-    A dead letter about another record than that of the `digest` is none.
-
-    It looks at the newest records first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`.
-    Raises BusUnavailable.
+    A dead letter about a record with another digest does not count. Looks at the newest records
+    first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`. Raises BusUnavailable.
     """
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
-    places, left = _places(bus, partitions), LOOK_BACK_BYTES_MAX
+    places, left = bus.places(OUTCOMES, partitions), LOOK_BACK_BYTES_MAX
     async with bus.running(consumer):
         consumer.assign(places)
         with bus.explained():
@@ -65,11 +63,11 @@ async def find_past_terminal(
                 begins = {
                     p: min(at.offset, ends[p]) if (at := found.get(p)) else ends[p] for p in places
                 }
-                end = partial(end_of, request=request, digest=digest)
-                terminal, read = await _between(consumer, begins, ends, end, left, is_enough)
+                end = partial(outcome_for, request=request, digest=digest)
+                outcome, read = await _between(consumer, begins, ends, end, left, is_enough)
                 left -= read
-                if terminal is not None or left <= 0:
-                    return terminal
+                if outcome is not None or left <= 0:
+                    return outcome
                 ends = begins
     return None
 
@@ -89,18 +87,14 @@ async def _between(
     while waiting and read < bytes_max and not is_enough():
         for records in (await consumer.getmany(*waiting, timeout_ms=_POLL_MS)).values():
             read += sum(len(record.value or b"") for record in records)
-            if (terminal := await _first(records, end)) is not None:
-                return terminal, read
+            if (outcome := await _first(records, end)) is not None:
+                return outcome, read
         waiting = {place for place in waiting if await consumer.position(place) < ends[place]}
     return None, read
 
 
 async def _first(records: Collection[Record], end: _End) -> AnyOutcome | None:
     async for record in in_turns(records):
-        if (terminal := end(record)) is not None:
-            return terminal
+        if (outcome := end(record)) is not None:
+            return outcome
     return None
-
-
-def _places(bus: Bus, partitions: Collection[int]) -> list[TopicPartition]:
-    return [bus.place(topic, partition) for topic in OUTCOMES for partition in partitions]

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.outcome_reader import names_other_request
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
-from answerbus.client.terminals import is_of_others
 from answerbus.client.turns import in_turns
 from answerbus.envelope import decode
 from answerbus.event import AnyOutcome
@@ -64,7 +64,7 @@ async def retries_of(
 
 
 async def with_retries(
-    terminal: "asyncio.Future[AnyOutcome]",
+    outcome: "asyncio.Future[AnyOutcome]",
     request_id: str,
     retries: "asyncio.Queue[RetryRequest]",
     on_progress: ProgressCallback,
@@ -76,18 +76,18 @@ async def with_retries(
         retry = asyncio.create_task(retries.get())
         try:
             await asyncio.wait(
-                (terminal, retry),
+                (outcome, retry),
                 timeout=WAITING_INTERVAL_S,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if retry.done():
                 on_progress(retry.result())
-            elif not terminal.done():
+            elif not outcome.done():
                 on_progress(Waiting(request_id, loop.time() - began))
         finally:
             retry.cancel()
-        if terminal.done() and retries.empty():
-            return terminal.result()
+        if outcome.done() and retries.empty():
+            return outcome.result()
 
 
 async def _read(
@@ -118,7 +118,7 @@ async def _read(
 
 
 def _retry_of(record: Record, request: RequestKey) -> RetryRequest | None:
-    if isinstance(record, Unreadable) or is_of_others(record, {request}):
+    if isinstance(record, Unreadable) or names_other_request(record, {request}):
         return None
     event = decode(record.value, record.headers)
     if isinstance(event, RetryRequest) and RequestKey.of(event) == request:

@@ -11,8 +11,8 @@ from aiokafka import TopicPartition
 from answerbus.client.bounded import ClientCancelled, was_cancelled
 from answerbus.client.bus import Bus
 from answerbus.client.follow_up import root_of
+from answerbus.client.outcome_reader import ends_request, outcome_in, request_key_of
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.client.terminals import ends, request_of, terminal_of
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import encode
@@ -43,17 +43,17 @@ class Wanted:
             and root_of(key.request_id) in self.requests
         )
 
-    def ends(self, terminal: AnyOutcome) -> bool:
+    def ends_request(self, outcome: AnyOutcome) -> bool:
         """Whether it is the outcome of one of them.
 
         A conflicting id ends nothing: a job may go on with another budget. Other dead letters that
-        keep a record end what they are about, as in `ends`.
+        keep a record end what they are about, as in `ends_request`.
         """
-        request = self.requests.get(terminal.request_id or "")
-        if request is None or not isinstance(terminal, DeadLetter) or terminal.raw is None:
-            return ends(terminal)
-        is_conflict = isinstance(terminal.cause, ConflictingId)
-        return not is_conflict and ends(terminal, bytes_digest(encode(request).value))
+        request = self.requests.get(outcome.request_id or "")
+        if request is None or not isinstance(outcome, DeadLetter) or outcome.raw is None:
+            return ends_request(outcome)
+        is_conflict = isinstance(outcome.cause, ConflictingId)
+        return not is_conflict and ends_request(outcome, bytes_digest(encode(request).value))
 
 
 class WorkflowOutcomes:
@@ -72,21 +72,21 @@ class WorkflowOutcomes:
         """The outcome, once it is there; raises BusUnavailable when the reader ends."""
         if self._error is not None:
             raise self._error
-        if (terminal := self._known.get(request_id)) is not None:
-            return terminal
+        if (outcome := self._known.get(request_id)) is not None:
+            return outcome
         future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
         return await future
 
-    def add(self, terminal: AnyOutcome) -> None:
+    def add(self, outcome: AnyOutcome) -> None:
         """Take an outcome; the first of a request counts."""
-        key = request_of(terminal)
+        key = request_key_of(outcome)
         if key is None:
             return
-        self._known.setdefault(key.request_id, terminal)
+        self._known.setdefault(key.request_id, outcome)
         waiter = self._waiting.pop(key.request_id, None)
         if waiter is not None and not waiter.done():
-            waiter.set_result(terminal)
+            waiter.set_result(outcome)
 
     def end(self, error: BaseException) -> None:
         """End with `error`: each that waits raises it, now and later."""
@@ -108,7 +108,7 @@ async def workflow_outcomes(
     outcomes = WorkflowOutcomes()
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
-        places = [bus.place(topic, partition) for topic in OUTCOMES for partition in partitions]
+        places = bus.places(OUTCOMES, partitions)
         consumer.assign(places)
         with bus.explained():
             ends_now: Mapping[TopicPartition, int] = await consumer.end_offsets(places)
@@ -154,6 +154,6 @@ async def _read(
 ) -> None:
     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
         async for record in in_turns(records):
-            terminal = terminal_of(record, wanted)
-            if terminal is not None and wanted.ends(terminal):
-                take(terminal)
+            outcome = outcome_in(record, wanted)
+            if outcome is not None and wanted.ends_request(outcome):
+                take(outcome)

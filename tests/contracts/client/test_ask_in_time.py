@@ -94,8 +94,8 @@ async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[BusConn
 
     async def nothing(*_: Any, **__: Any) -> None: ...
 
-    monkeypatch.setattr(connection, "Terminals", Reader)
-    monkeypatch.setattr(connection, "find_past_terminal", nothing)
+    monkeypatch.setattr(connection, "OutcomeReader", Reader)
+    monkeypatch.setattr(connection, "find_past_outcome", nothing)
     monkeypatch.setattr(connection, "PUBLISH_S_MIN", 0.05)
     monkeypatch.setattr(Reader, "may_start", asyncio.Event())
     for name, value in (("starts", 0), ("stops", 0), ("outcome", None)):

@@ -1,7 +1,7 @@
 """A client that looks for outcomes reads a bounded number of bytes, and reports when it cannot."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from aiokafka import TopicPartition
 
 from answerbus.client import history
 from answerbus.client.bus import Bus
-from answerbus.client.history import find_past_terminal
+from answerbus.client.history import find_past_outcome
 from answerbus.client.records.batch import Record
 from answerbus.client.workflow_outcomes import Wanted, workflow_outcomes
 from answerbus.request_key import RequestKey
@@ -76,8 +76,8 @@ class FakeBus:
     def explained(self) -> Iterator[None]:
         yield
 
-    def place(self, topic: Topic, partition: int) -> TopicPartition:
-        return TopicPartition(topic.name, partition)
+    def places(self, topics: Iterable[Topic], partitions: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(topic.name, number) for topic in topics for number in partitions]
 
 
 def bus_of(consumer: Consumer) -> Bus:
@@ -91,7 +91,7 @@ async def test_all_windows_together_are_bounded(
     monkeypatch.setattr(history, "LOOK_BACK_BYTES_MAX", 1_000)
     consumer, never = Consumer(window), cast("Callable[[], bool]", bool)
 
-    assert await find_past_terminal(bus_of(consumer), KEY, None, [0], 10**12, never) is None
+    assert await find_past_outcome(bus_of(consumer), KEY, None, [0], 10**12, never) is None
     places = len(consumer.at)
     assert consumer.read < 1_000 + places * SIZE, "one poll more at most"
 

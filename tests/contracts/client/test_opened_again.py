@@ -51,12 +51,12 @@ class ReaderThatHangs(SlowReader):
 
 
 def test_a_client_may_be_opened_in_several_event_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "Terminals", SlowReader)
+    monkeypatch.setattr(connection, "OutcomeReader", SlowReader)
     opened = BusConnection(cast("Bus", SilentBus()))
 
     async def use() -> int:
         async with opened:
-            readers = await asyncio.gather(*(opened._reader() for _ in range(3)))
+            readers = await asyncio.gather(*(opened._started_reader() for _ in range(3)))
             return len(set(map(id, readers)))
 
     assert [asyncio.run(use()) for _ in range(2)] == [1, 1]
@@ -65,13 +65,13 @@ def test_a_client_may_be_opened_in_several_event_loops(monkeypatch: pytest.Monke
 def test_a_close_that_is_cancelled_still_stops_the_producer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection, "Terminals", ReaderThatHangs)
+    monkeypatch.setattr(connection, "OutcomeReader", ReaderThatHangs)
     bus = SilentBus()
     opened = BusConnection(cast("Bus", bus))
 
     async def use() -> None:
         async with opened:
-            await opened._reader()
+            await opened._started_reader()
 
     async def cut_off() -> None:
         using = asyncio.create_task(use())

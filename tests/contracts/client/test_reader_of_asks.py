@@ -7,7 +7,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from answerbus.client.errors import BusUnavailable
-from answerbus.client.terminals import Terminals
+from answerbus.client.outcome_reader import OutcomeReader
 from answerbus.partition import Layout
 from answerbus.request_key import RequestKey
 from tests.contracts.client.test_reader_of_a_job import LIMIT_S, CancelsItself, OneBus
@@ -41,11 +41,11 @@ class AsksBus(OneBus):
 
 
 async def test_a_consumer_that_cancels_itself_ends_each_ask_as_unavailable() -> None:
-    terminals = Terminals(AsksBus("there:9092", "answerbus", {}))
+    reader = OutcomeReader(AsksBus("there:9092", "answerbus", {}))
 
-    async with asyncio.timeout(LIMIT_S), terminals.running():
+    async with asyncio.timeout(LIMIT_S), reader.running():
         with pytest.raises(BusUnavailable, match="there:9092"):
-            async with terminals.awaiting(RequestKey("w", "r-1"), 0, None) as outcome:
+            async with reader.awaiting(RequestKey("w", "r-1"), 0, None) as outcome:
                 await outcome
 
-    assert terminals.has_ended
+    assert reader.has_ended

@@ -2,7 +2,7 @@
 
 import pytest
 
-from answerbus.client.terminals import ends
+from answerbus.client.outcome_reader import ends_request
 from answerbus.client.workflow_outcomes import Wanted
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
@@ -27,14 +27,14 @@ def about(name: str, digest: str) -> DeadLetter:
 
 @pytest.mark.parametrize("name", ["undecodable", "request_too_large", "conflicting_id"])
 def test_a_letter_about_another_record_ends_nothing(name: str) -> None:
-    assert not ends(about(name, OTHER), OWN)
-    assert ends(about(name, OWN), OWN)
+    assert not ends_request(about(name, OTHER), OWN)
+    assert ends_request(about(name, OWN), OWN)
 
 
 def test_without_a_digest_a_conflict_alone_ends_nothing() -> None:
-    assert not ends(about("conflicting_id", OTHER))
-    assert ends(about("undecodable", OTHER))
-    assert ends(letter("invalid_answer"), OWN)
+    assert not ends_request(about("conflicting_id", OTHER))
+    assert ends_request(about("undecodable", OTHER))
+    assert ends_request(letter("invalid_answer"), OWN)
 
 
 @pytest.mark.parametrize("name", ["undecodable", "request_too_large", "conflicting_id"])
@@ -48,6 +48,6 @@ def test_a_row_of_a_job_is_ended_by_a_letter_about_its_own_record_and_by_no_conf
     own = about(name, bytes_digest(encode(request).value)).model_copy(update=ids)
     other = about(name, OTHER).model_copy(update=ids)
 
-    assert job.ends(own) == (name != "conflicting_id")
-    assert not job.ends(other)
-    assert job.ends(letter("invalid_answer").model_copy(update=ids))
+    assert job.ends_request(own) == (name != "conflicting_id")
+    assert not job.ends_request(other)
+    assert job.ends_request(letter("invalid_answer").model_copy(update=ids))

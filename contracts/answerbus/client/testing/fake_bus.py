@@ -11,8 +11,8 @@ from aiokafka import ConsumerRecord
 from pydantic import JsonValue
 
 from answerbus.budget import AccountState, Budget, Spent
+from answerbus.client.outcome_reader import outcome_in
 from answerbus.client.progress import Published
-from answerbus.client.terminals import terminal_of
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.replies import Asked, Reply, dead_letter
 from answerbus.contract import Contract
@@ -44,7 +44,7 @@ class AdmittedRequest:
     """Where a request is, and its outcome if it had one."""
 
     published: Published
-    terminal: AnyOutcome | None
+    outcome: AnyOutcome | None
     is_prepared: bool
 
 
@@ -78,13 +78,13 @@ class FakeBus:
         chosen = self._known(received, record) or self._ended_early(request, account)
         chosen = chosen or reply or self._prepared_for(request)
         asked = Asked(request, self._origin(published), self._contract(request), account, self.now)
-        terminal = chosen(asked) if chosen else None
+        outcome = chosen(asked) if chosen else None
         self.requests.append(request)
         self._accounts[account.id] = account
         self._bodies.setdefault(RequestKey.of(request), received.body)
-        if terminal is not None:
-            terminal = self._end(terminal, RequestKey.of(request))
-        return AdmittedRequest(published, terminal, is_prepared=chosen is not None)
+        if outcome is not None:
+            outcome = self._end(outcome, RequestKey.of(request))
+        return AdmittedRequest(published, outcome, is_prepared=chosen is not None)
 
     def put(self, topic: str, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
         """Append a record to a topic of outcomes or steps."""
@@ -146,15 +146,15 @@ class FakeBus:
             timestamp=self.now,
         )
 
-    def _end(self, terminal: AnyOutcome, asked: RequestKey) -> AnyOutcome:
+    def _end(self, outcome: AnyOutcome, asked: RequestKey) -> AnyOutcome:
         """Publish it; gives it as a reader of the record has it."""
-        record = encode(terminal)
-        self.put(TOPIC_OF_KIND[terminal.kind].full_name(self.prefix), record.value, record.headers)
-        if isinstance(terminal, Result | UnvalidatedResult | Refusal):
-            self._accounts[terminal.account.id] = terminal.account
-        found = terminal_of(self.outcomes[-1], {asked})
+        record = encode(outcome)
+        self.put(TOPIC_OF_KIND[outcome.kind].full_name(self.prefix), record.value, record.headers)
+        if isinstance(outcome, Result | UnvalidatedResult | Refusal):
+            self._accounts[outcome.account.id] = outcome.account
+        found = outcome_in(self.outcomes[-1], {asked})
         if found is None:
-            raise FakeClientError(f"The prepared outcome is not one of its request: {terminal!r}")
+            raise FakeClientError(f"The prepared outcome is not one of its request: {outcome!r}")
         return found
 
 

@@ -154,11 +154,11 @@ class FakeClient(Client):
         new_id = f"delivered-{len(self._fake.outcomes)}"
         message = "As another service asks."
         request = make_request(message, workflow_id, answers.ref, new_id, asking)
-        terminal = self._fake.take(request_record(request, None), reply).terminal
-        if isinstance(terminal, Result) and not isinstance(answers.typed_outcome(terminal), Result):
+        outcome = self._fake.take(request_record(request, None), reply).outcome
+        if isinstance(outcome, Result) and not isinstance(answers.typed_outcome(outcome), Result):
             raise FakeClientError(
                 "The delivered answer does not fit the type that was asked for: "
-                f"{answers.typed_outcome(terminal)} Where a subscriber's way with such an answer "
+                f"{answers.typed_outcome(outcome)} Where a subscriber's way with such an answer "
                 "is what you test, deliver it as `unvalidated`."
             )
 

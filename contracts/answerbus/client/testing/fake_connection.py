@@ -12,9 +12,9 @@ from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import NoAnswerYet
 from answerbus.client.follow import Followed, step_event_of
 from answerbus.client.follow_up import is_follow_up
+from answerbus.client.outcome_reader import ends_request, outcome_for
 from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
 from answerbus.client.progress import ProgressCallback, Published
-from answerbus.client.terminals import end_of, ends
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
@@ -63,10 +63,10 @@ class FakeConnection(BusConnection):
         if on_progress is not None:
             on_progress(taken.published)
         is_copy = is_follow_up(request.request_id)  # maybe in other words of its validator
-        if taken.terminal is not None and (ends(taken.terminal) or not is_copy):
-            return taken.terminal
-        if (terminal := self._outcome_of(RequestKey.of(request))) is not None:
-            return terminal  # it was asked before
+        if taken.outcome is not None and (ends_request(taken.outcome) or not is_copy):
+            return taken.outcome
+        if (outcome := self._outcome_of(RequestKey.of(request))) is not None:
+            return outcome  # it was asked before
         if not taken.is_prepared:
             raise FakeClientError(_unprepared(request))
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s)
@@ -75,10 +75,10 @@ class FakeConnection(BusConnection):
         """See Connection."""
         self._check_open()
         await asyncio.sleep(0)
-        terminal = self._outcome_of(RequestKey(workflow_id, request_id))
-        if terminal is None:
+        outcome = self._outcome_of(RequestKey(workflow_id, request_id))
+        if outcome is None:
             raise NoAnswerYet(request_id, workflow_id, timeout_s)
-        return terminal
+        return outcome
 
     async def follow(
         self,
@@ -95,10 +95,10 @@ class FakeConnection(BusConnection):
         for record in records[begin:]:
             if (event := step_event_of(record, request)) is not None:
                 yield Followed(event, _position(record.offset + 1))
-        terminal = self._outcome_of(request)
-        if terminal is None:
+        outcome = self._outcome_of(request)
+        if outcome is None:
             raise NoAnswerYet(request_id, workflow_id, None)
-        yield Followed(terminal, _position(len(records)))
+        yield Followed(outcome, _position(len(records)))
 
     @asynccontextmanager
     async def outcomes_of(
@@ -144,8 +144,8 @@ class FakeConnection(BusConnection):
         return None
 
     def _outcome_of(self, request: RequestKey) -> AnyOutcome | None:
-        found = (end_of(record, request) for record in self._fake.outcomes)
-        return next((terminal for terminal in found if terminal is not None), None)
+        found = (outcome_for(record, request) for record in self._fake.outcomes)
+        return next((outcome for outcome in found if outcome is not None), None)
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -167,12 +167,12 @@ class FakeOutcomes(WorkflowOutcomes):
 
     async def wait(self, request_id: str) -> AnyOutcome:
         """See WorkflowOutcomes."""
-        if (terminal := self.known(request_id)) is None:
+        if (outcome := self.known(request_id)) is None:
             raise FakeClientError(
                 "The test has prepared no outcome for a row, or for the follow-up of its answer: "
                 "see `prepare` and `prepare_by`."
             )
-        return terminal
+        return outcome
 
 
 def _position(offset: int) -> str:

@@ -1,4 +1,4 @@
-"""The one reader behind all asks of a client: it hands each outcome to its waiters."""
+"""The one reader behind all asks of a client: it gives each outcome to those that wait for it."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRecord
 
 from answerbus.client.bounded import bounded, was_cancelled
 from answerbus.client.bus import Bus
@@ -33,40 +33,40 @@ _FETCH_WAIT_MS = 50
 _log = logging.getLogger(__name__)
 
 
-class Terminals:
-    """Reads those partitions of results, refusals and dead letters in which someone waits."""
+class OutcomeReader:
+    """Reads those partitions of results, refusals and dead letters that an ask waits in."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._waiting: defaultdict[RequestKey, list[_Waiter]] = defaultdict(list)
-        self._waiters: Counter[int] = Counter()
-        self._open: set[int] = set()
+        self._waiters: defaultdict[RequestKey, list[_Waiter]] = defaultdict(list)
+        self._waiters_in: Counter[int] = Counter()  # each partition
+        self._resumed: set[int] = set()  # partitions; the others are paused
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._consumer: RecordConsumer | None = None
         self._ended: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Terminals"]:
+    async def running(self) -> AsyncIterator["OutcomeReader"]:
         """Read in the background for as long as the block lasts; raises BusUnavailable."""
         partitions = (await self._bus.layout(*OUTCOMES)).partitions
         consumer = self._bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_FETCH_WAIT_MS)
         async with self._bus.running(consumer):
-            places = [place for p in range(partitions) for place in self._places(p)]
+            places = self._bus.places(OUTCOMES, range(partitions))
             consumer.assign(places)
             consumer.pause(*places)
             self._consumer = consumer
-            task = asyncio.create_task(self._read(consumer), name="answerbus terminals")
+            task = asyncio.create_task(self._read(consumer), name="answerbus outcomes")
             try:
                 yield self
             finally:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-                self._end(BusUnavailable("The client was closed while this call waited."))
+                self._fail_waiters(BusUnavailable("The client was closed while this call waited."))
 
     @property
     def has_ended(self) -> bool:
-        """Whether an error has ended it; those that waited got that error."""
+        """Whether an error has ended it; each waiter got that error."""
         return self._ended.done()
 
     @asynccontextmanager
@@ -75,43 +75,43 @@ class Terminals:
     ) -> AsyncIterator[asyncio.Future[AnyOutcome]]:
         """A future for the outcome of the request from this moment on.
 
-        That its id is known with another body concerns the record with this digest alone; the
-        request of that id goes on.
+        A dead letter `conflicting_id` concerns the record with this digest alone; the request of
+        that id goes on.
         """
         future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(future, digest)
-        self._waiting[request].append(waiter)
-        self._waiters[partition] += 1
+        self._waiters[request].append(waiter)
+        self._waiters_in[partition] += 1
         try:
-            await self._follow(partition)
+            await self._resume(partition)
             yield future
         finally:
             if not future.cancel() and not future.cancelled():
-                future.exception()  # looked at, so that asyncio does not report it as forgotten
-            self._waiting[request].remove(waiter)
-            if not self._waiting[request]:
-                del self._waiting[request]
-            self._waiters[partition] -= 1
-            if not self._waiters[partition]:
-                self._leave(partition)
+                future.exception()  # so that asyncio does not report it as never retrieved
+            self._waiters[request].remove(waiter)
+            if not self._waiters[request]:
+                del self._waiters[request]
+            self._waiters_in[partition] -= 1
+            if not self._waiters_in[partition]:
+                self._pause(partition)
 
-    async def _follow(self, partition: int) -> None:
+    async def _resume(self, partition: int) -> None:
         async with self._locks[partition]:
             self._raise_if_ended()
-            if partition in self._open or self._consumer is None:
+            if partition in self._resumed or self._consumer is None:
                 return
-            places = self._places(partition)
+            places = self._bus.places(OUTCOMES, [partition])
             with self._bus.explained():
                 seeking = self._consumer.seek_to_end(*places)
                 if not await bounded(seeking, SEEK_TIMEOUT_S, self._wait_unless_ended):
                     raise TimeoutError("no answer on where the partitions end")
             self._consumer.resume(*places)
-            self._open.add(partition)
+            self._resumed.add(partition)
 
     async def _wait_unless_ended(
         self, tasks: "Collection[asyncio.Task[Any]]", limit_s: float
     ) -> None:
-        """A consumer that is closed meanwhile may wait on for an answer, or raise anything."""
+        """A consumer that is closed meanwhile may keep waiting for an answer, or raise anything."""
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait([*tasks, self._ended], timeout=limit_s, return_when=first)
         self._raise_if_ended()
@@ -120,13 +120,10 @@ class Terminals:
         if self._ended.done():
             raise self._ended.result()
 
-    def _leave(self, partition: int) -> None:
-        self._open.discard(partition)
+    def _pause(self, partition: int) -> None:
+        self._resumed.discard(partition)
         if self._consumer is not None and not self.has_ended:
-            self._consumer.pause(*self._places(partition))
-
-    def _places(self, partition: int) -> list[TopicPartition]:
-        return [self._bus.place(topic, partition) for topic in OUTCOMES]
+            self._consumer.pause(*self._bus.places(OUTCOMES, [partition]))
 
     async def _read(self, consumer: RecordConsumer) -> None:
         try:
@@ -135,26 +132,26 @@ class Terminals:
                     found = await consumer.getmany(timeout_ms=_POLL_MS)
                 for records in found.values():
                     async for record in in_turns(records):
-                        self._hand_over(record)
+                        self._deliver(record)
         except BaseException as error:
             if was_cancelled(error):
                 raise
-            _log.exception("the reader of terminals has ended")
+            _log.exception("the reader of outcomes has ended")
             cancelled = f"Kafka at {self._bus.servers} cannot be used: its client cancelled itself."
-            self._end(error if isinstance(error, Exception) else BusUnavailable(cancelled))
+            self._fail_waiters(error if isinstance(error, Exception) else BusUnavailable(cancelled))
 
-    def _hand_over(self, record: Record) -> None:
-        terminal = terminal_of(record, self._waiting)
-        request = request_of(terminal) if terminal is not None else None
-        if terminal is not None and request is not None:
-            for waiter in self._waiting[request]:
-                if not waiter.outcome.done() and ends(terminal, waiter.digest):
-                    waiter.outcome.set_result(terminal)
+    def _deliver(self, record: Record) -> None:
+        outcome = outcome_in(record, self._waiters)
+        request = request_key_of(outcome) if outcome is not None else None
+        if outcome is not None and request is not None:
+            for waiter in self._waiters[request]:
+                if not waiter.outcome.done() and ends_request(outcome, waiter.digest):
+                    waiter.outcome.set_result(outcome)
 
-    def _end(self, error: Exception) -> None:
+    def _fail_waiters(self, error: Exception) -> None:
         if not self._ended.done():
             self._ended.set_result(error)
-        for waiters in self._waiting.values():
+        for waiters in self._waiters.values():
             for waiter in waiters:
                 if not waiter.outcome.done():
                     waiter.outcome.set_exception(self._ended.result())
@@ -163,34 +160,34 @@ class Terminals:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiter:
     outcome: asyncio.Future[AnyOutcome]
-    digest: str | None  # of the record that it published
+    digest: str | None  # of the record that the ask published
 
 
-def ends(terminal: AnyOutcome, digest: str | None = None) -> bool:
+def ends_request(outcome: AnyOutcome, digest: str | None = None) -> bool:
     """Whether it is the outcome of its request, or of the record with this digest.
 
     A dead letter that keeps a record is about that record alone: an invalid one ends no request
     with another body under its id. Where no digest is known, only a conflicting id ends nothing.
     """
-    if not isinstance(terminal, DeadLetter):
+    if not isinstance(outcome, DeadLetter):
         return True
-    if digest is None or terminal.raw is None:
-        return not isinstance(terminal.cause, ConflictingId)
-    return terminal.raw.digest == digest
+    if digest is None or outcome.raw is None:
+        return not isinstance(outcome.cause, ConflictingId)
+    return outcome.raw.digest == digest
 
 
-def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
+def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
     """The outcome in a record, if it is that of one of these requests.
 
-    The headers spare reading the bodies of others; a record without them is read. What cannot be
-    decoded is not an outcome of anyone; the consumer has logged what cannot even be read.
+    Headers that name another request save decoding the body. An undecodable record is logged here,
+    an unreadable one by the consumer.
     """
-    if isinstance(record, Unreadable) or is_of_others(record, requests):
+    if isinstance(record, Unreadable) or names_other_request(record, requests):
         return None
     event = decode(record.value, record.headers)
     match event:
         case Result() | UnvalidatedResult() | Refusal() | DeadLetter():
-            return event if request_of(event) in requests else None
+            return event if request_key_of(event) in requests else None
         case Undecodable():
             place = (record.topic, record.partition, record.offset)
             _log.warning("%s-%d@%d is not a valid event", *place)
@@ -199,20 +196,22 @@ def terminal_of(record: Record, requests: Container[RequestKey]) -> AnyOutcome |
             return None
 
 
-def end_of(record: Record, request: RequestKey, digest: str | None = None) -> AnyOutcome | None:
-    """The outcome of the request; see `ends`."""
-    terminal = terminal_of(record, {request})
-    return terminal if terminal is not None and ends(terminal, digest) else None
+def outcome_for(
+    record: Record, request: RequestKey, digest: str | None = None
+) -> AnyOutcome | None:
+    """The outcome of the request; see `ends_request`."""
+    outcome = outcome_in(record, {request})
+    return outcome if outcome is not None and ends_request(outcome, digest) else None
 
 
-def request_of(terminal: AnyOutcome) -> RequestKey | None:
+def request_key_of(outcome: AnyOutcome) -> RequestKey | None:
     """The request that an outcome names; a dead letter may name none, or no workflow."""
-    if terminal.request_id is None or terminal.workflow_id is None:
+    if outcome.request_id is None or outcome.workflow_id is None:
         return None
-    return RequestKey(terminal.workflow_id, terminal.request_id)
+    return RequestKey(outcome.workflow_id, outcome.request_id)
 
 
-def is_of_others(record: ConsumerRecord, requests: Container[RequestKey]) -> bool:
+def names_other_request(record: ConsumerRecord, requests: Container[RequestKey]) -> bool:
     """Whether the headers of a record name another request; False where they do not say."""
     headers = dict(reversed(record.headers))  # the first of a name counts
     workflow, request = headers.get("ce_subject"), headers.get("ce_requestid")
