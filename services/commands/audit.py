@@ -15,6 +15,7 @@ from services.operators.adapters.verify import verify as verify_topics
 from services.operators.audit.findings import MEANINGS, AuditFinding
 from services.operators.audit.verified import Verified
 from services.settings.settings import KafkaSettings, from_environment
+from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
 
 EXIT_BROKEN = 1
@@ -86,7 +87,7 @@ def lines(found: Verified, prefix: str) -> list[Text]:
         doubtful.append(Text(f"and {len(doubts) - BREAKS_SHOWN_MAX:,} more approvals (--json)"))
     if not found.breaks:
         return [Text.assemble(("whole", "green"), f": {message}"), *doubtful]
-    places = "1 place" if len(found.breaks) == 1 else f"{len(found.breaks):,} places"
+    places = count_text(len(found.breaks), "place")
     texts = [Text.assemble(("broken", "bold red"), f" in {places}: {message}")]
     for number, one in enumerate(found.breaks[:BREAKS_SHOWN_MAX], start=1):
         texts += _words(number, one, prefix)

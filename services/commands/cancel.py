@@ -20,6 +20,7 @@ from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import decoded
 from services.settings.settings import KafkaSettings, from_environment
+from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
 
 REQUEST_AGE_MAX = timedelta(seconds=RUN_TTL_S_MAX, hours=1)  # what is older is not open any more
@@ -75,8 +76,7 @@ def said_of(request_id: str | None, workflow_id: str, applied: ControlApplied | 
         return not_read(f"The cancellation of {what}", workflow_id)
     match applied.effect:
         case "cancelled":
-            count = len(applied.requests)
-            return f"{count:,} request{'' if count == 1 else 's'} cancelled."
+            return f"{count_text(len(applied.requests), 'request')} cancelled."
         case "remembered" if request_id is None:
             return (
                 f"The workflow {workflow_id} has no open request. One that was published before, "

@@ -36,6 +36,7 @@ from services.settings.settings import (
     from_environment,
 )
 from services.settings.worker import WorkerSettings, card_advice
+from services.text.counted import count_text
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.profile_check import checked
 from services.worker.adapters.tariffs import has_listed_price, prices_checked
@@ -107,8 +108,9 @@ async def examined_as(
 
 def _settings(settings: Settings, file: Path) -> Finding:
     origin = f"{file} and variables" if file.exists() else f"variables alone, no {file}"
-    count = "1 profile" if len(settings.profiles) == 1 else f"{len(settings.profiles)} profiles"
-    return Finding("settings", "ok", f"from {origin}, {count}")
+    return Finding(
+        "settings", "ok", f"from {origin}, {count_text(len(settings.profiles), 'profile')}"
+    )
 
 
 def _drain(settings: Settings) -> Finding:

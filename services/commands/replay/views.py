@@ -19,6 +19,7 @@ from services.operators.dead_letters.index import DeadLetterIndex, Ending, Repla
 from services.operators.dead_letters.row import BudgetAmounts, DeadLetterRow
 from services.operators.records.money import dollars_of
 from services.operators.records.within_limits import local_time
+from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
 
 DEAD_AGAIN_SHOWN_MAX = 10
@@ -215,8 +216,7 @@ def worst_text(amounts: BudgetAmounts) -> str:
     """The most that replays can use; what is not known is left out."""
     tokens = "" if amounts.tokens is None else f", {amounts.tokens:,} tokens"
     money = "" if amounts.micro_usd is None else f", {dollars_of(amounts.micro_usd)}"
-    calls = "1 call" if amounts.attempts == 1 else f"{amounts.attempts:,} calls"
-    return f"at most {calls}{tokens}{money}"
+    return f"at most {count_text(amounts.attempts, 'call')}{tokens}{money}"
 
 
 def forecast_table(forecast: Forecast, verb: str) -> Table:

@@ -16,6 +16,7 @@ from services.console.views.waterfall import Waterfall, WaterfallRow
 from services.operators.records.within_limits import local_time
 from services.operators.timeline.entry import STYLES, TimelineEntry
 from services.operators.timeline.folding import folds, without_numbers
+from services.text.counted import count_text
 from services.text.escaping import plain_line
 
 _TIME, _SINCE = 12, 11  # characters
@@ -105,8 +106,7 @@ def bars(picture: Waterfall, width: int | None = None) -> Iterator[Text]:
 
 
 def _ending(row: WaterfallRow) -> str:
-    calls = f"{row.calls} call{'' if row.calls == 1 else 's'}"
-    return f" {row.took}, {calls}, {row.ended.replace('_', ' ')}"
+    return f" {row.took}, {count_text(row.calls, 'call')}, {row.ended.replace('_', ' ')}"
 
 
 def _line(row: WaterfallRow, count: int) -> Text:

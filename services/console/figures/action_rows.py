@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 from services.console.state.control_actions import ControlAction
 from services.console.views.links import address
-from services.console.views.words import count_text
 from services.operators.dead_letters.moment import as_text
 from services.operators.dead_letters.operator_actions import OperatorAction
+from services.text.counted import count_text
 
 _ENDINGS: Mapping[str, str] = MappingProxyType(
     {"answered": "answered", "refused": "refused", "dead": "dead again", "pending": "pending"}

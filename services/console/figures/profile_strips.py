@@ -15,7 +15,7 @@ from services.console.state.minute import ProfileCounts
 from services.console.views.chart import Axis, Chart, Column, columns, lines
 from services.console.views.scale import Tick
 from services.console.views.units import duration, tick_text
-from services.console.views.words import count_text
+from services.text.counted import count_text
 
 CLASSES: Mapping[str, str] = {
     "answered": "replied, valid",

@@ -21,6 +21,7 @@ from services.console.views.units import bytes_text, duration, share, short, usd
 from services.operators.dead_letters.why import why_text
 from services.operators.runs.run_words import again_lines, show_text
 from services.operators.runs.shown_args import shown_args
+from services.text.counted import count_text
 from services.text.escaping import json_lines, plain
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -42,6 +43,7 @@ def environment() -> Environment:
         iso=iso,
         usd=usd,
         number=number,
+        counted=count_text,
         share=share,
         exact=exact,
         pretty=pretty,

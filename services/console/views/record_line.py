@@ -5,7 +5,6 @@ from typing import assert_never
 
 from answerbus.schema_name import SchemaName
 from services.console.views.units import duration
-from services.console.views.words import count_text
 from services.operators.records.event_parts import FailureSummary, ModelSummary
 from services.operators.records.event_summary import (
     AnswerSummary,
@@ -33,6 +32,7 @@ from services.operators.records.run_summary import (
 from services.operators.records.stored import RetryEnded
 from services.operators.records.summary import RecordSummary, UndecodableRecord
 from services.operators.records.within_limits import amount
+from services.text.counted import count_text
 
 
 def what_of(record: RecordSummary) -> str:

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from services.console.views.links import profile_href
-from services.console.views.words import age_text, clock_text, count_text
+from services.console.views.words import age_text, clock_text
+from services.text.counted import count_text
 
 Level = Literal["green", "amber", "red"]
 _ORDER: tuple[Level, ...] = ("red", "amber", "green")

@@ -1,15 +1,10 @@
-"""Numbers, durations and times as the pages write them; pure."""
+"""Durations and times as the pages write them; pure."""
 
 from datetime import UTC, datetime
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _SECONDS_MAX = 120  # written as seconds, which say more than "1 min"
 _DAY_MS = 86_400_000
-
-
-def count_text(count: int, noun: str) -> str:
-    """`1 request`, `2,000 requests`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def age_text(seconds: float) -> str:

@@ -26,6 +26,7 @@ from services.operators.records.money import dollars_of
 from services.operators.records.within_limits import amount, local_time
 from services.operators.runs.shown_args import ARGS_CHARS_MAX, shown_args
 from services.operators.runs.tree import Awaited, CallNode, RunNode, StepNode
+from services.text.counted import count_text
 from services.text.escaping import json_line, plain_line
 
 LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
@@ -51,17 +52,17 @@ def run_text(run: RunNode, zone: tzinfo | None = None) -> str:
     """
     parts = [f"{run.request_id} {run.agent}" if run.agent else run.request_id]
     if run.agent:
-        parts.append(_count(len(run.steps), "step"))
+        parts.append(count_text(len(run.steps), "step"))
     if run.taken_over:
-        parts.append(f"goes on after {_count(run.taken_over, 'step')}")
+        parts.append(f"goes on after {count_text(run.taken_over, 'step')}")
     account = run.account
     if account is None or run.parent is not None:
-        parts.append(_count(run.whole.attempts, "attempt"))
+        parts.append(count_text(run.whole.attempts, "attempt"))
     else:
-        parts.append(f"{_count(account.spent.attempts, 'attempt')} of {account.limit.attempts}")
+        parts.append(f"{count_text(account.spent.attempts, 'attempt')} of {account.limit.attempts}")
     parts += _cost(run.whole)
     if any(call.children for call in run.calls):
-        own = (_count(run.own.attempts, "attempt"), *_cost(run.own))
+        own = (count_text(run.own.attempts, "attempt"), *_cost(run.own))
         parts.append(f"itself {', '.join(own)}")
     parts.append(state_text(run, zone))
     if run.cancel:
@@ -304,10 +305,6 @@ def _took(ms: int) -> str:
 def _cost(spent: Spent) -> Iterator[str]:
     """Tokens and money, as far as providers report them."""
     if spent.tokens:
-        yield _count(spent.tokens, "token")
+        yield count_text(spent.tokens, "token")
     if spent.micro_usd:
         yield dollars_of(spent.micro_usd)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -25,6 +25,7 @@ from services.kafka.planning.plan import (
 )
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Right, Role
 from services.settings.settings import KafkaSettings
+from services.text.counted import count_text
 
 PRODUCE_VERSION_MIN = 10  # Kafka 3.7
 REPLICAS_MIN = 3
@@ -91,7 +92,7 @@ def findings(facts: BrokerFacts, settings: KafkaSettings) -> Iterator[Finding]:
 
 
 def _version(cluster: Cluster) -> Finding:
-    count = _counted(cluster.brokers, "broker")
+    count = count_text(cluster.brokers, "broker")
     if cluster.produce_version < PRODUCE_VERSION_MIN:
         text = f"{count}, older than Kafka 3.7, which we do not test: upgrade to 3.7 or newer"
         return Finding("version", "wrong", text)
@@ -171,7 +172,7 @@ def _copies(about: str, replicas: Mapping[str, int], short: Verdict) -> Finding:
     if fewest >= REPLICAS_MIN:
         return Finding(about, "ok", f"{fewest} copies of each partition")
     names = ", ".join(name for name, count in replicas.items() if count == fewest)
-    copies = _counted(fewest, "copy", "copies")
+    copies = count_text(fewest, "copy", "copies")
     text = (
         f"{copies} of {names}: our promises assume {REPLICAS_MIN}; run {REPLICAS_MIN} brokers and "
         f"set `kafka.replication_factor` to {REPLICAS_MIN} before the topics are made"
@@ -216,13 +217,13 @@ def _offsets(kept_minutes: int | None, requests: Found) -> Finding:
 
 def _group(group: ConsumerGroup) -> Finding:
     behind = sum(group.behind.values())
-    waiting = f"{_counted(behind, 'record')} to be read in {len(group.behind)} partitions"
+    waiting = f"{count_text(behind, 'record')} to be read in {len(group.behind)} partitions"
     if group.members == 0:
         text = f"no worker is in the group {group.name}, {waiting}: start `answerbus worker`"
         return Finding("workers", "warning", text)
     most = max(group.behind, key=lambda number: group.behind[number], default=0)
     worst = f", most in partition {most}: {group.behind[most]:,}" if behind else ""
-    members = _counted(group.members, "member")
+    members = count_text(group.members, "member")
     return Finding("workers", "ok", f"{members} of {group.name}, {waiting}{worst}")
 
 
@@ -245,10 +246,6 @@ def _transactions(stuck: Sequence[str]) -> Finding:
         "end: a worker hangs, or was killed a moment ago (the broker ends it in half a minute)"
     )
     return Finding("transactions", "warning", text)
-
-
-def _counted(count: int, one: str, more: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def _compaction_finding(topics: Mapping[Topic, Found]) -> Finding:

@@ -1,17 +1,9 @@
-"""Numbers and times in words."""
+"""Durations and times in words."""
 
 import pytest
 
-from services.console.views.words import age_text, clock_text, count_text
+from services.console.views.words import age_text, clock_text
 from tests.unit.operators.stored_examples import NOON_MS
-
-
-def test_counts() -> None:
-    assert [count_text(n, "letter") for n in (0, 1, 2_000)] == [
-        "0 letters",
-        "1 letter",
-        "2,000 letters",
-    ]
 
 
 @pytest.mark.parametrize(
