@@ -70,7 +70,7 @@ from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.siblings import Siblings
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
-from services.worker.ports.observer import Observer, Observers
+from services.worker.ports.observer import Observers
 from services.worker.settings_reload import (
     FixedSettings,
     LiveSettings,
@@ -117,23 +117,22 @@ async def run(
         advice += [*settings.advice, *advice_on(settings), *planner.fallback_advice()]
         for sentence in advice:
             _log.warning(sentence)
-        context = _context(settings, name, deployment.partitions, planner, observers, clock)
-        access = replace(
-            context.runs.tools,
-            is_stopped=tools.is_stopped,
-            # Not bound yet: the agents are others once the settings change.
-            current_policy=lambda agent, tool: planner.agents.current_policy(agent, tool),  # noqa: PLW0108
+        others, is_on = OtherGroups(settings.kafka), deployment.has_run_topics and may_run
+        context = replace(
+            _context(settings, name, deployment.partitions, planner, clock),
+            members_of=others.members_of,
+            offset_of=others.offset_of,
+            observer=observers,
+            runs=_run_setup(settings, planner, tools, is_on=is_on, has_agents=bool(agents)),
+            siblings=siblings or Siblings(),
+            costly_work=costly_work,
         )
-        is_on = deployment.has_run_topics and may_run
-        runs = replace(context.runs, is_on=is_on, has_agents=bool(agents), tools=access)
-        own_siblings = siblings or context.siblings
-        context = replace(context, runs=runs, siblings=own_siblings, costly_work=costly_work)
         live = LiveSettings(settings, own, context, shared, measures, tools)
         monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
         garbage_collector.tune_garbage_collector(settings.worker.max_in_flight)
         bound_tls_buffers()
         try:
-            await _serve(live, monitor, context, clock, measures.counts, tools)
+            await _serve(live, monitor, context, clock, measures.counts, tools, others)
         finally:
             await live.stop()
             await costly_work.close()
@@ -157,10 +156,9 @@ async def _serve(
     clock: BrokerClock,
     counts: Counts,
     tools: KnownTools,
+    others: OtherGroups,
 ) -> None:
     settings, kafka = live.current, live.current.kafka
-    others = OtherGroups(kafka)
-    context = replace(context, members_of=others.members_of, offset_of=others.offset_of)
     topic, read_monitor = topic_name(kafka, REQUESTS), ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
@@ -178,11 +176,22 @@ async def _serve(
     coordinator, brokers = Coordinator(kafka), BrokerMonitor(kafka)
     signals = SignalConsumer()
     transactions = watching_transactions((consumer.current, signals.current), kafka)
-    watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
-    state, ahead_s = monitor.settings_state, lambda: clock.ahead_s
-    watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
-    watched = replace(watched, transactions=transactions, tools=tools, clock_ahead_s=ahead_s)
-    watched = replace(watched, advice=lambda: card_advice(live.current.worker))
+    watched = HealthInputs(
+        membership,
+        context,
+        LoopMonitor(),
+        probe,
+        bounds,
+        others,
+        read_monitor,
+        coordinator=coordinator,
+        brokers=brokers,
+        transactions=transactions,
+        clock_ahead_s=lambda: clock.ahead_s,
+        settings=monitor.settings_state,
+        tools=tools,
+        advice=lambda: card_advice(live.current.worker),
+    )
     worker = settings.worker
     health = Health(worker.health, watched, counts, worker.health_hosts, live.mask)
     rebalance_s = kafka.rebalance_timeout_ms / 1000
@@ -282,7 +291,6 @@ def _context(
     name: str,
     partitions: int,
     planner: Planner,
-    observer: Observer,
     clock: BrokerClock,
 ) -> LaneContext:
     worker = settings.worker
@@ -305,11 +313,24 @@ def _context(
         slots=Slots(worker.max_in_flight),
         tenant_label=worker.tenant_label,
         budget_rules=budget_rules(settings.budgets),
-        observer=observer,
         group=settings.kafka.worker_group,
-        runs=RunSetup(
-            is_resumed=ResumptionCheck(bus_of(settings.kafka)),
-            tools=ToolAccess(secrets.token_bytes, topic_name(settings.kafka, TOOL_RESULTS)),
-            complete=lambda admitted: complete(planner.agents, admitted),
-        ),
+    )
+
+
+def _run_setup(
+    settings: Settings, planner: Planner, tools: KnownTools, *, is_on: bool, has_agents: bool
+) -> RunSetup:
+    """`planner.agents` is read at each use, since new settings may bring other agents."""
+    access = ToolAccess(
+        secrets.token_bytes,
+        topic_name(settings.kafka, TOOL_RESULTS),
+        is_stopped=tools.is_stopped,
+        current_policy=lambda agent, tool: planner.agents.current_policy(agent, tool),  # noqa: PLW0108
+    )
+    return RunSetup(
+        is_on=is_on,
+        has_agents=has_agents,
+        tools=access,
+        complete=lambda admitted: complete(planner.agents, admitted),
+        is_resumed=ResumptionCheck(bus_of(settings.kafka)),
     )
