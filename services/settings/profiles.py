@@ -120,7 +120,18 @@ class ReachedProfile(_Profile):
         return self.base_url is not None
 
 
-class OpenAILikeProfile(ReachedProfile):
+class _FlexProfile(ReachedProfile):
+    service_tier: str | None = None
+    flex_fallback: Flag = False
+
+    @model_validator(mode="after")
+    def _flex_falls_back(self) -> Self:
+        if self.flex_fallback and self.service_tier != "flex":
+            raise ValueError('`flex_fallback` needs `service_tier = "flex"`')
+        return self
+
+
+class OpenAILikeProfile(_FlexProfile):
     """A vendor that speaks one of OpenAI's APIs: what differs is in the profile of its own."""
 
     api: Literal["chat", "responses"] = "chat"
@@ -128,17 +139,11 @@ class OpenAILikeProfile(ReachedProfile):
     output_limit_field: Literal["max_completion_tokens", "max_tokens"] | None = None
     show_schema: Flag | None = None  # None: wherever `base_url` is set
     service_tier: Literal["auto", "default", "flex", "priority"] | None = None
-    flex_fallback: Flag = False
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
         None
     )
     verbosity: Literal["low", "medium", "high"] | None = None
     prompt_cache_key: Annotated[Text, Field(max_length=64)] | None = None
-
-    @model_validator(mode="after")
-    def _flex_falls_back(self) -> Self:
-        _check_flex(self.service_tier, fallback=self.flex_fallback)
-        return self
 
     @model_validator(mode="after")
     def _engine_is_elsewhere(self) -> Self:
@@ -203,7 +208,7 @@ class AnthropicProfile(ReachedProfile):
         return self
 
 
-class GeminiProfile(ReachedProfile):
+class GeminiProfile(_FlexProfile):
     """`provider = "gemini"`: the Gemini API."""
 
     provider: Literal["gemini"]
@@ -212,18 +217,12 @@ class GeminiProfile(ReachedProfile):
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = None
     thinking_budget: Annotated[Whole, Field(ge=-1, le=1_000_000)] | None = None
     service_tier: Literal["standard", "flex", "priority"] | None = None
-    flex_fallback: Flag = False
     reasoning_effort: Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
 
     @model_validator(mode="after")
     def _thinks_by_one_measure(self) -> Self:
         if self.reasoning_effort is not None and self.thinking_budget is not None:
             raise ValueError("give `thinking_budget` or `reasoning_effort`: the API takes one")
-        return self
-
-    @model_validator(mode="after")
-    def _flex_falls_back(self) -> Self:
-        _check_flex(self.service_tier, fallback=self.flex_fallback)
         return self
 
 
@@ -287,11 +286,6 @@ class ScriptedProfile(_Profile):
     model: Text = "scripted"
     script: FileName
     journal: FileName | None = None
-
-
-def _check_flex(service_tier: str | None, *, fallback: bool) -> None:
-    if fallback and service_tier != "flex":
-        raise ValueError('`flex_fallback` needs `service_tier = "flex"`')
 
 
 def asks_alike(one: "Profile", other: "Profile") -> bool:
