@@ -78,7 +78,8 @@ class LaneCallSlot:
             return Later(AGAIN_AT_ONCE_S)
         began = _now()
         prompt = replace(prompt, attempt=spend.attempt, begins_by=permit.expires_at)
-        timeout_s = min(plan.profile.timeout_s, max(self._seconds_left(), 0.0) + LATE_S_MAX)
+        left_s = max(lane.seconds_left(self.lane_request), 0.0)
+        timeout_s = min(plan.profile.timeout_s, left_s + LATE_S_MAX)
         self.lease.call_begins()
         # From here on it is answered for, even if the lane closes.
         lane.calls.began(spend, timeout_s)
@@ -129,12 +130,12 @@ class LaneCallSlot:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""
         try:
             if not self.lease.begins_at_once(permit.took_s):
-                limit_s = min(permit.expires_at - _now(), self._seconds_left())
+                limit_s = min(permit.expires_at - _now(), self.lane.seconds_left(self.lane_request))
                 async with self.lane.waits.limit(self.lane_request, limit_s):
                     await self.lease.begin_call(permit.took_s)
         except TimeoutError:
             return False
-        is_in_time = _now() < permit.expires_at and self._seconds_left() > 0
+        is_in_time = _now() < permit.expires_at and self.lane.seconds_left(self.lane_request) > 0
         may_call = self.lane.spendable.is_set() and self.lane_request.cancelled is None
         return is_in_time and may_call and self.lease.may_call and self._is_current
 
@@ -151,9 +152,6 @@ class LaneCallSlot:
         lane.calls.gone(permit.spend)
         lane.context.observer.released(self.lane_request, permit.spend)
         pump_budget_back(lane)
-
-    def _seconds_left(self) -> float:
-        return self.lane_request.seconds_left(self.lane.context.clock.now())
 
 
 class LaneAdmission:
@@ -205,7 +203,7 @@ class LaneAdmission:
             if lane_request.cancelled:
                 return Unanswerable(lane_request.cancelled)
             # If there is time left, another profile may be asked, or the broker's time has changed.
-            has_time = self._seconds_left() > 0
+            has_time = lane.seconds_left(lane_request) > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
         if isolation.is_alone:
             mark = crash_precautions.lone_call_mark(lane, lane_request)
@@ -217,14 +215,14 @@ class LaneAdmission:
         self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease
     ) -> bool:
         """Wait for a place at the profile and in the worker; False if the request ends before."""
-        request, limiter = self._lane_request.request, backend.limiter
-        prior = self._lane_request.progress.prior
+        lane, lane_request, limiter = self._lane, self._lane_request, backend.limiter
+        request, prior = lane_request.request, lane_request.progress.prior
         tokens = plan.prompt(request, prior).tokens_max if limiter.counts_tokens else 0
-        asked = self._lane_request.fair_key, tokens, self._lane.partition
+        asked = lane_request.fair_key, tokens, lane.partition
         if lease.enters_at_once(*asked) and isolation.begins_at_once():
-            return self._seconds_left() > 0
-        limit_s = min(self._seconds_left(), _throttled_in_s(plan, limiter))
-        wait = self._lane.waits.limit(self._lane_request, limit_s)
+            return lane.seconds_left(lane_request) > 0
+        limit_s = min(lane.seconds_left(lane_request), _throttled_in_s(plan, limiter))
+        wait = lane.waits.limit(lane_request, limit_s)
         limiter.waiting[wait.end] = plan.may_change_profile
         try:
             async with wait:
@@ -234,14 +232,11 @@ class LaneAdmission:
             return False
         finally:
             del limiter.waiting[wait.end]
-        return self._seconds_left() > 0
+        return lane.seconds_left(lane_request) > 0
 
     def _leave(self) -> None:
         for lease in self._leases:
             lease.leave()
-
-    def _seconds_left(self) -> float:
-        return self._lane_request.seconds_left(self._lane.context.clock.now())
 
 
 def _throttled_in_s(plan: Plan, limiter: ProfileLimiter) -> float:

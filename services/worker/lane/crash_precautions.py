@@ -23,9 +23,7 @@ def cause_without_preparation(lane: Lane, lane_request: LaneRequest) -> Cause | 
     if crashes := suspects.given_up(name):
         return CrashedWorker(openings=crashes)
     waits_for_tools = lane_request.run is not None and bool(lane_request.run.open)
-    if (suspects.is_held(name) or waits_for_tools) and lane_request.seconds_left(
-        lane.context.clock.now()
-    ) <= 0:
+    if (suspects.is_held(name) or waits_for_tools) and lane.seconds_left(lane_request) <= 0:
         return DeadlinePassed()
     return None
 

@@ -135,8 +135,12 @@ class Lane:
 
     @property
     def lane_state(self) -> LaneState:
-        """Those of the open lane. Raises LaneLost while there is no producer."""
+        """The state of the open lane. Raises LaneLost while there is no producer."""
         return self.opened.lane_state
+
+    def seconds_left(self, lane_request: LaneRequest) -> float:
+        """Until the deadline of a request, by the broker's time; negative after it."""
+        return lane_request.seconds_left(self.context.clock.now())
 
     @property
     def failed_openings(self) -> int:

@@ -135,7 +135,7 @@ class LaneRequestTask:
     async def pause(self, delay_s: float) -> None:
         if self._lane.leaving:
             raise LaneLost
-        left_s = self.lane_request.seconds_left(self._lane.context.clock.now())
+        left_s = self._lane.seconds_left(self.lane_request)
         with suppress(TimeoutError):  # it was cancelled
             async with self._lane.waits.limit(self.lane_request, None):
                 await asyncio.sleep(min(max(delay_s, AGAIN_AT_ONCE_S), left_s))

@@ -40,9 +40,8 @@ async def _new_run(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
 
 async def _unproved(lane: Lane, lane_request: LaneRequest) -> Cause | None:
     """Why a run cannot go on from the steps in its request: any publisher can write some there."""
-    seconds_left = lane_request.seconds_left(lane.context.clock.now())
     try:
-        async with lane.waits.limit(lane_request, seconds_left):
+        async with lane.waits.limit(lane_request, lane.seconds_left(lane_request)):
             is_resumed = await lane.context.runs.is_resumed(
                 lane_request.request, lane_request.origin
             )
@@ -58,8 +57,6 @@ async def _begun(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
     if not isinstance(found, MissingTools):
         return found
     with suppress(TimeoutError):  # its time is over, or it was cancelled
-        async with lane.waits.limit(
-            lane_request, lane_request.seconds_left(lane.context.clock.now())
-        ):
+        async with lane.waits.limit(lane_request, lane.seconds_left(lane_request)):
             await planner.catch_up()
     return lane_request.cancelled or planner.begin_run(lane_request.request)
