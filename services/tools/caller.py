@@ -72,8 +72,8 @@ class Caller:
     async def _send(self, producer: AIOKafkaProducer, value: bytes) -> None:
         """The bytes as they are; an event has its key and headers, as a worker's."""
         place, event = self._bus.place(self._calls, CALLS_PARTITION), decode(value)
-        told = None if isinstance(event, Undecodable) else encode(event, source=CLIENT_SOURCE)
-        key, headers = (told.key, told.headers) if told else (None, [])
+        encoded = None if isinstance(event, Undecodable) else encode(event, source=CLIENT_SOURCE)
+        key, headers = (encoded.key, encoded.headers) if encoded else (None, [])
         with self._bus.explained():
             await producer.send_and_wait(place.topic, value, key, place.partition, headers=headers)
 

@@ -70,7 +70,7 @@ def heat_map(axis: Axis, counts: Sequence[Sequence[int]], edges_ms: Sequence[flo
     cells, columns = [], []
     for number, step in enumerate(counts):
         found = [(n, step[n]) for n in range(first, last + 1) if step[n]]
-        column = axis.column(number, _told(found, edges_ms))
+        column = axis.column(number, _column_text(found, edges_ms))
         columns.append(column)
         cells += [
             Cell(column.x, (last - n) * row_px, column.width, _level(count, highest))
@@ -89,7 +89,7 @@ def _level(count: int, highest: int) -> int:
     return 1 + min(LEVELS - 1, int(LEVELS * math.log1p(count) / math.log1p(highest) * 0.999))
 
 
-def _told(found: Sequence[tuple[int, int]], edges_ms: Sequence[float]) -> str:
+def _column_text(found: Sequence[tuple[int, int]], edges_ms: Sequence[float]) -> str:
     """How many there are, and in what most of them ended."""
     if not found:
         return "nothing"

@@ -8,7 +8,7 @@ PROFILES_MAX = 100
 
 
 class HealthHistory:
-    """Told every few seconds what workers say now."""
+    """Takes what workers report, every few seconds."""
 
     def __init__(self) -> None:
         self._unhealthy: dict[int, set[str]] = {}

@@ -121,7 +121,7 @@ def waterfall(entries: Sequence[TimelineEntry], now: datetime) -> Waterfall | No
         return None
     newest = list(by_request.items())[-REQUESTS_MAX:]
     found = [(name, own, stretches(own, now)) for name, own in newest]
-    times = [entry.at for _, own, _ in found for entry in own if _is_told(entry)]
+    times = [entry.at for _, own, _ in found for entry in own if _is_timed(entry)]
     times += [at for _, _, one in found for part in one for at in (part.begin, part.end)]
     if not times:
         return None
@@ -157,5 +157,5 @@ def _row(
     return WaterfallRow(request_id, ended, took, len(attempts_of(own)), bars, marks)
 
 
-def _is_told(entry: TimelineEntry) -> bool:
+def _is_timed(entry: TimelineEntry) -> bool:
     return isinstance(entry.seen.event, (Request, *OUTCOMES, Replayed, Dismissed))

@@ -29,7 +29,7 @@ from services.worker.core.limits.response_watchdog import ResponseWatchdog
 from services.worker.limits.slots import Reservation, Slots
 from services.worker.ports.provider import NotReady, Readiness, Ready, Unhealthy
 
-TELL_AGAIN_S = 1.0  # those who wait hear of a pause that is so much longer
+REPORT_AGAIN_S = 1.0  # those who wait hear of a pause that is so much longer
 
 
 class ProfileLimiter:
@@ -62,7 +62,7 @@ class ProfileLimiter:
         """Calls at its provider; `slots.calling` also has those that wait for the worker."""
         self.waiting: dict[Callable[[], None], bool] = {}
         """Those who wait for a place: what makes one plan again, and if another may be asked."""
-        self._told = HEALTHY
+        self._reported = HEALTHY
         self._probing = 0
         self._paced_until = float("-inf")
 
@@ -135,18 +135,18 @@ class ProfileLimiter:
                     self.server.refused(asyncio.get_running_loop().time())
             case _:
                 assert_never(readiness)
-        self._tell_those_who_wait(is_probe=False)
+        self._report_health(is_probe=False)
 
-    def _tell_those_who_wait(self, *, is_probe: bool) -> None:
-        """Once when it goes away, and at each probe that fails: hundreds of calls may fail."""
-        found, told = self._last_health(asyncio.get_running_loop().time()), self._told
+    def _report_health(self, *, is_probe: bool) -> None:
+        """To waiting requests: once when it goes away, and at each probe that fails."""
+        found, reported = self._last_health(asyncio.get_running_loop().time()), self._reported
         if found == HEALTHY:
-            self._told = found
+            self._reported = found
             return
-        is_worse = found.is_unhealthy > told.is_unhealthy
-        is_longer = found.throttled_s > told.throttled_s + TELL_AGAIN_S
+        is_worse = found.is_unhealthy > reported.is_unhealthy
+        is_longer = found.throttled_s > reported.throttled_s + REPORT_AGAIN_S
         if is_worse or is_longer or is_probe:
-            self._told = found
+            self._reported = found
             self.plan_again()
 
     def share_out(self, share: GroupShare) -> None:
@@ -229,7 +229,7 @@ class ProfileLimiter:
                 pass
         self._put_back(reply, reservation.tokens, now)
         self.slots.set_limit(self._concurrency.limit)
-        self._tell_those_who_wait(is_probe=reservation.is_probe)
+        self._report_health(is_probe=reservation.is_probe)
 
     def _needs_fewer(self, now: float) -> bool:
         """Whether a pause is not enough for a provider that refuses: it needs none, or another."""

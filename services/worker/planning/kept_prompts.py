@@ -25,7 +25,7 @@ class KeptPrompt:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes: each text is there as it was told, and as it is shown."""
+        """About how many bytes it takes: each text as written, and as shown."""
         if self.shown is None:
             return 0
         return 2 * self.shown.size + _MESSAGE_BYTES * len(self.shown.messages)

@@ -38,7 +38,7 @@ from services.worker.core.run.next_step import next_step_request, transcript_of_
 from services.worker.core.run.proposing import wrong_form
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
-from services.worker.core.run.transcript import tell
+from services.worker.core.run.transcript import write_messages
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
@@ -349,7 +349,7 @@ class Planner:
             return compiled.cause
         schema, wire = compiled
         kept = self._kept_prompts.of(request)
-        async for _ in in_turns(tell(run, kept.steps)):
+        async for _ in in_turns(write_messages(run, kept.steps)):
             pass  # what is new takes milliseconds for each result
         transcript = transcript_of_run(request, run, backend.facts.input_tokens, kept.draft)
         if run.steps and not transcript.fits:

@@ -36,7 +36,7 @@ class BrokerTime:
     """The time that the cluster's controller gave between two looks at our own clock."""
 
     before: datetime
-    told: datetime
+    broker: datetime
     after: datetime
 
 

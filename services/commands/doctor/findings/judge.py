@@ -184,8 +184,8 @@ def _clock(time: BrokerTime | None) -> Finding:
     if time is None:
         text = "the cluster does not report its time (no KRaft, or no right to describe it)"
         return Finding("clock", "warning", f"{text}: compare the clocks by hand")
-    late = (time.before - time.told).total_seconds()
-    early = (time.told - time.after).total_seconds()
+    late = (time.before - time.broker).total_seconds()
+    early = (time.broker - time.after).total_seconds()
     skew, which = max((late, "behind"), (early, "ahead of"))
     if skew <= SKEW_WARNING_S:
         return Finding("clock", "ok", "ours and the broker's differ by less than a second or so")

@@ -132,8 +132,8 @@ def _retry(call: Call, verdict: Retry, account: AccountState, now: datetime) -> 
 
 def _used(call: Call) -> Usage | None:
     """What goes to a run: its own attempts, or, of a child, to its parent."""
-    is_told = call.lane_request.run or call.request.parent
-    return call.lane_request.progress.used.plus(call.usage) if is_told else None
+    goes_to_run = call.lane_request.run or call.request.parent
+    return call.lane_request.progress.used.plus(call.usage) if goes_to_run else None
 
 
 def _end(call: Call, verdict: End, account: AccountState, now: datetime) -> DeadLetter:

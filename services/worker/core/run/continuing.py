@@ -27,7 +27,7 @@ from services.worker.core.run.run import Run, ToolCall
 
 
 def is_continued(call: ToolCall) -> bool:
-    """Whether its server goes on with it however often it is told to."""
+    """Whether its server goes on with it however often it is asked to."""
     record = call.record
     return record is not None and record.state is not None and record.given is None
 

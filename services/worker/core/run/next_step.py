@@ -44,7 +44,7 @@ def transcript_of_run(
 def next_step_request(
     request: Request, run: Run, transcript: Transcript | None = None, *, must_finish: bool
 ) -> Request:
-    """The request of the run's next step, with what it is `told` of the run so far.
+    """The request of the run's next step, with the `transcript` of the run so far.
 
     What is in one prompt is in the next one too, and what is new comes at its end, as far
     as old results need not be shortened: providers read a beginning that they know for less.

@@ -29,7 +29,7 @@ from answerbus.request import Fact
 from answerbus.resumed_run import ResumedCall
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.agents import agent_id
-from services.worker.core.run.told import Told
+from services.worker.core.run.run_message import RunMessage
 
 RunStage = Literal["working", "waiting", "awaits_approval"]
 DELEGATE = "delegate"  # the tool whose calls ask children; no toolset has one of that name
@@ -40,7 +40,7 @@ OWN_TOOLS = CHILD_TOOLS | {ASK_PERSON}  # which no tool server has
 PROGRESS_SHARE = 0.1  # of a time-out: progress is written at most as often
 
 # Cached properties that hold for the run after any change, too.
-_LASTING = frozenset({"agent", "composition", "tools", "described_tools", "told"})
+_LASTING = frozenset({"agent", "composition", "tools", "described_tools", "messages"})
 _NOTHING: Mapping[str, RunCallRecord] = MappingProxyType({})
 
 
@@ -205,8 +205,8 @@ class Run:
         return described_tools(self.definition)
 
     @cached_property
-    def told(self) -> dict[tuple[str | None, str], Told]:
-        """What its model was told of steps and of calls that have ended; see transcript.py."""
+    def messages(self) -> dict[tuple[str | None, str], RunMessage]:
+        """The messages about steps and ended calls that are written so far; see transcript.py."""
         return {}
 
     def calls_of(self, step: RunStepRecord) -> Iterator[ToolCall]:

@@ -13,10 +13,10 @@ from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.delegation import call_names
 from services.worker.core.run.repeats import failed, key_of, remark_after, was_answered
 from services.worker.core.run.run import Run, ToolCall
-from services.worker.core.run.told import Told, result_message
+from services.worker.core.run.run_message import RunMessage, result_message
 from services.worker.core.run.transcript_draft import PromptRoom, TranscriptDraft
 
-# Small models make a call again that was answered, unless they are told in which form they end, and
+# Small models make a call again that was answered, unless they read in which form they end, and
 # where calls are mentioned here at all (decision 0149).
 RESULTS_ARE_IN = "These are the results. When they suffice, answer with {end}."
 TEXT_FORM = '{"actions": [{"kind": "text_response", "content": …}]}'
@@ -50,8 +50,8 @@ def transcript(
     """Each step as the model's own words, then what its calls came to, as data.
 
     `end` is the form of the answer that ends the run. The messages are a function of the run: the
-    same steps are told in the same words, and what was shortened once stays so. They are the same
-    with the draft of `before`, which is not told again.
+    same steps give the same words, and what was shortened once stays so. They are the same with
+    the draft of `before`, which is not written again.
     """
     if before is not None and before.is_begin_of(run, end, room):
         draft = before.copy()
@@ -64,16 +64,16 @@ def transcript(
             call.asked.call_id: None if call.record is None else ref(call.record)
             for _, call in calls
         }
-        for told in _told(run, step, calls, draft):
-            draft.add(told)
+        for message in _messages_of(run, step, calls, draft):
+            draft.add(message)
         draft.shorten()
     return Transcript(tuple(draft.messages), frozenset(draft.fresh), draft.load <= 1, draft)
 
 
-def tell(run: Run, first: int = 0) -> Iterator[Told]:
-    """Write what takes time to write, one message after the other: `transcript` has it then.
+def write_messages(run: Run, first: int = 0) -> Iterator[RunMessage]:
+    """Write the messages that take time, one after the other: `transcript` then finds them.
 
-    `first`: so many steps were told before.
+    `first`: so many steps were written before.
     """
     for step, calls in call_names(run, first):
         yield _said(run, step)
@@ -82,9 +82,9 @@ def tell(run: Run, first: int = 0) -> Iterator[Told]:
                 yield _ended_well(run, name, call, call.outcome)
 
 
-def _told(
+def _messages_of(
     run: Run, step: RunStepRecord, calls: Iterable[tuple[str, ToolCall]], draft: TranscriptDraft
-) -> Iterator[Told]:
+) -> Iterator[RunMessage]:
     """Messages. The failures of the draft are counted on."""
     failures, worst = draft.failures, 0
     yield _said(run, step)
@@ -103,14 +103,14 @@ def _told(
                     if failures[key] > 1:
                         outcome["failures"] = failures[key]
                 text = json.dumps(outcome | _edited(call), ensure_ascii=False)
-                yield Told(result_message(_head(run, name, call), text))
+                yield RunMessage(result_message(_head(run, name, call), text))
     yield _remark_on(run, step, len(draft.steps), draft.end, worst)
 
 
-def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) -> Told:
+def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) -> RunMessage:
     """Results of steps that made the same calls are compared, which is done once."""
 
-    def write() -> Told:
+    def write() -> RunMessage:
         note = NOT_CALLED_AGAIN if any(map(was_answered, run.calls_of(step))) else ""
         text = remark_after(run, count, end, worst) or RESULTS_ARE_IN.format(end=end)
         return _remark(note + text)
@@ -119,28 +119,30 @@ def _remark_on(run: Run, step: RunStepRecord, count: int, end: str, worst: int) 
     return write() if is_last else _written(run, (None, f"remark {step.n}"), step, write)
 
 
-def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> Told:
+def _ended_well(run: Run, name: str, call: ToolCall, outcome: CallOk) -> RunMessage:
     head = _head(run, name, call)
 
-    def write() -> Told:
+    def write() -> RunMessage:
         ended = {"kind": outcome.kind, "value": outcome.value, **_edited(call)}
-        return Told(result_message(head, json.dumps(ended, ensure_ascii=False)), head)
+        return RunMessage(result_message(head, json.dumps(ended, ensure_ascii=False)), head)
 
     return _written(run, (head, call.asked.call_id), outcome, write)
 
 
-def _written(run: Run, key: tuple[str | None, str], of: object, write: Callable[[], Told]) -> Told:
+def _written(
+    run: Run, key: tuple[str | None, str], of: object, write: Callable[[], RunMessage]
+) -> RunMessage:
     """As it was written before, if it is of the same object."""
-    known = run.told.get(key)
+    known = run.messages.get(key)
     if known is None or not known.is_of(of):
-        known = run.told[key] = replace(write(), of=ref(of))
+        known = run.messages[key] = replace(write(), of=ref(of))
     return known
 
 
 @lru_cache(REMARKS_MAX)
-def _remark(text: str) -> Told:
+def _remark(text: str) -> RunMessage:
     """Nearly all steps of all runs end with the same one."""
-    return Told(Message(role="user", content=text, trust="trusted"))
+    return RunMessage(Message(role="user", content=text, trust="trusted"))
 
 
 def _head(run: Run, name: str, call: ToolCall) -> str:
@@ -153,11 +155,11 @@ def _edited(call: ToolCall) -> JsonObject:
     return {"args": call.edited.args} if call.edited else {}
 
 
-def _said(run: Run, step: RunStepRecord) -> Told:
+def _said(run: Run, step: RunStepRecord) -> RunMessage:
     return _written(run, (None, str(step.n)), step, lambda: _words_of(run, step))
 
 
-def _words_of(run: Run, step: RunStepRecord) -> Told:
+def _words_of(run: Run, step: RunStepRecord) -> RunMessage:
     """The step as the model itself wrote it, without thoughts unless the agent remembers them."""
     thoughts = step.thoughts if run.definition.remember_thoughts else ()
     actions: list[JsonObject] = []
@@ -166,4 +168,4 @@ def _words_of(run: Run, step: RunStepRecord) -> Told:
     for call in step.calls:
         actions.append({"kind": "tool_call", "name": call.tool, "args": call.args})
     text = json.dumps({"actions": actions}, ensure_ascii=False)
-    return Told(Message(role="assistant", content=text, trust="trusted"))
+    return RunMessage(Message(role="assistant", content=text, trust="trusted"))

@@ -8,7 +8,7 @@ from answerbus.private.runs import AgentDefinition, RunCallRecord, RunStepRecord
 from answerbus.request import Message
 from services.worker.core.run.repeats import CallKey
 from services.worker.core.run.run import Run
-from services.worker.core.run.told import Told
+from services.worker.core.run.run_message import RunMessage
 
 KEPT_SHARE = 0.5  # of the limit, once it is reached: so that not each step reaches it again
 BYTES_PER_TOKEN = 2  # of text that no provider has counted: English has 4, JSON 3, hexadecimal 2
@@ -39,7 +39,7 @@ class TranscriptDraft:
     records: dict[str, ref[RunCallRecord] | None] = field(default_factory=dict)
     failures: Counter[CallKey] = field(default_factory=Counter)
     messages: list[Message] = field(default_factory=list)
-    whole: dict[int, Told] = field(default_factory=dict)
+    whole: dict[int, RunMessage] = field(default_factory=dict)
     fresh: set[int] = field(default_factory=set)
     total: int = 0  # bytes
     fresh_bytes: int = 0
@@ -49,7 +49,7 @@ class TranscriptDraft:
     _freed: int = 0  # bytes of what was shown before
 
     def is_begin_of(self, run: Run, end: str, room: PromptRoom | None) -> bool:
-        """Whether the transcript of the run begins with the same steps, told in the same way."""
+        """Whether the transcript of the run begins with the same steps, shown in the same way."""
         return (
             (self.definition() is run.definition and self.end == end and self.room == room)
             and len(self.steps) <= len(run.steps)
@@ -81,13 +81,13 @@ class TranscriptDraft:
             counted_bytes = max(self.room.other_bytes + self.total, 1)
             self._per_byte = min(self._counted / counted_bytes, 1.0)
 
-    def add(self, told: Told) -> None:
-        if told.head is not None:
-            self.whole[len(self.messages)] = told
+    def add(self, added: RunMessage) -> None:
+        if added.head is not None:
+            self.whole[len(self.messages)] = added
         self.fresh.add(len(self.messages))
-        self.messages.append(told.message)
-        self.total += told.size
-        self.fresh_bytes += told.size
+        self.messages.append(added.message)
+        self.total += added.size
+        self.fresh_bytes += added.size
 
     @property
     def load(self) -> float:
@@ -96,7 +96,7 @@ class TranscriptDraft:
         return max(of_bytes, self._tokens() / self.room.tokens) if self.room else of_bytes
 
     def shorten(self) -> None:
-        """Tell the oldest results by size and digest alone; the newest only where it must be."""
+        """Show the oldest results by size and digest alone; the newest only where it must be."""
         if self.load <= 1:
             return
         for place in list(self.whole):
@@ -104,11 +104,11 @@ class TranscriptDraft:
                 break
             self._elide(place, self.whole.pop(place))
 
-    def _elide(self, place: int, told: Told) -> None:
-        before, after = told.size, told.short.size
+    def _elide(self, place: int, elided: RunMessage) -> None:
+        before, after = elided.size, elided.short.size
         if after >= before:
             return
-        self.messages[place] = told.short.message
+        self.messages[place] = elided.short.message
         self.total += after - before
         if place < self._begin:
             self._freed += before

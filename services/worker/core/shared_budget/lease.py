@@ -31,7 +31,7 @@ class Lease:
 
     `held` is kept for claims, in memory alone: their requests come again after a loss. One that
     was read back is not `is_confirmed`: limits may be others now, so that the home is asked before
-    the first spend. `told` is the part of what is settled that the home knows.
+    the first spend. `reported` is the part of what is settled that the home knows.
     """
 
     granted: Charged = ZERO
@@ -39,7 +39,7 @@ class Lease:
     used: Charged = ZERO
     in_flight: Charged = ZERO
     held: Charged = ZERO
-    told: Charged = ZERO
+    reported: Charged = ZERO
     asked: int = 0
     answered: int = 0
     wanted: Charged = ZERO
@@ -79,12 +79,12 @@ class Lease:
 
     def has_news(self, portion: Charged, limit: Limit) -> bool:
         """Whether more than a portion is settled that its home has not heard of."""
-        return unit_beyond(_bound(limit, portion), minus(self.settled, self.told)) is not None
+        return unit_beyond(_bound(limit, portion), minus(self.settled, self.reported)) is not None
 
-    def written(self, *, told: bool) -> None:
-        """Its record is about to be written, for the home, too, if that is `told`."""
-        if told:
-            self.told = self.settled
+    def written(self, *, sent: bool) -> None:
+        """Its record is about to be written, and is `sent` to the home, too, or not."""
+        if sent:
+            self.reported = self.settled
 
     def lacks(self, need: Charged) -> Charged:
         """What a claim needs; more than that after a call that cost more than its worst case."""

@@ -125,7 +125,7 @@ class SharedBudgets:
             lease = self.books.lease(key)
             lease.settle(worst, charged)
             has_news = lease.has_news(self._portion(key), self.rules.limit(key))
-            self._note(key, now, tell=lease.is_tight or is_above or has_news)
+            self._note(key, now, send=lease.is_tight or is_above or has_news)
         self._serve(now, *keys)
 
     def hear(self, said: BudgetRecord, now: datetime) -> None:
@@ -157,11 +157,11 @@ class SharedBudgets:
         self.books.begin(key, now)
         lease = self.books.lease(key)
         if said.begun_at != lease.begun_at:
-            self._note(key, now, tell=True)
+            self._note(key, now, send=True)
             return
         room = None if said.room is None else amounts(said.room)
         is_recalled = lease.take(amounts(said.granted), room, said.answered, tight=said.is_tight)
-        self._note(key, now, tell=is_recalled)
+        self._note(key, now, send=is_recalled)
         self._served_next[key] = True
         self._serve(now)
 
@@ -171,14 +171,14 @@ class SharedBudgets:
         A home that waits for what its calls do not use must hear that these have ended, and one
         whose limit is new what was used without it.
         """
-        told = [
+        urgent = [
             key
             for key, it in self.books.leases.items()
             if (it.is_tight or it.is_exceeded(self.rules.limit(key))) and not key.is_over(now)
         ]
-        for key in told:
-            self._note(key, now, tell=True)
-        self._serve(now, *told)
+        for key in urgent:
+            self._note(key, now, send=True)
+        self._serve(now, *urgent)
         for key, home in self.books.homes.items():
             if key.is_over(now):
                 continue
@@ -197,7 +197,7 @@ class SharedBudgets:
                 self._nearly_spent.pop(record_key[0], None)
                 self._beside.append(records.ledger_tombstone(name, self.partition))
             else:
-                self._note_record(record_key, now, tell=self._is_awaited(record_key))
+                self._note_record(record_key, now, send=self._is_awaited(record_key))
         self.claims.wake_over(now)
         self._resume()
 
@@ -221,17 +221,17 @@ class SharedBudgets:
         if self._now is None or not self.has_unsent:
             return ()
         taken = self._beside[:]
-        for (key, lane), is_told in self._unsent.items():
+        for (key, lane), is_sent in self._unsent.items():
             if lane is None:
                 said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
                 reader = self._home_of(key)
-                self.books.lease(key).written(told=is_told)
+                self.books.lease(key).written(sent=is_sent)
             else:
                 said = self.books.share_record(key, lane, self._now)
                 reader = lane
             record = records.event_record(said, self.partition)
             taken.append(record)
-            if is_told:
+            if is_sent:
                 taken.append(record._replace(topic=LEASES, partition=reader))
         self._unsent.clear()
         self._beside.clear()
@@ -271,15 +271,15 @@ class SharedBudgets:
         claim = self.claims.first(key)
         if claim and not lease.is_waiting:
             lease.ask(claim.need, self.claims.behind_first(key), limit)
-            self._note(key, now, tell=True)
+            self._note(key, now, send=True)
         elif lease.is_tight:
             if lease.give_back(ZERO, limit):
-                self._note(key, now, tell=True)
+                self._note(key, now, send=True)
         elif not claim:
             portion = self._portion(key)
             if not lease.is_within(plus(portion, portion), limit):
                 lease.give_back(portion, limit)
-                self._note(key, now, tell=True)
+                self._note(key, now, send=True)
 
     def _let_go(self, claim: Claim, held: tuple[BudgetKey, ...]) -> None:
         for key in held:
@@ -289,7 +289,7 @@ class SharedBudgets:
     def _answer(self, key: BudgetKey, now: datetime) -> None:
         limit = self.rules.limit(key)
         for lane in self.books.home(key).answers(limit, self._portion(key)):
-            self._note_share(key, lane, now, tell=True)
+            self._note_share(key, lane, now, send=True)
 
     def _portion(self, key: BudgetKey) -> Charged:
         return portion_of(self.rules.limit(key), self.partitions)
@@ -321,15 +321,15 @@ class SharedBudgets:
     def _is_nearly_spent(self, key: BudgetKey) -> bool:
         return is_nearly_spent(self.rules.limit(key), self.books.homes[key].settled)
 
-    def _note(self, key: BudgetKey, now: datetime, *, tell: bool = False) -> None:
-        self._note_record((key, None), now, tell=tell)
+    def _note(self, key: BudgetKey, now: datetime, *, send: bool = False) -> None:
+        self._note_record((key, None), now, send=send)
 
-    def _note_share(self, key: BudgetKey, lane: int, now: datetime, *, tell: bool = False) -> None:
-        self._note_record((key, lane), now, tell=tell)
+    def _note_share(self, key: BudgetKey, lane: int, now: datetime, *, send: bool = False) -> None:
+        self._note_record((key, lane), now, send=send)
 
-    def _note_record(self, record_key: RecordKey, now: datetime, *, tell: bool) -> None:
+    def _note_record(self, record_key: RecordKey, now: datetime, *, send: bool) -> None:
         self._now = now
-        self._unsent[record_key] = self._unsent.get(record_key, False) or tell
+        self._unsent[record_key] = self._unsent.get(record_key, False) or send
 
     def _is_awaited(self, record_key: RecordKey) -> bool:
         """Whether another lane is to act on it; one that was shut for long has not read it."""

@@ -77,8 +77,8 @@ _PROFILE_WORDS = {
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     match json_in(body):
-        case {"error": {**error}} if (told := true_status(error)) is not None:
-            return parse_error(told, headers, body, None)
+        case {"error": {**error}} if (real_status := true_status(error)) is not None:
+            return parse_error(real_status, headers, body, None)
         case {"content": [*blocks], **message}:
             pass
         case _:
@@ -105,7 +105,7 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    codes, words = _told(body)
+    codes, words = _codes_and_words(body)
     for phrase, code in _PROFILE_WORDS.items():
         if status == 400 and phrase in words:
             return Rejected("profile", status, code)
@@ -137,7 +137,7 @@ def _text(blocks: Sequence[Any]) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _told(body: bytes) -> tuple[tuple[str, ...], str]:
+def _codes_and_words(body: bytes) -> tuple[tuple[str, ...], str]:
     """The codes of an error, the most telling one first, and its words, which stay here."""
     match json_in(body):
         case {"error": {**error}}:
@@ -180,7 +180,7 @@ def _tier(value: Any) -> str | None:
 
 
 def _kept_for_hour(usage: Mapping[Any, Any]) -> int | None:
-    """Of what a cache took; None where the parts are not told."""
+    """Of what a cache took; None where the parts are not reported."""
     match usage.get("cache_creation"):
         case {**parts}:
             return tokens_in(parts.get("ephemeral_1h_input_tokens"))

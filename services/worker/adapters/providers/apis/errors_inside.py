@@ -38,9 +38,9 @@ _STATUSES = {
 
 def true_status(error: Mapping[Any, Any]) -> int | None:
     """The status in an error, by its number or its word; None if it has none."""
-    told = [error.get(name) for name in ("code", "status", "type")]
-    numbers = (status for value in told if (status := _number(value)) is not None)
-    words = (_STATUSES[word] for value in told if (word := code_in(value)) in _STATUSES)
+    given = [error.get(name) for name in ("code", "status", "type")]
+    numbers = (status for value in given if (status := _number(value)) is not None)
+    words = (_STATUSES[word] for value in given if (word := code_in(value)) in _STATUSES)
     return next(numbers, None) or next(words, None)
 
 

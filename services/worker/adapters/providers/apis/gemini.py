@@ -66,9 +66,9 @@ _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     parsed = json_in(body)
-    told = true_status(_error(parsed))
-    if told is not None:
-        return parse_error(told, headers, body, None)
+    real_status = true_status(_error(parsed))
+    if real_status is not None:
+        return parse_error(real_status, headers, body, None)
     match parsed:
         case {**document}:
             pass

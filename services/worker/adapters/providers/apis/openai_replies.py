@@ -145,9 +145,9 @@ def _text(part: Any) -> str | None:
 
 def error_inside(error: Members, status: int, headers: Mapping[str, str], document: Any) -> Reply:
     """An error under a status of success, that names the true one, or a code of the profile."""
-    told = true_status(error)
-    if told is not None:
-        return _error(told, headers, document, None)
+    real_status = true_status(error)
+    if real_status is not None:
+        return _error(real_status, headers, document, None)
     codes = _codes(document)
     if not PROFILE_CODES.isdisjoint(codes):
         return Rejected("profile", status, codes[0])

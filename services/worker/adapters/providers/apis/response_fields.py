@@ -95,7 +95,7 @@ def tokens_sum(first: Any, *others: Any) -> int | None:
 
 
 def openai_usage(read: Any, read_details: Any, written: Any, written_details: Any) -> Usage:
-    """Usage as both of OpenAI's APIs tell it: parts are within input and output."""
+    """Usage as both of OpenAI's APIs report it: parts are within input and output."""
     inside = read_details if isinstance(read_details, dict) else {}
     thought = written_details if isinstance(written_details, dict) else {}
     reasoning, output = tokens_in(thought.get("reasoning_tokens")) or None, tokens_in(written)

@@ -73,8 +73,8 @@ def lost_descriptions(
     lost: dict[str, str] = {}
     room = DESCRIPTIONS_BYTES_MAX
     for path, text in _stated(document):
-        is_told = text in exactly or any(form in lines for form in _forms(text))
-        if is_told and _as_lines(text) not in doubtful:
+        is_described = text in exactly or any(form in lines for form in _forms(text))
+        if is_described and _as_lines(text) not in doubtful:
             continue
         room -= len(path.encode(errors="surrogatepass"))
         room -= len(text.encode(errors="surrogatepass"))

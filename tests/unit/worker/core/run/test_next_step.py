@@ -17,8 +17,8 @@ from services.worker.core.run.transcript import (
     FINISH_FORM,
     RESULTS_ARE_IN,
     TEXT_FORM,
-    tell,
     transcript,
+    write_messages,
 )
 from tests.unit.worker.core.run_builders import (
     asked,
@@ -90,11 +90,11 @@ def test_what_was_shown_stays_and_what_is_new_comes_behind_it() -> None:
 def test_a_step_is_told_in_later_prompts_as_it_was_written_once() -> None:
     """A run may have 3,200 results of 18,000 values each, and a hundred steps are told of them."""
     run = grown(Run(definition(transcript_bytes_max=10_000)), 4, "x" * 3_000)
-    told = [*tell(run)]
+    told = [*write_messages(run)]
     later = grown(run, 1)
 
     assert len(told) == 8
-    assert all(one is known for one, known in zip(told, tell(later), strict=False))
+    assert all(one is known for one, known in zip(told, write_messages(later), strict=False))
     shown = {*map(id, transcript(later).messages)}
     assert shown >= {id(one.message) for one in told if one.head is None}
     assert shown & {id(one.short.message) for one in told if one.head}
@@ -113,7 +113,7 @@ def test_steps_are_compared_once_with_those_before(monkeypatch: pytest.MonkeyPat
 def test_an_end_that_was_not_committed_is_told_no_more() -> None:
     change = taken(Run(definition()), call(order_id="1"))
     (made,) = sent(change)
-    assert change.run.told == {}
+    assert change.run.messages == {}
     ends = [transitions.on_result(change.run, result(made, value), inputs()) for value in (1, 2)]
 
     assert [texts(end.run)[1][-3:] for end in ends if end] == [" 1}", " 2}"]

@@ -10,7 +10,7 @@ from answerbus.wire import bytes_digest
 
 
 @dataclass(frozen=True)
-class Told:
+class RunMessage:
     """A message to the model about a step or the end of a call, `of`; `head` begins a result.
 
     `of` has many times the bytes of the message, and is not kept for it.
@@ -29,11 +29,11 @@ class Told:
         return len(self.message.content.encode())
 
     @cached_property
-    def short(self) -> "Told":
+    def short(self) -> "RunMessage":
         """The same of a result by its size and digest alone."""
         raw = self.message.content.removeprefix(f"{self.head}: ").encode()
         short = {"kind": "elided", "bytes": len(raw), "digest": bytes_digest(raw)}
-        return Told(result_message(str(self.head), json.dumps(short)), self.head)
+        return RunMessage(result_message(str(self.head), json.dumps(short)), self.head)
 
 
 def result_message(head: str, text: str) -> Message:
