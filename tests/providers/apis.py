@@ -1,10 +1,19 @@
 """Every adapter with a good answer, for the tests that all of them must pass."""
 
+from dataclasses import replace
+
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.anthropic import AnthropicApi
+from services.worker.adapters.providers.apis.azure import AzureApi
+from services.worker.adapters.providers.apis.bedrock import BedrockApi
 from services.worker.adapters.providers.apis.gemini import GeminiApi
 from services.worker.adapters.providers.apis.ollama import OllamaApi
 from services.worker.adapters.providers.apis.openai import OpenAIApi
+from services.worker.adapters.providers.apis.vertex import (
+    Place,
+    VertexAnthropicApi,
+    VertexGeminiApi,
+)
 from services.worker.core.attempt.reply import Answered, CallFacts
 from tests.providers.calls import Api
 
@@ -106,3 +115,37 @@ OLLAMA = Api(
     sdk="ollama",
 )
 APIS = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA]
+
+PLACE = Place("p", "europe-west4")
+# At clouds: they are asked for the same, at other paths and with other headers.
+AZURE = replace(OPENAI, name="azure", spec=AzureApi)
+VERTEX = replace(
+    GEMINI,
+    name="vertex",
+    spec=VertexGeminiApi,
+    path=PLACE.path("google", "m", "generateContent"),
+    options={"place": PLACE},
+)
+VERTEX_ANTHROPIC = replace(
+    ANTHROPIC,
+    name="vertex_anthropic",
+    spec=VertexAnthropicApi,
+    path=PLACE.path("anthropic", "m", "rawPredict"),
+    options={"place": PLACE},
+)
+BEDROCK = Api(
+    name="bedrock",
+    spec=BedrockApi,
+    good={
+        "output": {"message": {"role": "assistant", "content": [{"text": "{}"}]}},
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": 12, "outputTokens": 3},
+    },
+    good_headers={"x-amzn-requestid": "req_1"},
+    good_reply=replace(reply("end_turn"), facts=replace(reply("end_turn").facts, model=None)),
+    path="/model/m/converse",
+    options={"region": "eu-central-1"},
+    dialect="anthropic",
+    sdk="none",
+)
+WITH_CLOUDS = [*APIS, AZURE, VERTEX, VERTEX_ANTHROPIC, BEDROCK]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from services.worker.adapters.providers.apis import anthropic as anthropic_replies
+from services.worker.adapters.providers.apis import bedrock as bedrock_replies
 from services.worker.adapters.providers.apis import gemini as gemini_replies
 from services.worker.adapters.providers.apis import ollama as ollama_replies
 from services.worker.adapters.providers.apis import openai_replies, openai_responses
@@ -17,7 +18,7 @@ from services.worker.core.attempt.reply import (
     Throttled,
     Unavailable,
 )
-from tests.providers.apis import APIS
+from tests.providers.apis import WITH_CLOUDS
 from tests.providers.calls import Api
 from tests.providers.misbehaving import answer
 
@@ -27,6 +28,7 @@ READERS = {
     "anthropic": anthropic_replies.parse_response,
     "gemini": gemini_replies.parse_response,
     "ollama": ollama_replies.parse_response,
+    "bedrock": bedrock_replies.parse_response,
 }
 EACH = pytest.mark.parametrize("api", READERS)
 NOTHING = Unavailable(200, ran=True)
@@ -135,7 +137,7 @@ def test_the_failures_of_responses_have_codes_of_errors() -> None:
     assert read("responses", failed) == Rejected("profile", 200, "insufficient_quota")
 
 
-@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+@pytest.mark.parametrize("api", WITH_CLOUDS, ids=lambda api: api.name)
 async def test_over_http_it_is_one_call(api: Api) -> None:
     error = {"type": "error", "error": {"code": 429, "message": "slow down"}}
 

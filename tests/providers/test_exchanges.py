@@ -20,7 +20,7 @@ from services.worker.core.attempt.reply import (
     TimedOut,
     Unavailable,
 )
-from tests.providers.apis import APIS
+from tests.providers.apis import APIS, WITH_CLOUDS
 from tests.providers.calls import LIMIT_S, PROMPT, SECRET, SHORT_S, Api
 from tests.providers.misbehaving import (
     HEAD_BYTES_MAX,
@@ -72,7 +72,7 @@ BROKEN: dict[str, tuple[Script, Reply]] = {
 }  # fmt: skip
 
 
-@EACH
+@pytest.mark.parametrize("api", WITH_CLOUDS, ids=lambda api: api.name)
 @pytest.mark.parametrize(("script", "expected"), BROKEN.values(), ids=BROKEN)
 async def test_a_broken_exchange_is_one_call_that_may_have_run(
     api: Api, script: Script, expected: Reply

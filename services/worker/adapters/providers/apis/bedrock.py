@@ -16,6 +16,7 @@ from services.worker.adapters.providers.apis.api import (
     Signer,
 )
 from services.worker.adapters.providers.apis.connection import Connection
+from services.worker.adapters.providers.apis.errors_inside import true_status
 from services.worker.adapters.providers.apis.response_fields import (
     code_in,
     json_in,
@@ -66,7 +67,10 @@ _REMEDIES = {
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    match json_in(body):
+    document = json_in(body)
+    match document:
+        case {"error": {**error}} if (told := true_status(error)) is not None:
+            return _error(told, headers, document, None)
         case {"output": {"message": {"content": [*blocks]}}, **response}:
             pass
         case _:
@@ -97,7 +101,10 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    document = json_in(body)
+    return _error(status, headers, json_in(body), now)
+
+
+def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     code = _code(headers, document)
     if status == 400 and any(part in _words(document) for part in _NO_MODEL_HERE):
         return Rejected("profile", status, "model_not_in_region")
