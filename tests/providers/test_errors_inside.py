@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -10,6 +11,7 @@ from services.worker.adapters.providers.apis import bedrock as bedrock_replies
 from services.worker.adapters.providers.apis import gemini as gemini_replies
 from services.worker.adapters.providers.apis import ollama as ollama_replies
 from services.worker.adapters.providers.apis import openai_replies, openai_responses
+from services.worker.adapters.providers.apis.response_fields import json_in
 from services.worker.core.attempt.reply import (
     CallFacts,
     Refused,
@@ -125,6 +127,16 @@ NAMED: list[tuple[str, Any, Reply]] = [
 @pytest.mark.parametrize(("api", "error", "expected"), NAMED)
 def test_so_is_the_word_that_its_maker_documents(api: str, error: Any, expected: Reply) -> None:
     assert read(api, {"error": error}) == expected
+
+
+@EACH
+def test_its_body_is_parsed_once(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 2 MiB takes 10 ms of the event loop."""
+    parse = Mock(side_effect=json_in)
+    monkeypatch.setattr(f"{READERS[api].__module__}.json_in", parse)
+
+    assert read(api, {"error": {"code": 429}}) == Throttled(None)
+    assert parse.call_count == 1
 
 
 def test_gemini_sends_a_list_where_it_streams() -> None:

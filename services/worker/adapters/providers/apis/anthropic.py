@@ -76,9 +76,10 @@ _PROFILE_WORDS = {
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
-    match json_in(body):
+    document = json_in(body)
+    match document:
         case {"error": {**error}} if (real_status := true_status(error)) is not None:
-            return parse_error(real_status, headers, body, None)
+            return _error(real_status, headers, document, None)
         case {"content": [*blocks], **message}:
             pass
         case _:
@@ -105,7 +106,11 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    codes, words = _codes_and_words(body)
+    return _error(status, headers, json_in(body), now)
+
+
+def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
+    codes, words = _codes_and_words(document)
     for phrase, code in _PROFILE_WORDS.items():
         if status == 400 and phrase in words:
             return Rejected("profile", status, code)
@@ -137,9 +142,9 @@ def _text(blocks: Sequence[Any]) -> str | None:
     return "".join(texts) if texts else None
 
 
-def _codes_and_words(body: bytes) -> tuple[tuple[str, ...], str]:
+def _codes_and_words(document: Any) -> tuple[tuple[str, ...], str]:
     """The codes of an error, the most telling one first, and its words, which stay here."""
-    match json_in(body):
+    match document:
         case {"error": {**error}}:
             details = error.get("details")
             inner = details.get("error_code") if isinstance(details, dict) else None

@@ -68,7 +68,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     parsed = json_in(body)
     real_status = true_status(_error(parsed))
     if real_status is not None:
-        return parse_error(real_status, headers, body, None)
+        return _read_error(real_status, headers, parsed, None)
     match parsed:
         case {**document}:
             pass
@@ -86,7 +86,13 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    error = _error(json_in(body))
+    return _read_error(status, headers, json_in(body), now)
+
+
+def _read_error(
+    status: int, headers: Mapping[str, str], document: Any, now: datetime | None
+) -> Reply:
+    error = _error(document)
     details = _details(error)
     codes = tuple(
         code

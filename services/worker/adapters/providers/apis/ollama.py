@@ -50,7 +50,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     match json_in(body):
         case {"error": {**error}} if (real_status := true_status(error)) is not None:
-            return parse_error(real_status, headers, body, None)
+            return parse_status(real_status, (), retry_after_s(headers, None), ())
         case {"error": str(words)} if (code := _profile_code(words)) is not None:
             return Rejected("profile", status, code)
         case {"message": {**message}, "done": True, **document}:
