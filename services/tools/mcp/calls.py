@@ -14,6 +14,7 @@ from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError
 from answerbus.toolset_card import ToolCard
 from services.tools.mcp.connected import Connected
+from services.tools.mcp.http import NOT_SENT
 from services.tools.mcp.mapping.input_requests import (
     Round,
     TaskPlace,
@@ -116,8 +117,8 @@ async def _sent(
 def _failure(error: MCPError, card: ToolCard) -> ToolError:
     code = error.error.code
     why = f"the tool may have run: {error}" if code in _UNANSWERED else str(error)
-    is_gone = code == types.CONNECTION_CLOSED
-    return ToolError(MCP_ERROR, why, retryable=is_gone and card.delivery == "at_least_once")
+    is_gone = code == types.CONNECTION_CLOSED and card.delivery == "at_least_once"
+    return ToolError(MCP_ERROR, why, retryable=is_gone or error.error.data == NOT_SENT)
 
 
 async def _go_on(

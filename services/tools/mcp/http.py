@@ -32,7 +32,8 @@ _BROKE_OFF = (
     *(httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.ProtocolError),
     *(httpx2.ReadTimeout, httpx2.WriteTimeout),
 )
-_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout)
+_NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout)
+NOT_SENT = "answerbus/not_sent"  # `data` of an error: the server has not seen the request
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _REFUSED = "the MCP server answers with status %d: --bearer-env gives it another token"
@@ -62,8 +63,9 @@ class McpHttpClient(httpx2.AsyncClient):
         try:
             async with asyncio.timeout(None if _has_answer(request) else NOTICE_S_MAX):
                 response = await super().send(request, **options)
-        except _NOT_SENT as error:
-            return _unanswered(request, f"{type(error).__name__}: {error}", INTERNAL_ERROR)
+        except _NO_CONNECTION as error:
+            why = f"{type(error).__name__}: {error}"
+            return _unanswered(request, why, INTERNAL_ERROR, NOT_SENT)
         except (*_BROKE_OFF, TimeoutError) as error:
             return _unanswered(request, f"{type(error).__name__}: {error}")
         if response.status_code == _NOT_FOUND and _SESSION in request.headers:
@@ -80,9 +82,9 @@ def _has_answer(request: httpx2.Request) -> bool:
 
 
 def _unanswered(
-    request: httpx2.Request, why: str, code: int = CONNECTION_CLOSED
+    request: httpx2.Request, why: str, code: int = CONNECTION_CLOSED, data: str | None = None
 ) -> httpx2.Response:
-    error = {"code": code, "message": why}
+    error = {"code": code, "message": why, "data": data}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(502, json=body, request=request)
 

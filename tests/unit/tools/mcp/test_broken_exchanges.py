@@ -90,6 +90,7 @@ async def test_a_call_whose_exchange_breaks_off_may_have_run_and_others_go_on(
 
         assert await slow == "done"
     assert failed.value.message.startswith("the tool may have run: ")
+    assert not failed.value.retryable
     assert why in failed.value.message
 
 
@@ -119,3 +120,4 @@ async def test_a_refused_connection_ends_its_own_call_which_has_not_run() -> Non
 
         assert await slow == "done"
     assert "ConnectError" in message
+    assert failed.value.retryable
