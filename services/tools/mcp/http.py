@@ -32,7 +32,7 @@ _BROKE_OFF = (
     *(httpx2.ReadError, httpx2.WriteError, httpx2.CloseError, httpx2.ProtocolError),
     *(httpx2.ReadTimeout, httpx2.WriteTimeout),
 )
-_NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout)
+_NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 NOT_SENT = "answerbus/not_sent"  # `data` of an error: the server has not seen the request
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 

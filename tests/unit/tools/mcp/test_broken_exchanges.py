@@ -11,10 +11,12 @@ from answerbus.tool_call import ToolCallRecord
 from answerbus.tools.call import ToolCall
 from answerbus.tools.core.failing import ToolError
 from services.tools.mcp import http
+from services.tools.mcp.bounds import Pace
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.session import ServerPlace, session
 from services.worker.ports.costly_work import InPlace
 from tests.contracts.tools.channel_in_memory import LIMIT_S, call_body
+from tests.providers.misbehaving import answer, misbehaving
 from tests.unit.tools.mcp.hostile_http import DONE, HEAD, JSON, replied, request_from, usual
 
 SLOW, ALONE = "slow", "alone"  # alone: the server takes no more connections
@@ -121,3 +123,19 @@ async def test_a_refused_connection_ends_its_own_call_which_has_not_run() -> Non
         assert await slow == "done"
     assert "ConnectError" in message
     assert failed.value.retryable
+
+
+async def test_a_proxy_that_makes_no_tunnel_ends_its_own_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with misbehaving(answer({}, 503)) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base_url.removesuffix("/v1"))
+        async with http.bounded_client(None, Pace(asyncio.get_running_loop().time)) as client:
+            client.is_connected = True
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            response = await client.post("https://mcp.invalid/mcp", json=call)
+
+    assert [seen.method for seen in proxy.seen] == ["CONNECT"]
+    assert response.json()["error"]["data"] == http.NOT_SENT
