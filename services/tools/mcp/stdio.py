@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -26,6 +27,13 @@ STDERR_LINE_BYTES_MAX = 4 * 1024  # of a longer line the beginning is passed on
 _STDERR_LINE_COST_BYTES = 128  # that a line counts beside its own: the log puts a time before it
 _STDERR_PIECE_BYTES = 64 * 1024
 _ID_DIGITS_MAX = 18
+# Of a reply that is nested too deep or is cut: its members before the result, and the last one.
+_BEGINNING = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+    rb'(?:"id"\s*:\s*([0-9]{1,18})\s*,\s*)?"(?:result|error)"\s*:'
+)
+_ENDING = re.compile(rb'"id"\s*:\s*([0-9]{1,18})\s*\}\s*$')
+_ENDING_BYTES_MAX = 64
 _POLL_S = 0.01
 _CLOSED = (
     anyio.EndOfStream,
@@ -113,9 +121,18 @@ def _answered(line: bytes) -> int | None:
     try:
         found = json.loads(line.decode(errors="replace"), parse_int=_id, parse_float=str)
     except (ValueError, RecursionError):
-        return None
+        return _answered_around(line)
     asked = found.get("id") if isinstance(found, dict) and "method" not in found else None
     return asked if type(asked) is int else None
+
+
+def _answered_around(line: bytes) -> int | None:
+    """The same by what is around its result."""
+    begun = _BEGINNING.match(line)
+    if begun is None:
+        return None
+    found = begun if begun[1] else _ENDING.search(line[-_ENDING_BYTES_MAX:])
+    return int(found[1]) if found else None
 
 
 def _id(digits: str) -> int | None:

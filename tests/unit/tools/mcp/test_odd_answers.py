@@ -122,9 +122,11 @@ async def test_what_is_no_result_is_an_error_of_the_server() -> None:
     [
         *(rb'"a cut emoji \ud83d"', b"9" * 5_000, b'"\xff"', b"[" * 300 + b"]" * 300),
         rb'"\ud83d", "more": {"id": 8, "method": "ping"}',
+        b"[" * 40_000 + b"]" * 40_000,
+        b'[{"id":8},',
     ],
 )
-def test_a_reply_that_cannot_be_read_ends_its_call(
+def test_a_reply_that_cannot_be_read_ends_its_call_at_once(
     value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = {"code": types.PARSE_ERROR, "message": "its server's reply cannot be read"}
@@ -137,10 +139,26 @@ def test_a_reply_that_cannot_be_read_ends_its_call(
 @pytest.mark.parametrize(
     "line",
     [
+        b'{"result": %s, "jsonrpc": "2.0", "id": 7}\r',
+        b' { "jsonrpc": "2.0", "error": %s, "id" : 7 } ',
+    ],
+)
+def test_a_deep_reply_is_known_by_its_end(line: bytes) -> None:
+    found = parsed(line % (b"[" * 40_000 + b"]" * 40_000))
+
+    assert isinstance(found, types.JSONRPCError)
+    assert (found.id, found.error.code) == (7, types.PARSE_ERROR)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         *(b"Server is up", b"", b"[7]", b'"id"', b"7", b"\xff", b"[" * 40_000),
         *(b'{"id":7,"method":"x\\ud83d"}', b'{"result":"\\ud83d"}', b'{"id":null,"result":7}'),
         *(b'{"id":true,"result":7}', b'{"id":"\\ud83d","result":7}'),
         b'{"id":' + b"7" * 5_000 + b',"result":7}',
+        b'{"id":7,"method":"x","params":' + b"[" * 40_000,
+        b'{"result":' + b"[" * 40_000 + b'"id":7',
     ],
 )
 def test_other_lines_are_no_replies(line: bytes) -> None:
