@@ -194,6 +194,10 @@ async def gives_line_break(_audience: str | None) -> Token:
     return Token("to\nken")
 
 
+async def gives_keys_with_line_break(_audience: str | None) -> Token:
+    return Token(AwsKeys("AKIA\n", "secret"))
+
+
 async def gives_words(_audience: str | None) -> Any:
     return Token("key", cast("float", "3600"))
 
@@ -209,10 +213,11 @@ async def never_ends(_audience: str | None) -> Token:
         (Issuer(failing=True), "gave no token (OSError)"),
         (gives_number, "gave something that is not a token"),
         (gives_line_break, "gave something that is not a token"),
+        (gives_keys_with_line_break, "gave something that is not a token"),
         (gives_words, "gave something that is not a token"),
         (never_ends, "gave no token in 0.1 s"),
     ],
-    ids=["fails", "no token", "line break", "no seconds", "hangs"],
+    ids=["fails", "no token", "line break", "keys with a line break", "no seconds", "hangs"],
 )
 async def test_a_credential_without_a_token_makes_its_profile_unhealthy(
     credential: Credential, fault: str, use: Use, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from services.worker.adapters.providers.apis.connection import AwsKeys
+from services.worker.adapters.providers.apis.connection import AwsKeys, is_header_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,11 @@ class Token:
         """Whether a header can carry it; a plug-in may have given anything."""
         if not (self.lasts_s is None or type(self.lasts_s) in {int, float}):
             return False
+        sent = [self.key]
         if isinstance(self.key, AwsKeys):
-            return True
-        is_text = isinstance(self.key, str) and self.key.isascii() and self.key.isprintable()
-        return is_text and bool(self.key)
+            session = self.key.session_token
+            sent = [self.key.access_key, *([session] if session else [])]
+        return all(isinstance(text, str) and text and is_header_text(text) for text in sent)
 
 
 Credential = Callable[[str | None], Awaitable[Token]]
