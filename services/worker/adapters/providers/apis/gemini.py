@@ -79,7 +79,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
             finish = name_in(candidate.get("finishReason"))
             return _finished(finish, candidate, _facts(document, finish, headers), status, limit)
         case _:
-            return _blocked(document, headers, status)
+            return _without_candidate(document, headers, status)
 
 
 def parse_error(
@@ -131,11 +131,13 @@ def _finished(
     return Answered("".join(texts), facts)
 
 
-def _blocked(document: Members, headers: Mapping[str, str], status: int) -> Reply:
-    match document.get("promptFeedback"):
-        case {"blockReason": str(reason)}:
-            facts = _facts(document, None, headers)
+def _without_candidate(document: Members, headers: Mapping[str, str], status: int) -> Reply:
+    facts = _facts(document, None, headers)
+    match document:
+        case {"promptFeedback": {"blockReason": str(reason)}}:
             return Refused("the provider's filter stopped the request", facts, code_in(reason))
+        case {"usageMetadata": {**_used}}:
+            return NoAnswer(status, facts)
         case _:
             return Unavailable(status, ran=True)
 

@@ -65,16 +65,12 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
             return error_inside(error, status, headers, document)
         case {"choices": [{**choice}, *_]}:
             pass
+        case {"choices": [], "usage": {**_used}}:
+            return NoAnswer(status, _facts(document, None, headers))
         case _:
             return Unavailable(status, ran=True)
     finish = choice.get("finish_reason")
-    facts = CallFacts(
-        model=name_in(document.get("model")),
-        request_id=_request_id(headers) or name_in(document.get("id")),
-        stop_reason=name_in(finish),
-        usage=_usage(document.get("usage")),
-        service_tier=tier_in(document.get("service_tier")),
-    )
+    facts = _facts(document, finish, headers)
     if isinstance(choice.get("error"), dict) and choice["error"]:
         return Unavailable(status, ran=True, facts=facts)  # its content is what came before
     match choice.get("message"):
@@ -103,6 +99,16 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
     return parse_status(status, codes, retry_after_s(headers, now), PROFILE_CODES)
+
+
+def _facts(document: Members, finish: object, headers: Mapping[str, str]) -> CallFacts:
+    return CallFacts(
+        model=name_in(document.get("model")),
+        request_id=_request_id(headers) or name_in(document.get("id")),
+        stop_reason=name_in(finish),
+        usage=_usage(document.get("usage")),
+        service_tier=tier_in(document.get("service_tier")),
+    )
 
 
 def _finished(
