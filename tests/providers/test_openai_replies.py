@@ -191,6 +191,9 @@ ERRORS: list[tuple[int, Any, Reply]] = [
      Rejected("profile", 400, "unsupported_parameter")),
     (400, {"error": {"code": "content_filter"}},
      Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
+    (403, {"error": {"code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "a…"}}},
+     Refused("the provider's filter stopped the request", CallFacts(), "content_filter")),
+    (403, {"error": {"code": 403, "metadata": {"reasons": []}}}, Rejected("profile", 403, None)),
     (400, {"error": {"message": "'response_format' of type 'json_schema' is not supported with "
                      "this model.", "param": "response_format"}},
      Rejected("profile", 400, "no_structured_output")),

@@ -91,7 +91,8 @@ def parse_error(
 
 def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime | None) -> Reply:
     codes = _codes(document)
-    if status in {400, 403} and not _FILTER_CODES.isdisjoint(codes):
+    is_filtered = not _FILTER_CODES.isdisjoint(codes) or _is_flagged(document)
+    if status in {400, 403} and is_filtered:
         facts = CallFacts(request_id=_request_id(headers))
         return Refused("the provider's filter stopped the request", facts, "content_filter")
     if status == 400 and _NO_SCHEMAS in _words(document):
@@ -168,6 +169,15 @@ def _codes(document: Any) -> tuple[str, ...]:
             return tuple(name for name in named if name is not None)
         case _:
             return ()
+
+
+def _is_flagged(document: Any) -> bool:
+    """OpenRouter's sign that a filter stopped a request; its code is the status."""
+    match document:
+        case {"error": {"metadata": {"flagged_input": _, "reasons": [_, *_]}}}:
+            return True
+        case _:
+            return False
 
 
 def _message(document: Any) -> str:
