@@ -5,6 +5,8 @@ import gzip
 import json
 import logging
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import cast
 
@@ -117,6 +119,31 @@ async def test_a_refused_call_did_not_run(api: Api) -> None:
 @pytest.mark.parametrize("base_url", ["no url", "ftp://host/v1"])
 async def test_a_call_to_no_address_did_not_run(api: Api, base_url: str) -> None:
     await never_connected(api, base_url)
+
+
+async def test_a_name_that_no_server_answers_for_holds_no_thread_of_the_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pool has few, and checks of answers and Kafka's connections need it."""
+    answers, looked_up = threading.Event(), list[str]()
+
+    def hanging(host: str, *_: object, **__: object) -> None:
+        looked_up.append(host)
+        answers.wait(LIMIT_S)
+        raise socket.gaierror
+
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.get_running_loop().set_default_executor(pool)
+        async with APIS[0].at("http://models.invalid/v1", limits=HASTY) as provider:
+            monkeypatch.setattr(socket, "getaddrinfo", hanging)
+            asked = (provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(3))
+            replies = await asyncio.gather(*asked)
+            async with asyncio.timeout(SHORT_S):
+                await asyncio.to_thread(int)
+        answers.set()
+
+    assert replies == [Unavailable(None, ran=False)] * 3
+    assert looked_up == ["models.invalid"]
 
 
 @EACH

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import socket
 import string
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from services.worker.adapters.providers.kept_connection import (
     KeptConnection,
     NotConnectedError,
 )
+from services.worker.tasks.own_thread import OwnThread
 
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
 Body = Callable[[], bytes]
@@ -88,6 +90,7 @@ class Connections:
         self._open: set[KeptConnection] = set()
         self._sweeping: asyncio.TimerHandle | None = None
         self._fields = self._said(headers)
+        self._look_up = OwnThread(_look_up)
 
     async def exchange(
         self, method: Method, path: str, body: Body | None, begins_by: float | None = None
@@ -186,6 +189,8 @@ class Connections:
     async def _connect(self, connection: KeptConnection) -> None:
         server, proxy = self._server, self._proxy
         nearest = proxy or server
+        # First beside the loop's pool, whose threads names that no server answers for would hold.
+        await self._look_up(nearest.host)
         await asyncio.get_running_loop().create_connection(
             lambda: connection,
             nearest.host,
@@ -223,6 +228,10 @@ class Connections:
 
 def _lines(headers: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+
+def _look_up(host: str) -> None:
+    socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
 
 
 def _basic(address: SplitResult) -> str | None:
