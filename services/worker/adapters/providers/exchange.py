@@ -5,7 +5,8 @@ import traceback
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
-from ssl import SSLContext
+from socket import gaierror
+from ssl import SSLCertVerificationError, SSLContext, SSLError
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -46,6 +47,8 @@ class HttpClient:
         self._max_in_flight = max_in_flight
         self._limits, self._sign = limits, sign
         self._opened: Connections | None = None
+        self.connection_fault: str | None = None
+        """What is to be done about the last connection that was not made, if its error says it."""
 
     async def exchange(
         self, request: HttpRequest, timeout_s: float, begins_by: float | None = None
@@ -57,6 +60,7 @@ class HttpClient:
                 connections = self._connections()
                 return await connections.exchange(request.method, request.path, body, begins_by)
         except Exception as error:
+            self.connection_fault = _connection_fault(error)
             return reply_to(error, timeout_s)
 
     async def close(self) -> None:
@@ -124,6 +128,21 @@ def _trusted() -> SSLContext:
     import httpx2  # noqa: PLC0415 - a tenth of a second, for those who use it
 
     return httpx2.create_ssl_context()
+
+
+def _connection_fault(error: Exception) -> str | None:
+    match error.__cause__ if isinstance(error, NotConnectedError) else None:
+        case SSLCertVerificationError(verify_message=said):
+            return (
+                f"its certificate is not trusted here ({said}): name the file with its authority "
+                "in SSL_CERT_FILE, or correct `base_url`"
+            )
+        case SSLError():
+            return "no TLS is spoken there: correct `base_url` (http or https, port)"
+        case gaierror():
+            return "its name has no address here: see to DNS, or correct the name"
+        case _:
+            return None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

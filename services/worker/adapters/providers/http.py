@@ -76,18 +76,18 @@ class HttpProvider:
                 found = await self._exchange(question, self._preflight_timeout_s)
                 question = questions.send(found)
         except StopIteration as ended:
-            return self._with_proxy(ended.value)
+            return self._explained(ended.value)
         raise RecursionError  # it would ask for ever
 
-    def _with_proxy(self, verdict: Readiness) -> Readiness:
-        """Where a proxy is between, it is what takes no connection, or gives no way on."""
-        url = self._api.base_url
+    def _explained(self, verdict: Readiness) -> Readiness:
+        """What an error says, and the proxy: it takes no connection, or gives no way on."""
+        url, fault = self._api.base_url, self._http.connection_fault
         proxy = server_of(proxy_for(url) or "")
-        if proxy is None or not isinstance(verdict, Unhealthy) or verdict.connected:
+        if not isinstance(verdict, Unhealthy) or verdict.connected or not (proxy or fault):
             return verdict
+        over = f" over the proxy {proxy} of the environment" if proxy else ""
         advice = "see that it runs and lets us through, or correct HTTPS_PROXY and NO_PROXY"
-        why = f"no connection to {url} over the proxy {proxy} of the environment: {advice}"
-        return replace(verdict, why=why)
+        return replace(verdict, why=f"no connection to {url}{over}: {fault or advice}")
 
     async def close(self) -> None:
         await self._http.close()
