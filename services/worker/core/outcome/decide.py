@@ -11,6 +11,7 @@ from services.worker.core.attempt import reply as replies
 from services.worker.core.attempt.check import TooLarge
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.budget.remaining_budget import RemainingBudget, first_exhausted
+from services.worker.core.limits.breaker import PROVIDER_PAUSE_MAX_S
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import (
     End,
@@ -169,8 +170,10 @@ def _wait(call: Call, failed: failure.Failure, inputs: DecisionInputs) -> Verdic
         return Wait(failed, 0.0)
     delay_s = inputs.backoff.delay_s(waits, inputs.jitter)
     if isinstance(failed, failure.Throttled):
-        # Never sooner than it says; and `0`, said again and again, must not use up all waits.
-        delay_s = max(delay_s, failed.retry_after_s or 0.0)
+        # Not sooner than it says, but as often as its profile is probed, where it says a day; and
+        # `0`, said again and again, must not use up all waits.
+        named_s = min(failed.retry_after_s or 0.0, PROVIDER_PAUSE_MAX_S)
+        delay_s = max(delay_s, named_s)
     if delay_s <= WAIT_IN_MEMORY_S_MAX:
         return Wait(failed, delay_s)
     return Retry(known.prior, failed, delay_s, counted=False)

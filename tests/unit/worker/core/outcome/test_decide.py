@@ -23,6 +23,7 @@ from services.worker.core.attempt.reply import (
     Unavailable,
 )
 from services.worker.core.budget.remaining_budget import RemainingBudget
+from services.worker.core.limits.breaker import PROVIDER_PAUSE_MAX_S
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decide import (
     WAIT_IN_MEMORY_S_MAX,
@@ -237,11 +238,12 @@ def test_a_provider_that_says_zero_again_and_again_does_not_use_up_all_waits() -
     assert [type(wait) for wait in waits[4:]] == [RetryRequest] * 4
 
 
-def test_no_provider_can_name_a_wait_beyond_the_deadline() -> None:
+def test_no_provider_can_name_a_wait_beyond_the_next_probe_of_its_profile() -> None:
+    """Else one wrong header ends a request, and keeps those behind it waiting until then."""
     retry = decided(Throttled(1e300))
 
     assert isinstance(retry, RetryRequest)
-    assert retry.not_before == retry.deadline == after(3600)
+    assert (retry.not_before, retry.deadline) == (after(PROVIDER_PAUSE_MAX_S), after(3600))
 
 
 def test_waits_have_a_last_one() -> None:
