@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain, count
+from itertools import chain, count, islice
 from math import ceil
 
 from pydantic import JsonValue
@@ -24,6 +24,7 @@ from answerbus.json_values import has_more_values
 from answerbus.limits import (
     DEPTH_MAX,
     JSON_DEPTH_MAX,
+    PROBLEMS_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_ID_CHARS_MAX,
     REQUEST_VALUES_MAX,
@@ -102,8 +103,9 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
     if problems := tuple(args.too_large()):
         return problems
     found = list(used(above, run, args))
-    if problems := tuple(one for one in found if isinstance(one, Problem)):
-        return problems
+    problems = (one for one in found if isinstance(one, Problem))  # `use` may have 32
+    if listed := tuple(islice(problems, PROBLEMS_MAX)):
+        return listed
     facts = tuple(one for one in found if isinstance(one, Fact))
     if any(nests_deeper(fact.value, VALUE_DEPTH_MAX) for fact in facts):
         return (Problem.of("/use", "too_deep", f"at most {VALUE_DEPTH_MAX} levels of nesting"),)

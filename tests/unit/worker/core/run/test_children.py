@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from answerbus.budget import Usage
+from answerbus.call_outcome import InvalidArgs
 from answerbus.envelope import decode
-from answerbus.limits import RUN_TTL_S_MAX
+from answerbus.limits import PROBLEMS_MAX, RUN_TTL_S_MAX, USES_MAX
 from answerbus.private.runs import Delegation, RunChildRecord
 from services.text.digest import canonical_digest
 from services.worker.core.json_schema.keywords import JsonObject
@@ -21,7 +22,9 @@ from tests.unit.worker.core.run_builders import (
     definition,
     inputs,
     step,
+    taken,
 )
+from tests.unit.worker.lane.delegating import delegate
 
 WHOLE_TIME = timedelta(seconds=RUN_TTL_S_MAX)
 SCHEMA: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -59,3 +62,14 @@ def test_a_child_can_be_read_again_where_the_time_is_behind_that_of_the_broker(
     assert decode(child.model_dump_json().encode()) == child
     assert child.body_digest == canonical_digest(child.request.model_dump(mode="json"))
     assert child.origin.timestamp + timedelta(seconds=child.request.ttl_s) <= around.deadline
+
+
+def test_each_reference_of_a_child_may_be_unknown() -> None:
+    """They are more than a record lists problems: a step that raises ends its lane."""
+    wrong = delegate(use=[f"fact:{number}" for number in range(USES_MAX)])
+    change = taken(Run(definition(delegate=Delegation())), wrong)
+
+    (call,) = change.run.steps[0].calls
+    assert isinstance(call.outcome, InvalidArgs)
+    paths = [problem.path for problem in call.outcome.problems]
+    assert paths == [f"/use/{number}" for number in range(PROBLEMS_MAX)]
