@@ -173,6 +173,8 @@ def reference_of(number: int, place: int) -> str:
 
 def used(request: Request, run: Run, args: DelegateArgs) -> Iterator[Fact | Problem]:
     """The input of a child: facts as they are, results of calls as data."""
+    if not args.use:  # a run may have thousands of results
+        return
     facts = {f"fact:{fact.name}": fact for fact in request.context.facts}
     results = dict(_results(run))
     known = ", ".join(facts | results)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerbus.answers.agent_action import ACTIONS_MAX
+from answerbus.call_outcome import CallOk
 from answerbus.cause import Cancelled
 from answerbus.limits import (
     AGENT_TOOLS_MAX,
@@ -21,7 +22,7 @@ from services.worker.core.run import transitions
 from services.worker.core.run.asked_calls import wanted_children
 from services.worker.core.run.call_changes import Change
 from services.worker.core.run.repeats import must_finish
-from services.worker.core.run.run import Run
+from services.worker.core.run.run import ASK_PERSON, Run
 from services.worker.core.schema.resolved import AcceptedStep, WireSchema
 from services.worker.dialects.dispatch import compile_for
 from tests.cpu_time import cpu_time
@@ -145,3 +146,28 @@ def test_a_step_takes_no_longer_for_the_calls_that_were_beyond_the_limit_in_thos
     assert len(outcomes(change)) == len(most) + STEP_CALLS_MAX - Delegation().children_max
     records = [one for one in change.written if isinstance(one, RunCallRecord)]
     assert len(records) == of.parallel_max + 1, "of those not made only the last has one"
+
+
+def test_a_question_to_a_person_takes_no_longer_for_the_results_that_its_run_has() -> None:
+    """It is given none of them; all calls of all steps were looked through for each question."""
+    of = definition(steps_max=100, ask_person=True)
+    run = after_many_steps(of)
+    results = {one.call_id: one for step_ in run.steps for one in step_.calls[:STEP_CALLS_MAX]}
+    known = {
+        name: RunCallRecord(workflow_id=None, request_id="r-1", n=1, place=0, outcome=CallOk(value=0))
+        for name in results
+    }
+    steps = tuple(
+        one.model_copy(
+            update={"calls": tuple(call.model_copy(update={"outcome": None}) for call in one.calls)}
+        )
+        for one in run.steps
+    )
+    questions = [
+        call(ASK_PERSON, question=str(number), json_schema={}) for number in range(STEP_CALLS_MAX)
+    ]
+    with cpu_time() as took:
+        change = taken(replace(run, steps=steps, calls=known), *questions)
+
+    assert took.is_below(0.15)
+    assert len(change.run.open) == STEP_CALLS_MAX
