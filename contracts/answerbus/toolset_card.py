@@ -50,8 +50,9 @@ class ToolCard(Wire):
 
     def computed_digest(self) -> str:
         """The digest of all that the card says of the tool; what a card claims is not believed."""
-        fields = self.model_dump(mode="json", exclude={"digest"})
-        return digest_of({**fields, "timeout_s": f"{self.timeout_s:g}"})
+        fields = self.model_dump(mode="json", exclude={"digest", "args_schema"})
+        fields |= {"args_schema": self.args_schema, "timeout_s": f"{self.timeout_s:g}"}
+        return digest_of(fields)
 
 
 class ToolsetCard(Wire):

@@ -26,6 +26,20 @@ def is_changed(before: ToolDefinition, after: ToolDefinition) -> bool:
     return is_looser or is_other or after.written_by != before.written_by
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Two definitions of a tool, and whether the second is a change; none is ever altered."""
+
+    before: ToolDefinition
+    after: ToolDefinition
+    is_changed: bool
+
+    def is_of(self, before: ToolDefinition, after: ToolDefinition) -> bool:
+        """By the very objects: to Python 1 equals true."""
+        is_same_card = self.after.card is after.card and self.after.written_by == after.written_by
+        return self.before is before and is_same_card
+
+
 @dataclass(slots=True)
 class AcceptedTools:
     """Which changes of tools are accepted; `guarded` are those for which agents ask for approval.
@@ -36,6 +50,7 @@ class AcceptedTools:
     guarded: Callable[[], Collection[str]] = tuple
     _known: dict[str, ToolDefinition] = field(default_factory=dict)
     _unwritten: set[str] = field(default_factory=set)
+    _judged: dict[str, _Judged] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -48,7 +63,16 @@ class AcceptedTools:
     def changed(self, card: ToolsetCard) -> tuple[str, ...]:
         """The tools that a card changes in a way that nobody has accepted."""
         known = ((self._known.get(tool.name), tool) for tool in tools_of(card))
-        return tuple(after.name for before, after in known if before and is_changed(before, after))
+        return tuple(
+            after.name for before, after in known if before and self._is_changed(before, after)
+        )
+
+    def _is_changed(self, before: ToolDefinition, after: ToolDefinition) -> bool:
+        """To accept a tool says nothing new of the others in its card, which may be hundreds."""
+        judged = self._judged.get(after.name)
+        if judged is None or not judged.is_of(before, after):
+            judged = self._judged[after.name] = _Judged(before, after, is_changed(before, after))
+        return judged.is_changed
 
     def see(self, card: ToolsetCard, *, is_pinned: bool) -> None:
         """A card is taken. A pin holds as long as it stands, and changes nothing that is kept."""
@@ -70,4 +94,5 @@ class AcceptedTools:
     def forget(self, name: str) -> None:
         """Nothing is on the topic any more: the next card of the tool is its first."""
         self._unwritten.discard(name)
+        self._judged.pop(name, None)
         self._known.pop(name, None)

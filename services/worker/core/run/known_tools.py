@@ -93,7 +93,8 @@ class KnownTools:
             self._settle(*last)
 
     def _settle(self, card: ToolsetCard, unusable: str | None) -> str | None:
-        is_pinned = self.pins.get(card.toolset) == card.computed_digest()
+        pin = self.pins.get(card.toolset)
+        is_pinned = pin is not None and pin == card.computed_digest()
         changed = () if is_pinned else self.accepted.changed(card)
         self._stop(card.toolset, changed)
         if fault := self._pin_fault(card) or unusable:

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ApprovalRule, ToolAccepted, ToolCard, ToolsetCard
+from services.worker.core.run import accepted_tools
 from services.worker.core.run.accepted_tools import AcceptedTools
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
 from services.worker.core.run.run import described_tools
@@ -249,6 +251,29 @@ def test_a_toolset_has_tools_only_while_the_topic_of_its_calls_is_there() -> Non
     known_tools.end("orders")
     known_tools.look(lambda _: True)
     assert (known_tools.tools, known_tools.refused) == ({}, {})
+
+
+def test_to_accept_a_tool_compares_no_other_tool_of_its_card(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the tools of a new toolset are compared as often as there are tools, squared."""
+    compared, is_changed = list[str](), accepted_tools.is_changed
+
+    def counted(before: ToolDefinition, after: ToolDefinition) -> bool:
+        compared.append(after.name)
+        return is_changed(before, after)
+
+    monkeypatch.setattr(accepted_tools, "is_changed", counted)
+    many = [ToolCard(name=f"t{n}", args_schema=ORDER, approval="always") for n in range(9)]
+    known_tools = KnownTools()
+    known_tools.take(ToolsetCard(toolset="orders", tools=tuple(many)))
+    for one in many:
+        record = ToolAccepted(toolset="orders", card=one.model_copy(), at=NOW)
+        known_tools.accept(record)
+        known_tools.accept(record.model_copy(update={"card": one.model_copy()}))
+
+    assert len(compared) <= 3 * len(many)
+    assert not known_tools.stopped
 
 
 def test_what_is_accepted_hides_no_refused_record() -> None:
