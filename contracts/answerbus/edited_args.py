@@ -1,6 +1,9 @@
 """Arguments that a person puts in the place of those that a model wrote."""
 
 import json
+from collections.abc import Mapping
+from itertools import accumulate
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, JsonValue
@@ -11,6 +14,10 @@ from answerbus.policy import PolicyVerdict
 from answerbus.wire import OMIT_NONE, Digest, Reason, Wire
 
 PERSONS_JSON_DEPTH_MAX = limits.JSON_DEPTH_MAX - 16
+_LEVELS: Mapping[int, int] = MappingProxyType(
+    dict.fromkeys(b"[{", 1) | dict.fromkeys(b"]}", -1)  # by the code of the character
+)
+_OTHERS = bytes(set(range(256)) - _LEVELS.keys())
 
 
 def small_json(
@@ -31,11 +38,8 @@ def small_json(
 
 def _depth(text: bytes) -> int:
     """At most: brackets in strings count, too."""
-    deepest = level = 0
-    for sign in text:
-        level += (sign in b"[{") - (sign in b"]}")
-        deepest = max(deepest, level)
-    return deepest
+    signs = text.translate(None, _OTHERS)
+    return max(accumulate(map(_LEVELS.__getitem__, signs), initial=0))
 
 
 def _are_small(args: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -15,7 +15,7 @@ from answerbus.control import Input, InputRequested
 from answerbus.edited_args import PERSONS_JSON_DEPTH_MAX
 from answerbus.failure import Problem
 from answerbus.json_text import NotJson, parse
-from answerbus.limits import INPUT_SCHEMA_BYTES_MAX, REASON_BYTES_MAX
+from answerbus.limits import INPUT_SCHEMA_BYTES_MAX, REASON_BYTES_MAX, TOOL_RESULT_BYTES_MAX
 from answerbus.step import Step, ToolEnded
 from answerbus.tool_call import ToolCallRecord
 from services.worker.core.guard.effort import LOOP_NS
@@ -27,6 +27,7 @@ from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.run import ASK_PERSON, Run
 from services.worker.core.schema import validator
 from services.worker.core.schema.validator import SchemaValidator, compile_schema, too_costly
+from tests.cpu_time import cpu_time
 from tests.unit.worker.builders import after
 from tests.unit.worker.core.run_builders import (
     ACCOUNT,
@@ -293,3 +294,14 @@ def test_only_agents_that_may_ask_are_told_of_it() -> None:
 
 def test_an_answer_of_a_person_is_no_untrusted_text() -> None:
     assert not answered(taken(RUN, question()), FITS).run.has_read_untrusted
+
+
+def test_a_long_answer_holds_no_event_loop() -> None:
+    """Brackets are looked for in all of it, when it is read and when it is written."""
+    change = taken(RUN, question(json_schema={"type": "string"}))
+    text = "x" * (TOOL_RESULT_BYTES_MAX - 2)
+    with cpu_time() as took:
+        end = answered(change, text)
+
+    assert took.is_below(0.008)
+    assert ended(end)[0]["value"] == text
