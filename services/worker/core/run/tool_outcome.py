@@ -48,10 +48,11 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
     """A result that is too large is shown as its size, its beginning and its digest."""
     match outcome:
         case ToolOk(value=value):
-            text = _json(value)
-            is_long = len(text) > TOOL_RESULT_BYTES_MAX
-            if is_long or has_more_values(text, TOOL_RESULT_VALUES_MAX):
-                return too_large(value)
+            text = json.dumps(value, ensure_ascii=False)
+            data = text.encode(errors="replace")
+            is_long = len(data) > TOOL_RESULT_BYTES_MAX
+            if is_long or has_more_values(data, TOOL_RESULT_VALUES_MAX):
+                return _too_large(text, len(data))
             return CallOk(value=value)
         case ToolFailure(problems=problems) if problems:
             return InvalidArgs(problems=problems)
@@ -62,18 +63,16 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
 
 
 def json_bytes(value: JsonValue) -> int:
-    return len(_json(value))
-
-
-def _json(value: JsonValue) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode(errors="replace")
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def too_large(value: JsonValue) -> ResultTooLarge:
     """A result by its size, its beginning and its digest."""
     text = json.dumps(value, ensure_ascii=False)
+    return _too_large(text, len(text.encode(errors="replace")))
+
+
+def _too_large(text: str, size: int) -> ResultTooLarge:
     return ResultTooLarge(
-        bytes=json_bytes(value),
-        excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX),
-        digest=text_digest(text),
+        bytes=size, excerpt=clip(text, TOOL_EXCERPT_BYTES_MAX), digest=text_digest(text)
     )

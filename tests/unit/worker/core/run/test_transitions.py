@@ -1,5 +1,6 @@
 """Each row of the table of a run: what happens, when it may, and what is written with it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -172,6 +173,22 @@ def test_a_result_that_is_too_large_is_shown_by_its_beginning() -> None:
     assert ended(heard(transitions.on_result(change.run, large, inputs()))) == [
         ("1.0", "too_large")
     ]
+
+
+def test_a_result_that_is_too_large_is_written_as_json_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of nearly a record's size takes milliseconds each time."""
+    change, value = called(), "x" * TOOL_RESULT_BYTES_MAX
+    large, written, dumps = result(sent(change)[0], value), list[object](), json.dumps
+
+    def counted(of: object, **more: Any) -> str:
+        written.append(of)
+        return dumps(of, **more)
+
+    monkeypatch.setattr(json, "dumps", counted)
+    transitions.on_result(change.run, large, inputs())
+    assert written.count(value) == 1
 
 
 def test_a_failure_of_a_tool_is_shown_with_its_code() -> None:
