@@ -20,6 +20,7 @@ from answerbus.tools.core.function_tool import ToolSignatureError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
+from services.tools.mcp.bounds import LISTED_MAX
 from services.tools.mcp.calls import call_tool, end_task
 from services.tools.mcp.connected import Connected
 from services.tools.mcp.mapping.listed import (
@@ -35,7 +36,6 @@ from services.worker.core.guard.effort import TooMuchWorkError, sparing
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 
 PAGES_MAX = 100  # of a list of tools, for a server whose list never ends
-LISTED_MAX = 1_000  # tools; the bus takes fewer
 LIST_S = 60.0  # for all pages of a list of tools
 
 _log = logging.getLogger(__name__)
@@ -97,16 +97,16 @@ async def toolset_of(
 
 
 async def _listed(client: Client) -> Sequence[ListedTool]:
-    found: list[types.Tool] = []
+    found: list[ListedTool] = []
     cursor: str | None = None
     async with asyncio.timeout(LIST_S):
         for _ in range(PAGES_MAX):
             page = await client.list_tools(cursor=cursor)
-            found += page.tools
+            found += map(_of, page.tools)
             cursor = page.next_cursor
             if not cursor or len(found) > LISTED_MAX:
                 break
-    return [_of(tool) for tool in found[:LISTED_MAX]]
+    return found[:LISTED_MAX]
 
 
 def _of(tool: types.Tool) -> ListedTool:

@@ -15,7 +15,8 @@ from mcp_types.methods import parse_server_result
 from mcp_types.version import LATEST_PROTOCOL_VERSION
 from pydantic import ValidationError
 
-from services.tools.mcp.bounds import is_costly
+from answerbus.client.turns import in_turns
+from services.tools.mcp.bounds import LISTED_MAX, is_costly
 from services.tools.mcp.tasks import EXTENSION
 from services.tools.mcp.under_way import CallsUnderWay
 
@@ -99,7 +100,8 @@ class _Screened:
                 result.setdefault("resultType", "complete")  # as MCP says; the SDK requires it
                 self._version = result.get("protocolVersion", self._version)  # of `initialize`
                 if isinstance(tools := result.get("tools"), list):
-                    result["tools"] = [tool for tool in tools if _is_valid(tool, self._version)]
+                    some = in_turns(tools[:LISTED_MAX])  # each invalid one takes 20 µs, and a line
+                    result["tools"] = [one async for one in some if _is_valid(one, self._version)]
                 return received
             case types.JSONRPCError():
                 return received

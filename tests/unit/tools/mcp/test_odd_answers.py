@@ -19,6 +19,7 @@ from answerbus.tools.call import ToolCall
 from answerbus.tools.running import Ended, TimeLimit, run
 from services.settings.settings import KafkaSettings, SetUpError
 from services.tools import serving
+from services.tools.mcp.bounds import LISTED_MAX
 from services.tools.mcp.bridge import toolset_of
 from services.tools.mcp.connection import McpConnection, McpToolset
 from services.tools.mcp.screening import ScreenedTransport
@@ -105,6 +106,18 @@ async def test_an_invalid_tool_hides_no_other(
 
     assert list(tools.tools) == ["act"]
     assert caplog.messages == [warning]
+
+
+async def test_of_a_list_of_tools_no_more_is_looked_at_than_is_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A message may list ten thousand that are invalid: 0.2 s, and as many lines in the log."""
+    transport = ScreenedTransport(answering(None, {}, [{}] * (2 * LISTED_MAX)))
+    async with Client(transport, cache=None) as client:
+        listed = await client.list_tools()
+
+    assert listed.tools == []
+    assert len(caplog.messages) == LISTED_MAX
 
 
 async def test_what_is_no_result_is_an_error_of_the_server() -> None:

@@ -154,7 +154,9 @@ def test_a_question_to_a_person_takes_no_longer_for_the_results_that_its_run_has
     run = after_many_steps(of)
     results = {one.call_id: one for step_ in run.steps for one in step_.calls[:STEP_CALLS_MAX]}
     known = {
-        name: RunCallRecord(workflow_id=None, request_id="r-1", n=1, place=0, outcome=CallOk(value=0))
+        name: RunCallRecord(
+            workflow_id=None, request_id="r-1", n=1, place=0, outcome=CallOk(value=0)
+        )
         for name in results
     }
     steps = tuple(
