@@ -103,9 +103,9 @@ def child_of(above: Request, run: Run, args: DelegateArgs) -> Request | tuple[Pr
     if problems := tuple(args.too_large()):
         return problems
     found = list(used(above, run, args))
-    problems = (one for one in found if isinstance(one, Problem))  # `use` may have 32
-    if listed := tuple(islice(problems, PROBLEMS_MAX)):
-        return listed
+    wrong = (one for one in found if isinstance(one, Problem))  # `use` may have 32
+    if problems := tuple(islice(wrong, PROBLEMS_MAX)):
+        return problems
     facts = tuple(one for one in found if isinstance(one, Fact))
     if any(nests_deeper(fact.value, VALUE_DEPTH_MAX) for fact in facts):
         return (Problem.of("/use", "too_deep", f"at most {VALUE_DEPTH_MAX} levels of nesting"),)
