@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from aiokafka.admin.config_resource import ConfigResourceType
-from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
@@ -28,6 +27,7 @@ from aiokafka.protocol.group import HeartbeatRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
+from answerbus.client.bootstrap import AIOKafkaClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Operation, ResourceNames, Right

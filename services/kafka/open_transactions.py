@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
@@ -21,6 +20,7 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
+from answerbus.client.bootstrap import AIOKafkaClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
 

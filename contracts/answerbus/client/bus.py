@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     KafkaConnectionError,
@@ -27,6 +26,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from answerbus.client.bootstrap import SERVERS_S, AIOKafkaAdminClient, share_start
 from answerbus.client.bounded import bounded, close, wait_for_end
 from answerbus.client.connection_check import diagnosis_at
 from answerbus.client.diagnosis import Diagnosis, OptionNames, describe_error, diagnosis_of
@@ -49,7 +49,7 @@ from answerbus.topics import (
     toolset_cards,
 )
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = SERVERS_S
 _FETCH_WAIT_MS = 50
 _SILENCE = (
     KafkaConnectionError,
@@ -113,7 +113,9 @@ class Bus:
 
     def producer(self) -> AIOKafkaProducer:
         """A producer whose records are safe once they are acknowledged."""
-        return AIOKafkaProducer(bootstrap_servers=self.servers, acks="all", **self.options)
+        made = AIOKafkaProducer(bootstrap_servers=self.servers, acks="all", **self.options)
+        share_start(made.client)
+        return made
 
     def consumer(self, **choices: Any) -> RecordConsumer:
         """A consumer of committed records (unless chosen otherwise), which commits no offset."""

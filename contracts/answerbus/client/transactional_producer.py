@@ -40,6 +40,8 @@ from aiokafka.protocol.transaction import (
 )
 from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
+from answerbus.client.bootstrap import share_start
+
 API_KEY = 22
 API_VERSION = 3  # Kafka 2.5; from 4 on the broker also answers with an error that aiokafka lacks
 _PRODUCER = (("producer_id", Int64), ("producer_epoch", Int16))
@@ -200,6 +202,7 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         if options.get("linger_ms"):
             raise ValueError("linger_ms: a transaction is written at once")
         super().__init__(retry_backoff_ms=retry_backoff_ms, **options)
+        share_start(self.client)
         self._retry_s = retry_backoff_ms / 1000
         self._sender = SequentialSender(
             self.client,

@@ -1,7 +1,8 @@
 """Creates the topics of tools that are missing, where the server may."""
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusUnavailable

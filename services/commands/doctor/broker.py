@@ -7,9 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     GroupAuthorizationFailedError,
     GroupCoordinatorNotAvailableError,
@@ -20,6 +18,7 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import ApiVersionRequest
 
 from answerbus.broker_time import EPOCH
+from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusRefused, BusUnavailable

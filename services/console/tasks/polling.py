@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 
 from answerbus import json_text
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupAuthorizationFailedError
 
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.consumer import RecordConsumer

@@ -12,6 +12,7 @@ from aiokafka.errors import LeaderNotAvailableError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
+from answerbus.client.bootstrap import share_start
 from answerbus.client.records.batch import Record
 from answerbus.client.records.partition import PartitionRecords
 from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX, PollTimeBudget
@@ -63,6 +64,7 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         self._allowance = PollTimeBudget(unpacked_bytes_max)
         self._fetching: Fetcher | None = None
         super().__init__(*topics, **{"max_poll_records": RECORDS_PER_POLL_MAX, **options})
+        share_start(self._client)
 
     async def getmany(
         self, *places: TopicPartition, timeout_ms: int = 0, max_records: int | None = None

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts
 
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
 from services.kafka.options import client_options

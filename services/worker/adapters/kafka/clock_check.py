@@ -5,9 +5,9 @@ Each commit measures it, too (see adapters/kafka/shard.py).
 
 import logging
 
-from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
+from answerbus.client.bootstrap import AIOKafkaClient
 from answerbus.client.bounded import bounded, close
 from services.command_line import bus_of
 from services.kafka.clock import controller_time_ms

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from aiokafka.admin import AIOKafkaAdminClient
-
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.client.diagnosis import describe_error

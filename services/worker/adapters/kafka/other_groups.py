@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.structs import OffsetAndMetadata
 
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.topics import REQUESTS

@@ -1,7 +1,6 @@
 """The secret that marks around data in prompts are derived from: the same for all workers."""
 
-from aiokafka.admin import AIOKafkaAdminClient
-
+from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.client.errors import BusRefused, BusUnavailable

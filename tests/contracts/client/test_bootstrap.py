@@ -1,0 +1,68 @@
+"""Clients whose bootstrap servers take connections, and say nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiokafka.errors import KafkaConnectionError
+
+from answerbus.client import bootstrap
+from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient
+from answerbus.client.bounded import bounded, close
+from answerbus.client.bus import Bus
+from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.transactional_producer import TransactionalProducer
+
+SERVER_S = 0.1
+LIMIT_S = 10.0  # aiokafka alone waits for 40 s, for each
+
+
+@pytest.fixture
+async def silent() -> AsyncIterator[list[str]]:
+    taken: list[asyncio.StreamWriter] = []
+
+    async def take(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(writer)
+
+    servers = [await asyncio.start_server(take, "127.0.0.1", 0) for _ in range(2)]
+    yield ["{}:{}".format(*server.sockets[0].getsockname()) for server in servers]
+    for server in servers:
+        server.close()
+    for writer in taken:
+        writer.close()
+
+
+def consumer(servers: list[str]) -> RecordConsumer:
+    return RecordConsumer(bootstrap_servers=servers)
+
+
+def transactional(servers: list[str]) -> TransactionalProducer:
+    return TransactionalProducer(bootstrap_servers=servers, transactional_id="t")
+
+
+def producer(servers: list[str]) -> Any:
+    return Bus(servers, "p", {}).producer()
+
+
+def admin(servers: list[str]) -> AIOKafkaAdminClient:
+    return AIOKafkaAdminClient(bootstrap_servers=servers)
+
+
+def plain(servers: list[str]) -> AIOKafkaClient:
+    return AIOKafkaClient(bootstrap_servers=servers)
+
+
+@pytest.mark.parametrize("make", [consumer, transactional, producer, admin, plain])
+async def test_each_server_has_its_part_of_a_start(
+    make: Callable[[list[str]], Any], silent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "SERVER_S_MIN", SERVER_S)
+    monkeypatch.setattr(bootstrap, "SERVERS_S", len(silent) * SERVER_S)
+    client = make(silent)
+    start = client.bootstrap if isinstance(client, AIOKafkaClient) else client.start
+    try:
+        with pytest.raises(KafkaConnectionError):
+            await bounded(start(), LIMIT_S)
+    finally:
+        await close(client.stop() if hasattr(client, "stop") else client.close())
