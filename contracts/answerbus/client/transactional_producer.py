@@ -6,9 +6,9 @@ It lacks InitProducerId as of version 3 (KIP-360), the next epoch of a producer,
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
@@ -17,6 +17,7 @@ from aiokafka.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    IllegalOperation,
     InvalidProducerEpoch,
     InvalidTxnState,
     KafkaConnectionError,
@@ -220,6 +221,16 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         self._ask = self.client.send
         self.client.send = self._asked
 
+    async def send(self, *given: Any, **options: Any) -> Any:
+        """See aiokafka. Once the transaction has failed, raises why."""
+        with self._explained():
+            return await super().send(*given, **options)
+
+    async def send_batch(self, *given: Any, **options: Any) -> Any:
+        """See aiokafka. Once the transaction has failed, raises why."""
+        with self._explained():
+            return await super().send_batch(*given, **options)
+
     async def renew_epoch(self) -> None:
         """Nothing is being sent now: each request is answered, or was given up."""
         manager = self._txn_manager
@@ -277,13 +288,26 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
             self.unanswered |= isinstance(request, _OF_TRANSACTIONS)
             raise
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except IllegalOperation as error:
+            raise self._failure() or error from error
+
+    def _failure(self) -> BaseException | None:
+        """Why the transaction has failed; None if it has not."""
+        manager = self._txn_manager
+        if manager is None or manager.state not in _FAILED:
+            return None
+        waiter = manager.wait_for_transaction_end()
+        error = waiter.exception() if waiter is not None and waiter.done() else None
+        return error or ConnectionError("the transaction failed")
+
     def _drained(self, *given: Any, **options: Any) -> Any:
         """What is to be sent now; of a transaction that has failed nothing, and its sends fail."""
-        manager = self._txn_manager
-        if manager is not None and manager.state in _FAILED:
-            waiter = manager.wait_for_transaction_end()
-            error = waiter.exception() if waiter is not None and waiter.done() else None
-            self._message_accumulator.fail_all(error or ConnectionError("the transaction failed"))
+        if (error := self._failure()) is not None:
+            self._message_accumulator.fail_all(error)
             self._message_accumulator._batches.clear()  # noqa: SLF001 - else an abort sends them
             return {}, False
         return self._drain(*given, **options)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalOperation, ProducerFenced
+from aiokafka.errors import ProducerFenced
 from aiokafka.structs import RecordMetadata
 
 from answerbus.client.bounded import bounded
@@ -72,13 +72,9 @@ class Writer:
             await self._bus.counts(APPROVALS)  # to write to a topic that is missing may create it
         await self._producer.begin_transaction()
         sent = list[asyncio.Future[RecordMetadata]]()
-        try:
-            for change in changes:
-                for topic, partition, record in self._records(change):
-                    sent.append(await self._send(topic, partition, record))
-        except IllegalOperation:  # the transaction is over: why is known by what was sent before
-            await asyncio.gather(*sent)
-            raise
+        for change in changes:
+            for topic, partition, record in self._records(change):
+                sent.append(await self._send(topic, partition, record))
         # Each one: a record that the broker refused is otherwise missing from a transaction that
         # commits all the same.
         await asyncio.gather(*sent)

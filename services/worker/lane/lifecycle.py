@@ -215,13 +215,14 @@ class Lifecycle:
 
     def _on_producer_lost(self, error: BaseException) -> None:
         """The producer is gone: calls in flight wait, everything else starts over."""
-        lane = self.lane
+        lane, reason, is_repeated = self.lane, describe_error_for_log(error), False
         if lane.open:
-            _log.warning(
-                "lane %d lost its producer: %s", lane.partition, describe_error_for_log(error)
-            )
-            self._backoff.lost(was_stable=_now() >= lane.open.stable_at)
+            _log.warning("lane %d lost its producer: %s", lane.partition, reason)
+            is_repeated = _now() < lane.open.stable_at
+            self._backoff.lost(was_stable=not is_repeated)
         self.on(Event.FENCED if was_fenced(error) else Event.PRODUCER_LOST)
+        if is_repeated and lane.state is State.OPENING:
+            self.stuck = reason  # it opens, and cannot write
 
     def _limit_stay(self, event: Event) -> None:
         """No state but open lasts for ever."""

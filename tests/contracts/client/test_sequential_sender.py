@@ -221,6 +221,19 @@ async def test_what_does_not_pass_is_an_error_of_the_transaction(
     assert brokers.kinds[-1] is kind
 
 
+async def test_what_is_sent_once_a_transaction_has_failed_says_why_it_has() -> None:
+    brokers = Brokers()
+    brokers.faults[ADD] = [TopicAuthorizationFailedError.errno]
+    async with producing(brokers) as producer:
+        await producer.begin_transaction()
+        with pytest.raises(TopicAuthorizationFailedError):
+            await (await batch_sent(producer, "even"))
+        with pytest.raises(TopicAuthorizationFailedError):
+            await batch_sent(producer, "odd")
+        with pytest.raises(TopicAuthorizationFailedError):
+            await producer.send("odd", b"late", partition=0)
+
+
 async def test_a_commit_writes_what_was_sent_before_it_ends() -> None:
     brokers = Brokers()
     async with producing(brokers) as producer:

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
-from aiokafka.errors import IllegalOperation, ProducerFenced
+from aiokafka.errors import ProducerFenced
 
 from answerbus.client.bus import Bus
 from answerbus.client.transactional_producer import TransactionalProducer
@@ -16,7 +16,7 @@ from tests.unit.operators.runs.events import event
 
 
 class FencedProducer:
-    """Learns between two records that it is cut off, as aiokafka's does."""
+    """Learns between two records that it is cut off, as ours does."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -25,7 +25,7 @@ class FencedProducer:
 
     async def send(self, *_: Any, **__: Any) -> "asyncio.Future[object]":
         if self.sent:
-            raise IllegalOperation
+            raise ProducerFenced
         self.sent += 1
         future = asyncio.get_running_loop().create_future()
         future.set_exception(ProducerFenced())

@@ -20,9 +20,10 @@ from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.health.watch import BOUND_S, SESSION_S, Watch
+from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import FakeProvider, Worker, context, publish
+from tests.unit.worker.lane.world import FakeProvider, Worker, context, publish, until
 
 NEVER_S = 100_000.0
 
@@ -275,6 +276,28 @@ def test_a_lane_that_cannot_open_or_is_not_given_back_is_named() -> None:
 
         stage.broker.unreachable = False
         await stage.worker.until(State.OPEN)
+        assert watch.verdict().ready
+        watch.stop()
+        await stage.worker.drain()
+
+    run(main())
+
+
+def test_a_lane_that_opens_again_and_again_and_cannot_write_says_why() -> None:
+    async def main() -> None:
+        stage = Stage(called(answered(), 1.0))
+        await stage.worker.open()
+        watch = Watch(stage)
+        stage.publish("r-1")
+        await stage.called("r-1")
+        stage.broker.faults.extend([Fault.REFUSED, None, Fault.REFUSED, None, Fault.REFUSED])
+        await until(lambda: not stage.broker.faults)
+        await asyncio.sleep(0.1)
+
+        assert watch.verdict().lanes == {0: State.OPENING}
+        assert watch.verdict().stuck == {0: "RefusedError"}
+
+        await stage.all_done()
         assert watch.verdict().ready
         watch.stop()
         await stage.worker.drain()
