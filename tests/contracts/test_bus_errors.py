@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import pytest
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from answerbus.client import Client
 from answerbus.client.bus import Bus
+from answerbus.client.diagnosis import describe_error
 from answerbus.client.errors import BusUnavailable
 
 PASSWORD = "a-password-of-4711"
@@ -20,6 +21,12 @@ def test_a_broker_that_repeats_the_password_does_not_get_it_shown() -> None:
         raise KafkaError(f"Authentication failed: user me with {PASSWORD}")
 
     assert PASSWORD not in str(raised.value)
+
+
+def test_a_record_that_is_too_large_for_its_topic_has_a_remedy() -> None:
+    assert "`answerbus doctor` compares max.message.bytes" in describe_error(
+        MessageSizeTooLargeError()
+    )
 
 
 @pytest.mark.parametrize("module", ["answerbus.client", "answerbus.client.testing"])

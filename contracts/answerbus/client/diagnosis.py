@@ -9,6 +9,7 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
     KafkaTimeoutError,
+    MessageSizeTooLargeError,
     NodeNotReadyError,
     ProducerFenced,
     RequestTimedOutError,
@@ -94,6 +95,9 @@ def was_fenced(error: BaseException) -> bool:
 _MEANINGS: dict[type[BaseException], str] = {
     ProducerFenced: "another producer has the same transactional id",
     CommitFailedError: "the consumer group has given the partition to another member",
+    MessageSizeTooLargeError: (
+        "a topic takes smaller records than this: `answerbus doctor` compares max.message.bytes"
+    ),
     UnknownTopicOrPartitionError: "there is no such topic or partition, or no right to see it",
     StaleMetadata: "there is no such topic or partition, or no right to see it",
     KafkaTimeoutError: "Kafka has not answered in time",
