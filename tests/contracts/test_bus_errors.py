@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
 
 from answerbus.client import Client
 from answerbus.client.bus import Bus
@@ -27,6 +27,12 @@ def test_a_record_that_is_too_large_for_its_topic_has_a_remedy() -> None:
     assert "`answerbus doctor` compares max.message.bytes" in describe_error(
         MessageSizeTooLargeError()
     )
+
+
+def test_a_producer_that_was_cut_off_says_by_whom() -> None:
+    said = describe_error(ProducerFenced())
+
+    assert said == "ProducerFenced: another producer has taken over the transactional id"
 
 
 @pytest.mark.parametrize("module", ["answerbus.client", "answerbus.client.testing"])

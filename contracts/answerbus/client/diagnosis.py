@@ -71,7 +71,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, BrokerResponseError) and not error.args:
         return f"{name}: {_MEANINGS.get(type(error)) or error.description or error.message}"
     message = _text(error)
-    if message:
+    if message and not was_fenced(error):  # aiokafka's own text of that advises what is no remedy
         return f"{name}: {message}"
     for kind, meaning in _MEANINGS.items():
         if isinstance(error, kind):
@@ -93,7 +93,7 @@ def was_fenced(error: BaseException) -> bool:
 
 
 _MEANINGS: dict[type[BaseException], str] = {
-    ProducerFenced: "another producer has the same transactional id",
+    ProducerFenced: "another producer has taken over the transactional id",
     CommitFailedError: "the consumer group has given the partition to another member",
     MessageSizeTooLargeError: (
         "a topic takes smaller records than this: `answerbus doctor` compares max.message.bytes"
