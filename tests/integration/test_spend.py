@@ -13,6 +13,7 @@ from answerbus.client.bus import Bus as ClientBus
 from answerbus.envelope import COMPARE_SOURCE
 from answerbus.topics import ATTEMPTS, COMPARISONS, LEDGER, RESULTS
 from services.console.tasks.comparison_reading import ComparisonReader
+from services.operators.adapters.comparison_writer import is_claimed
 from services.operators.adapters.shadowing import asked_on
 from services.operators.comparisons.listed import ComparisonList
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
@@ -125,12 +126,18 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     assert (found["judged"]["worse"]["hits"], found["judged"]["equal"]["hits"]) == (1, 7)
     assert found["recorded"]["micro_usd"]["mean"] == found["again"]["micro_usd"]["mean"] == 300
 
-    written = [json.loads(one.value) for one in await bus.records(COMPARISONS)]
+    written = await bus.everything(COMPARISONS)
     assert [one["request_id"] for one in written if not one["equal"]] == ["r-5"]
     assert {one["comparison"] for one in written} == {found["comparison"]}
     listed = ComparisonList()
     await ComparisonReader(ClientBus(bus.bootstrap, bus.prefix, {})).read(listed.take)
     assert [(row.name, row.folded.asked) for row in listed.newest()] == [(found["comparison"], 8)]
+    ours = ClientBus(bus.bootstrap, bus.prefix, {})
+    claimed = await asyncio.gather(*(is_claimed(ours, "nightly") for _ in range(4)))
+    late = await answerbus(bus.bootstrap, bus.prefix, *arguments, *chosen, "--name", "nightly")
+    assert sorted(claimed) == [False, False, False, True]
+    assert (late.code, "Another comparison 'nightly' has begun" in late.err) == (3, True)
+    assert {one["comparison"] for one in await bus.everything(COMPARISONS)} == {found["comparison"]}
     assert len(await bus.records(ATTEMPTS)) == REQUESTS
     assert sorted(one["event_id"] for one in await bus.everything(RESULTS)) == sorted(
         one["event_id"] for one in before
