@@ -4,9 +4,9 @@ import asyncio
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +21,7 @@ from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
 from answerbus.problems import pointer
 from services.command_line import Config, client_of, stderr
+from services.operators.adapters.whole_file import is_elsewhere, write_whole
 from services.operators.records.money import micro_usd_of
 from services.settings import plugins
 from services.settings.settings import from_environment
@@ -71,7 +72,7 @@ def ask_many(
     if (budget := _budget(attempts, money)) is not None:
         options["budget"] = budget
     shape = _schema(schema)
-    partial = _partial(out, file)
+    _check_out(out, file)
     job_id = job or file.stem
     try:
         outcomes = asyncio.run(
@@ -84,10 +85,7 @@ def ask_many(
             markup=False,
         )
         raise typer.Exit(EXIT_CTRL_C) from None
-    with partial.open("w", encoding="utf-8") as lines:
-        for one in outcomes:
-            lines.write(json.dumps(_line(one.number, one.outcome), ensure_ascii=False) + "\n")
-    os.replace(partial, out)
+    write_whole(out, (_line(one.number, one.outcome) for one in outcomes))
     if outcomes.progress.answered < len(rows):
         raise typer.Exit(1)
 
@@ -127,25 +125,25 @@ async def _asked(
             raise typer.BadParameter(plain(str(error))) from None
 
 
-def _partial(out: Path, rows: Path) -> Path:
-    """The file that outcomes are written to first, checked before the job is paid for."""
+def _check_out(out: Path, rows: Path) -> None:
+    """Find what is wrong with the file of the outcomes before the job is paid for."""
     if out.is_dir():
         raise typer.BadParameter(f"{out} is a folder: --out takes a file")
     if out.exists() and out.samefile(rows):
         raise typer.BadParameter(f"{out} is the file with the rows: give another --out")
-    partial = out.with_name(f"{out.name}.partial")
     try:
-        partial.touch()
+        if not is_elsewhere(out):
+            TemporaryFile(dir=out.parent).close()
+        elif not out.exists() or out.is_file():  # to open a pipe may wait for its reader
+            out.open("ab").close()
     except OSError as error:
         raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
-    return partial
 
 
-def _line(number: int, outcome: Any) -> Mapping[str, JsonValue]:
+def _line(number: int, outcome: Any) -> bytes:
     found = {"row": number, "outcome": outcome.kind, "request_id": outcome.request_id}
-    if isinstance(outcome, Result):
-        return {**found, "answer": outcome.answer}
-    return {**found, "why": str(outcome)}
+    more = {"answer": outcome.answer} if isinstance(outcome, Result) else {"why": str(outcome)}
+    return json.dumps({**found, **more}, ensure_ascii=False).encode() + b"\n"
 
 
 def _schema(file: Path | None) -> Any:

@@ -10,7 +10,7 @@ def write_whole(path: Path, parts: Iterable[bytes]) -> None:
 
     What leads elsewhere, such as a link or `/dev/stdout`, is written to as it is.
     """
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    if is_elsewhere(path):
         with path.open("wb") as file:
             file.writelines(parts)
         return
@@ -22,3 +22,8 @@ def write_whole(path: Path, parts: Iterable[bytes]) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def is_elsewhere(path: Path) -> bool:
+    """Whether it is a link, a pipe or a device, in whose place no file may come."""
+    return path.is_symlink() or (path.exists() and not path.is_file())

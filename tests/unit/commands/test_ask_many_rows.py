@@ -1,15 +1,19 @@
 """The rows of a file for `answerbus ask-many` are what is in the file."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from answerbus.client.client import Client
-from services.commands.ask_many import _asked, _partial, _rows
+from answerbus.client.testing import FakeClient, answered
+from services import cli
+from services.commands.ask_many import _asked, _check_out, _rows
 
 
 def test_a_quoted_cell_keeps_its_lines(tmp_path: Path) -> None:
@@ -70,9 +74,32 @@ def test_outcomes_do_not_go_to_a_folder_or_over_the_rows(tmp_path: Path) -> None
     file.write_text("a\n1\n")
 
     with pytest.raises(typer.BadParameter, match="is the file with the rows"):
-        _partial(tmp_path / "rows.csv", file)
+        _check_out(tmp_path / "rows.csv", file)
     with pytest.raises(typer.BadParameter, match="is a folder"):
-        _partial(tmp_path, file)
+        _check_out(tmp_path, file)
+
+
+def test_outcomes_go_to_where_a_link_leads_and_nothing_is_left_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    out, target = tmp_path / "out.jsonl", tmp_path / "elsewhere.jsonl"
+    out.symlink_to(target)
+
+    @asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[FakeClient]:
+        fake = FakeClient()
+        fake.prepare_by(lambda _: answered("web"))
+        yield fake
+
+    monkeypatch.setattr("services.commands.ask_many.client_of", connected)
+    command = ["ask-many", str(tmp_path / "rows.csv"), "Ask.", "--out", str(out)]
+    done = CliRunner().invoke(cli.application(), command)
+
+    assert done.exit_code == 0, done.output
+    assert out.is_symlink()
+    assert json.loads(target.read_text())["answer"] == "web"
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.csv", out.name, target.name}
 
 
 @pytest.mark.parametrize(
