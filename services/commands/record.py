@@ -114,13 +114,23 @@ def record(
     path = out or Path(f"{_file_name(wanted.request_id or wanted.workflow_id)}.json")
     if test is not None:
         _check_test(test, path)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+    _write_new(path, text)
     stdout().print(plain_line(f"{path}: {len(cassette.requests)} requests."), markup=False)
     for line in (*unredacted(cassette), *_unplayable(cassette)):
         stderr().print(plain_line(line), markup=False)
     if test is not None:
         _write_test(test, path, wanted.request_id or cassette.requests[0].request.request_id)
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Whole, or not at all. Raises OSError."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except BaseException:
+            path.unlink()
+            raise
 
 
 def _check_test(test: Path, cassette: Path) -> None:
@@ -132,7 +142,7 @@ def _check_test(test: Path, cassette: Path) -> None:
 def _write_test(test: Path, cassette: Path, request_id: str) -> None:
     name = _NOT_IN_NAMES.sub("_", request_id)
     text = _TEST.format(cassette=cassette.name, name=name, request_id=request_id)
-    test.write_text(text, encoding="utf-8")
+    _write_new(test, text)
     stdout().print(plain_line(f"{test}: run it with pytest."), markup=False)
 
 

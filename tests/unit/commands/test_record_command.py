@@ -1,5 +1,6 @@
 """`answerbus record` without Kafka: what is wrong with its files is said before one is written."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -26,4 +27,17 @@ def test_nothing_is_written_where_the_test_cannot_be(
 
     assert done.exit_code == 2, done.output
     assert "--test: a new file" in done.stderr
+    assert not out.exists()
+
+
+def test_of_a_file_that_does_not_fit_no_part_is_left(tmp_path: Path) -> None:
+    out = tmp_path / "cassette.json"
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            record._write_new(out, "x" * 2_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
     assert not out.exists()
