@@ -13,7 +13,7 @@ from aiokafka import TopicPartition
 from answerbus.call_id import request_of_call
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.client.outcome_reader import names_other_request, outcome_for
+from answerbus.client.outcome_reader import is_of_record, names_other_request, outcome_for
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
@@ -124,33 +124,48 @@ class _Run:
         self._bus, self._consumer, self._request = bus, consumer, request
         self._places, self._offsets = places, offsets
         self._outcome: AnyOutcome | None = None
+        self._has_begun = False
 
     async def events(self) -> AsyncIterator[Followed]:
         """What comes, and once the outcome is there, the steps that were written before it."""
-        steps_end: dict[TopicPartition, int] | None = None
-        while steps_end is None or await self._is_behind(steps_end):
+        ends: dict[TopicPartition, int] | None = None
+        found_before: AnyOutcome | None = None
+        while ends is None or await self._is_behind(ends):
             with self._bus.explained():
                 found = await self._consumer.getmany(timeout_ms=_POLL_MS)
             for place in sorted(found, key=list(self._places).index):
                 async for record in in_turns(found[place]):
                     if (event := self._take(place, record)) is not None:
                         yield Followed(event, position_of(self._offsets))
-            if self._outcome is not None and steps_end is None:
-                steps = [place for place, (topic, _) in self._places.items() if topic == STEPS.name]
-                steps_end = await self._ends_of(steps)
+            if self._outcome is not found_before:  # that of a record may give way to another
+                ends, found_before = None, self._outcome
+            if self._outcome is not None and ends is None:
+                ends = await self._ends_of(self._awaited(self._outcome))
         if self._outcome is not None:
             yield Followed(self._outcome, position_of(self._offsets))
+
+    def _awaited(self, outcome: AnyOutcome) -> list[TopicPartition]:
+        """What is read to its end behind an outcome; another may be there for one of a record."""
+        is_last = not is_of_record(outcome)
+        return [at for at, (topic, _) in self._places.items() if topic == STEPS.name or not is_last]
 
     def _take(self, place: TopicPartition, record: Record) -> StepEvent | None:
         """A step, if the record is one; an outcome is kept, and its topic not read any further."""
         topic, number = self._places[place]
         if topic == STEPS.name:
             self._offsets[topic, number] = _after(record)
-            return step_event_of(record, self._request)
-        if self._outcome is None:
-            self._outcome = outcome_for(record, self._request)
-            if self._outcome is None:
+            event = step_event_of(record, self._request)
+            self._has_begun |= event is not None and not isinstance(event, ControlApplied)
+            if self._has_begun and self._outcome is not None and is_of_record(self._outcome):
+                self._outcome = None  # an invalid record under the id of the run
+            return event
+        if self._outcome is None or is_of_record(self._outcome):
+            found = outcome_for(record, self._request)
+            if found is not None and is_of_record(found) and (self._has_begun or self._outcome):
+                found = None
+            if found is None and self._outcome is None:
                 self._offsets[topic, number] = _after(record)
+            self._outcome = found or self._outcome
         return None
 
     async def _ends_of(self, steps: list[TopicPartition]) -> dict[TopicPartition, int] | None:

@@ -6,7 +6,7 @@ from functools import partial
 from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
-from answerbus.client.outcome_reader import outcome_for
+from answerbus.client.outcome_reader import is_of_record, outcome_for
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.turns import in_turns
@@ -23,17 +23,26 @@ _End = Callable[[Record], AnyOutcome | None]
 
 
 async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int]) -> AnyOutcome:
-    """The first outcome of the request in these partitions; waits until there is one."""
-    consumer = bus.consumer(auto_offset_reset="earliest")
+    """The first outcome of the request in these partitions; waits until there is one.
+
+    A dead letter of an invalid record under its id counts where nothing else is there by now.
+    """
+    consumer, places = bus.consumer(auto_offset_reset="earliest"), bus.places(OUTCOMES, partitions)
     async with bus.running(consumer):
-        consumer.assign(bus.places(OUTCOMES, partitions))
-        end = partial(outcome_for, request=request)
-        while True:
+        consumer.assign(places)
+        with bus.explained():
+            ends = await consumer.end_offsets(places)
+        of_record: AnyOutcome | None = None
+        while of_record is None or await _is_behind(consumer, ends):
             with bus.explained():
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
-                if (outcome := await _first(records, end)) is not None:
-                    return outcome
+                async for record in in_turns(records):
+                    outcome = outcome_for(record, request)
+                    if outcome is not None and not is_of_record(outcome):
+                        return outcome
+                    of_record = of_record or outcome
+    return of_record
 
 
 async def find_past_outcome(
@@ -70,6 +79,10 @@ async def find_past_outcome(
                     return outcome
                 ends = begins
     return None
+
+
+async def _is_behind(consumer: RecordConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    return any([await consumer.position(place) < end for place, end in ends.items()])
 
 
 async def _between(

@@ -176,6 +176,11 @@ def ends_request(outcome: AnyOutcome, digest: str | None = None) -> bool:
     return outcome.raw.digest == digest
 
 
+def is_of_record(outcome: AnyOutcome) -> bool:
+    """Whether it is about one invalid record: a request with its id may have another outcome."""
+    return isinstance(outcome, DeadLetter) and outcome.raw is not None
+
+
 def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
     """The outcome in a record, if it is that of one of these requests.
 

@@ -1,0 +1,98 @@
+"""A dead letter of an invalid record does not stand for the request that repairs it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from aiokafka import ConsumerRecord, TopicPartition
+
+from answerbus.cause import UndecodableCause
+from answerbus.client.bus import Bus
+from answerbus.client.follow import follow
+from answerbus.client.history import find_outcome
+from answerbus.dead_letter import Raw
+from answerbus.envelope import encode
+from answerbus.event import Event
+from answerbus.failure import Problem
+from answerbus.request_key import RequestKey
+from answerbus.topics import TOPIC_OF_KIND
+from tests.contracts.client.test_brokers_apart import LIMIT_S, REQUEST, OneBus
+from tests.integration.answering import DIGEST, dead_letter, result
+from tests.unit.operators.runs.events import call, step
+
+KEY = RequestKey("w", "r")
+PROBLEM = Problem(path="", code="missing", expected="a request", found="nothing")
+RECORD = dead_letter(REQUEST).model_copy(
+    update={
+        "cause": UndecodableCause(problems=(PROBLEM,)),
+        "request": None,
+        "raw": Raw(base64="", bytes=0, digest=DIGEST, truncated=False),
+    }
+)
+ANSWER = result(REQUEST, "said")
+STEP = step("r", 1, call("r", 1), workflow_id="w")
+
+
+class Consumer:
+    """Gives one event at a time, in this order."""
+
+    def __init__(self, events: tuple[Event, ...]) -> None:
+        self._left = [(_place(event), event) for event in events]
+        self._ends = Counter(place for place, _ in self._left)
+        self._at = Counter[TopicPartition]()
+
+    def assign(self, places: object) -> None: ...
+
+    def seek(self, place: TopicPartition, offset: int) -> None: ...
+
+    async def position(self, place: TopicPartition) -> int:
+        return self._at[place]
+
+    async def end_offsets(self, places: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {place: self._ends[place] for place in places}
+
+    high_watermarks = end_offsets
+
+    async def getmany(self, **_: Any) -> Mapping[TopicPartition, list[ConsumerRecord]]:
+        await asyncio.sleep(0)
+        if not self._left:
+            return {}
+        place, event = self._left.pop(0)
+        record = encode(event)
+        value, headers = record.value, tuple(record.headers)
+        offset, self._at[place] = self._at[place], self._at[place] + 1
+        return {place: [ConsumerRecord(*place, offset, 0, 1, None, value, None, 0, 1, headers)]}
+
+
+def _place(event: Event) -> TopicPartition:
+    return TopicPartition(TOPIC_OF_KIND[event.kind].full_name("answerbus"), 0)
+
+
+def _bus(*events: Event) -> Bus:
+    consumer: Any = Consumer(events)
+    return OneBus("there:9092", "answerbus", {}).read_by(consumer)
+
+
+@pytest.mark.parametrize(
+    ("events", "outcome"),
+    [((RECORD, ANSWER), ANSWER), ((ANSWER, RECORD), ANSWER), ((RECORD,), RECORD)],
+    ids=["repaired", "another record", "not repaired"],
+)
+async def test_the_outcome_is_that_of_the_request_where_there_is_one(
+    events: tuple[Event, ...], outcome: Event
+) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        assert await find_outcome(_bus(*events), KEY, [0]) == outcome
+        assert await _followed(*events) == [outcome]
+
+
+async def test_a_run_is_followed_on_after_an_invalid_record_under_its_id() -> None:
+    for events in ((RECORD, STEP, ANSWER), (STEP, RECORD, ANSWER)):
+        assert await _followed(*events) == [STEP, ANSWER]
+
+
+async def _followed(*events: Event) -> list[Event]:
+    async with asyncio.timeout(LIMIT_S):
+        return [it.event async for it in follow(_bus(*events), KEY, [0], None, None)]
