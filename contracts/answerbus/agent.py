@@ -7,7 +7,7 @@ from pydantic import Field
 from answerbus import limits
 from answerbus.budget import Usage
 from answerbus.tool_call import ParentRef
-from answerbus.wire import OMIT_NONE, Count, Digest, Name, Wire
+from answerbus.wire import IN_64_BITS, OMIT_NONE, Count, Digest, Name, Wire
 
 _QUALIFIED_CHARS_MAX = limits.TOOLSET_NAME_CHARS_MAX + 1 + limits.TOOL_NAME_CHARS_MAX
 
@@ -23,7 +23,7 @@ QualifiedTool = Annotated[
 Malformed = Literal["retry", "text"]
 """How an answer that is not JSON is treated: it is asked for again, or it is the final text."""
 
-Version = Annotated[int, Field(ge=1)]
+Version = Annotated[int, Field(ge=1), IN_64_BITS]
 
 
 class AgentRef(Wire):
@@ -62,7 +62,7 @@ class RunSummary(Wire):
 class ParentId(ParentRef):
     """The run, and the tool call of it, that asks for a request; `depth` counts from the root."""
 
-    depth: Annotated[int, Field(ge=1)] = 1
+    depth: Annotated[int, Field(ge=1), IN_64_BITS] = 1
 
 
 class Parent(ParentId):
@@ -71,5 +71,5 @@ class Parent(ParentId):
     It leaves `floor` attempts to its ancestors, and uses at most `cap` with all that it asks.
     """
 
-    floor: Count = 0
-    cap: Count | None = None
+    floor: Annotated[Count, IN_64_BITS] = 0
+    cap: Annotated[Count, IN_64_BITS] | None = None

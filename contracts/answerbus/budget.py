@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from answerbus import limits
-from answerbus.wire import OMIT_NONE, Count, Wire
+from answerbus.wire import IN_64_BITS, OMIT_NONE, Count, Wire
 
 _NAME_CHARS_MAX = 2 * limits.LABEL_CHARS_MAX + 1
 BudgetName = Annotated[str, Field(min_length=1, max_length=_NAME_CHARS_MAX)]
@@ -13,12 +13,8 @@ Window = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}(-[0-9]{2})?$")]
 """A day or month of UTC, for which a budget of a label holds."""
 
 
-def _countable(amount: int) -> int:
-    return min(amount, limits.AMOUNT_MAX)
-
-
 # More is no error: clients give the largest number that they have for "as much as you like".
-_Most = Annotated[int, Field(ge=0), AfterValidator(_countable)]
+_Most = Annotated[int, Field(ge=0), IN_64_BITS]
 
 
 class Budget(Wire):

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 from answerbus import limits
 from answerbus.failure import Problems
 from answerbus.tool_call import CallId
-from answerbus.wire import OMIT_NONE, Count, Digest, Reason, Wire, at_most_bytes
+from answerbus.wire import IN_64_BITS, OMIT_NONE, Count, Digest, Reason, Wire, at_most_bytes
 
 Ran = Literal["no", "unknown"]
 Code = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
@@ -83,7 +83,7 @@ class ResultTooLarge(Wire):
     """
 
     kind: Literal["too_large"] = "too_large"
-    bytes: Count
+    bytes: Annotated[Count, IN_64_BITS]
     excerpt: Annotated[str, at_most_bytes(limits.TOOL_EXCERPT_BYTES_MAX)]
     digest: Annotated[Digest | None, OMIT_NONE] = None
 

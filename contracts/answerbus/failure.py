@@ -5,7 +5,19 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from answerbus import limits
-from answerbus.wire import OMIT_FALSY, OMIT_NONE, Count, Position, Reason, Wire, at_most_bytes, clip
+from answerbus.wire import (
+    IN_64_BITS,
+    OMIT_FALSY,
+    OMIT_NONE,
+    Count,
+    Position,
+    Reason,
+    Wire,
+    at_most_bytes,
+    clip,
+)
+
+_Position = Annotated[Position, IN_64_BITS]
 
 
 class Problem(Wire):
@@ -20,7 +32,7 @@ class Problem(Wire):
     path: str
     code: str
     found: Annotated[str, OMIT_FALSY] = ""
-    position: Annotated[Position | None, OMIT_NONE] = None
+    position: Annotated[_Position | None, OMIT_NONE] = None
     excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX), OMIT_FALSY] = ""
     expected: str
 
@@ -78,7 +90,7 @@ class Malformed(Wire):
     """The answer is not one JSON document; `position` is the byte where reading stopped."""
 
     kind: Literal["malformed"] = "malformed"
-    position: Position
+    position: _Position
     excerpt: Annotated[str, at_most_bytes(limits.EXCERPT_BYTES_MAX)]
 
 
@@ -93,7 +105,7 @@ class Truncated(Wire):
     """The answer was cut at the output limit of `limit` tokens."""
 
     kind: Literal["truncated"] = "truncated"
-    limit: Count
+    limit: Annotated[Count, IN_64_BITS]
 
 
 class Refused(Wire):
@@ -114,7 +126,7 @@ class Unavailable(Wire):
     """The provider could not be reached, or answered with an HTTP `status` of its own fault."""
 
     kind: Literal["unavailable"] = "unavailable"
-    status: int | None
+    status: Annotated[int, IN_64_BITS] | None
 
     @property
     def is_reply(self) -> bool:

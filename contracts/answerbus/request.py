@@ -12,6 +12,7 @@ from answerbus.budget import Budget
 from answerbus.failure import Failure
 from answerbus.resumed_run import ResumedRun
 from answerbus.wire import (
+    IN_64_BITS,
     OMIT_NONE,
     Count,
     Digest,
@@ -31,7 +32,7 @@ class ContractRef(Wire):
 
     kind: Literal["contract"] = "contract"
     name: Name
-    version: Annotated[int, Field(ge=1)]
+    version: Annotated[int, Field(ge=1), IN_64_BITS]
 
 
 class InlineRef(Wire):
@@ -129,11 +130,11 @@ class Prior(Wire):
     attempt, and `times` how often this very answer had come by then, where it came before.
     """
 
-    attempt: Count
+    attempt: Annotated[Count, IN_64_BITS]
     failure: Failure
     answer: JsonValue = None
     answer_digest: Annotated[Digest | None, OMIT_NONE] = None
-    times: Annotated[int, Field(ge=1, exclude_if=_is_one)] = 1
+    times: Annotated[int, Field(ge=1, exclude_if=_is_one), IN_64_BITS] = 1
 
 
 class Replay(Wire):
@@ -144,7 +145,7 @@ class Replay(Wire):
     """
 
     dead_letter_id: str
-    round: Annotated[int, Field(ge=1)]
+    round: Annotated[int, Field(ge=1), IN_64_BITS]
     account: Annotated[str, Field(min_length=1, max_length=2 * limits.WORKFLOW_ID_CHARS_MAX)]
     by: Reason
     edited: bool

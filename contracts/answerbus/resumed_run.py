@@ -12,7 +12,16 @@ from answerbus import limits
 from answerbus.call_outcome import CallOutcome
 from answerbus.edited_args import EditedArgs
 from answerbus.tool_call import CallId
-from answerbus.wire import OMIT_NONE, Digest, Reason, RequestId, Timestamp, Wire, WorkflowId
+from answerbus.wire import (
+    IN_64_BITS,
+    OMIT_NONE,
+    Digest,
+    Reason,
+    RequestId,
+    Timestamp,
+    Wire,
+    WorkflowId,
+)
 
 
 class ResumedCall(Wire):
@@ -29,7 +38,7 @@ class ResumedCall(Wire):
 class ResumedStep(Wire):
     """A step that was taken; the model is not asked for it again."""
 
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[int, Field(ge=1), IN_64_BITS]
     said: tuple[str, ...] = ()
     calls: Annotated[tuple[ResumedCall, ...], Field(max_length=limits.STEP_ACTIONS_MAX)]
 
@@ -44,7 +53,7 @@ class ResumedRun(Wire):
     request_id: RequestId
     steps: Annotated[tuple[ResumedStep, ...], Field(min_length=1, max_length=limits.STEPS_MAX)]
     previous: Digest
-    number: Annotated[int, Field(ge=1)]
+    number: Annotated[int, Field(ge=1), IN_64_BITS]
 
 
 class RunResumed(Wire):

@@ -98,6 +98,13 @@ def clip(text: str, limit: int) -> str:
     return encoded[: limit - 3].decode(errors="ignore") + "…"
 
 
+def _in_64_bits(number: int) -> int:
+    return max(-limits.AMOUNT_MAX - 1, min(number, limits.AMOUNT_MAX))
+
+
+IN_64_BITS = AfterValidator(_in_64_bits)
+"""Marks an integer of a request that stands in events, too: readers have 64 bits for it."""
+
 Timestamp = Annotated[
     AwareDatetime,
     AfterValidator(_received),

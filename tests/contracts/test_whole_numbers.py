@@ -124,3 +124,44 @@ def test_a_larger_budget_counts_as_the_largest_that_others_can_read(amount: floa
     budget = received.request.budget
     assert (budget.tokens, budget.micro_usd) == (2**63 - 1, 2**63 - 1)
     assert sum_of(budget, budget) == budget.model_copy(update={"attempts": 6})
+
+
+LARGE = 10**30
+FAILURES = [
+    {"kind": "malformed", "position": LARGE, "excerpt": ""},
+    {"kind": "truncated", "limit": LARGE},
+    {"kind": "unavailable", "status": -LARGE},
+    {
+        "kind": "invalid",
+        "problems": [{"path": "", "code": "json_text", "expected": "", "position": LARGE}],
+    },
+]
+STEP = {
+    "attempt": LARGE,
+    "calls": [
+        {
+            "call_id": "r-1.call.1.0",
+            "tool": "orders.get_order",
+            "args": {},
+            "args_digest": "sha256:" + "0" * 64,
+            "outcome": {"kind": "too_large", "bytes": LARGE, "excerpt": ""},
+        }
+    ],
+}
+
+
+def test_each_integer_of_a_request_can_be_read_by_others() -> None:
+    """Outcomes repeat a request, its replay and its parent, and readers have 64 bits for each."""
+    request = json.loads((FOLDER / "examples/request/resumed.json").read_bytes())
+    request["answer_schema"] = {"kind": "contract", "name": "plan_proposal", "version": LARGE}
+    request["agent"]["version"] = request["replay"]["round"] = request["resumed"]["number"] = LARGE
+    request["resumed"]["steps"] = [STEP]
+    numbers = {"depth": LARGE, "floor": LARGE, "cap": LARGE}
+    request["parent"] = {"request_id": "r-0", "call_id": "r-0.call.1.0", **numbers}
+    request["prior"] = [{"attempt": LARGE, "times": LARGE, "failure": it} for it in FAILURES]
+
+    body = received(json.dumps(request).encode()).request.model_dump_json()
+
+    assert body.count(str(2**63 - 1)) == 20
+    assert body.count(str(-(2**63))) == 1
+    assert str(LARGE) not in body
