@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,29 @@ def test_each_event_and_each_of_its_members_is_explained(file: Path) -> None:
         assert kind in words_of(PRIVATE_RECORDS)
     else:
         assert {kind, *members} - words_of(CONTRACT) == set()
+
+
+def members_with_null(schema: dict[str, Any]) -> set[str]:
+    members = schema["properties"].items()
+    return {name for name, member in members if {"type": "null"} in member.get("anyOf", ())}
+
+
+def test_the_members_of_a_request_that_may_be_null_are_named() -> None:
+    request = json.loads((ROOT / "contracts/schemas/events/request.v1.json").read_text())
+    agent = request["$defs"]["AgentRef"]
+    (rule,) = re.findall(r"^Null stands for an absent (.*) or member of `agent`;", CONTRACT, re.M)
+
+    found = members_with_null(request) | members_with_null(request["$defs"]["Budget"])
+    assert set(re.findall(r"`(\w+)`", rule)) == found
+    assert members_with_null(agent) == agent["properties"].keys() - set(agent["required"])
+
+
+def test_a_question_of_a_tool_can_be_answered_from_the_page() -> None:
+    """Without its number, the answer would be taken for one to the first question."""
+    (answer,) = re.findall(r'^\{"kind":"input",.*\}$', CONTRACT, re.M)
+
+    schema = json.loads((ROOT / "contracts/schemas/events/input.v1.json").read_text())
+    assert json.loads(answer).keys() == schema["properties"].keys() - {"said_by"}
 
 
 def test_each_cause_and_each_failure_is_on_the_page_of_the_contract() -> None:
