@@ -58,6 +58,11 @@ class CallLease:
         self._is_calling = True
         self._limiter.call_begins()
 
+    @property
+    def served(self) -> int:
+        """How many calls of the profile its model has worked on."""
+        return self._limiter.served
+
     def report(self, reply: Reply, duration_s: float) -> None:
         """Let the profile's limits learn what the call came to."""
         if self._limiter_reservation is not None:

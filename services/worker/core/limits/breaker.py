@@ -42,6 +42,7 @@ class Breaker:
     _failures: int = 0
     _pause_until: float = 0.0
     _was_throttled: bool = False
+    _was_forbidden: bool = False
     _ramp_s: float = RAMP_S_MAX
     _open_since: float = 0.0
     _closed_at: float = float("-inf")
@@ -112,12 +113,15 @@ class Breaker:
         self._last_failure, self._failed_at = reply, now
         match reply:
             case Answered() | Refused() | Truncated() | NoAnswer():
+                self._was_forbidden = False
                 if proves:
                     self._close(now)
                     self.setup_fault = None
             case Throttled(retry_after_s=pause_s):
                 self._ramp_s = min(max(RAMP_FACTOR * duration_s, RAMP_S_MIN), RAMP_S_MAX)
                 self._count_throttling(pause_s, now)
+            case Rejected(scope="profile", status=403) if not (self.is_open or self._was_forbidden):
+                self._was_forbidden = True  # maybe of one request alone: the next call shows it
             case Rejected(scope="profile"):
                 self.setup_fault = f"rejected: status {reply.status}, code {reply.code}"
                 self._open(SETUP_FAULT_PAUSE_S, now, throttled=False)

@@ -16,7 +16,9 @@ from answerbus.trace import Trace, new_trace, read_trace
 from answerbus.wire import Wire, clip, format_timestamp
 from services.worker.core.attempt.fallback import Failed
 from services.worker.core.attempt.history import bounded_prior
+from services.worker.core.attempt.reply import Reply
 from services.worker.core.limits.fair_queue import FairKey
+from services.worker.core.limits.forbidden import Forbidden, judged
 from services.worker.core.request.admit import Admitted, Arrival
 from services.worker.core.request.life import Life, RequestEvent, RequestState
 from services.worker.core.run.run import Run
@@ -94,6 +96,7 @@ class LaneRequest:
     size_bytes: int
     incoming_trace: Trace
     progress: RequestProgress = RequestProgress()
+    forbidden: Forbidden = Forbidden()  # noqa: RUF009 - immutable
     life: Life = Life()  # noqa: RUF009 - immutable
     run: Run | None = None
     scope: str | None = None
@@ -138,6 +141,11 @@ class LaneRequest:
         is_recorded = self.request.parent or (self.run and self.run.own_steps)
         if self.progress.stored is None and not is_recorded:
             self.progress = replace(self.progress, stored=AtOffset(offset))
+
+    def judge(self, reply: Reply, served: int) -> Reply:
+        """The reply to a call of it, after `served` calls of its profile; see `Forbidden`."""
+        reply, self.forbidden = judged(reply, self.forbidden, served)
+        return reply
 
     def change_run(self, run: Run) -> None:
         """An agent begins to work on it, or its run has become another one."""

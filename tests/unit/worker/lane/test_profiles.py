@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from answerbus.partition import partition_of
-from services.worker.core.attempt.reply import Throttled
+from answerbus.topics import DEAD_LETTERS
+from services.worker.core.attempt.reply import Rejected, Reply, Throttled
 from services.worker.core.shared_budget.rules import BudgetRules, PeriodLimits
 from services.worker.lane.context import Limits
 from services.worker.limits.profile_limiter import ProfileLimiter
@@ -14,7 +15,7 @@ from tests.unit.worker.builders import PARTITIONS, answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.test_fallback import lanes_speak
 from tests.unit.worker.lane.virtual import run
-from tests.unit.worker.lane.world import FakeProvider, done, terminals, until
+from tests.unit.worker.lane.world import FakeProvider, done, events, terminals, until
 
 IN_FLIGHT = 10
 
@@ -135,3 +136,43 @@ def test_requests_that_are_never_asked_use_up_no_rate() -> None:
         await stage.end()
 
     run(main())
+
+
+FORBIDDEN = Rejected("profile", 403, None)
+
+
+async def with_a_forbidden_one(others: int) -> tuple[list[str], float]:
+    """The dead letters, and the longest wait of requests beside one that a firewall refuses."""
+    began: dict[str, float] = {}
+    waits: list[float] = []
+
+    def reply(name: str, _: int) -> tuple[float, Reply]:
+        if name == "bad":
+            return 0.1, FORBIDDEN
+        waits.append(now() - began[name])
+        return 0.1, answered()
+
+    stage = Stage(FakeProvider(reply))
+    await stage.worker.open()
+    stage.publish("bad", workflow_id=workflow_of(0, 0), ttl_s=900)
+    for number in range(1, others + 1):
+        began[f"r-{number}"] = now()
+        stage.publish(f"r-{number}", workflow_id=workflow_of(0, number), ttl_s=900)
+        await asyncio.sleep(0.5)
+    await until(lambda: done(stage.broker, stage.names), 2_000.0)
+    await stage.worker.drain()
+    letters = events(stage.broker, DEAD_LETTERS)
+    return [f"{one['request_id']} {one['cause']['kind']}" for one in letters], max(waits, default=0)
+
+
+def test_a_request_that_a_firewall_refuses_does_not_stop_its_profile() -> None:
+    letters, longest_s = run(with_a_forbidden_one(40))
+
+    assert letters == ["bad rejected"]
+    assert longest_s < 1
+
+
+def test_a_profile_that_is_forbidden_to_all_keeps_its_requests_to_their_deadline() -> None:
+    letters, _ = run(with_a_forbidden_one(0))
+
+    assert letters == ["bad deadline_passed"]

@@ -27,6 +27,8 @@ from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.virtual import run
 from tests.unit.worker.limits.holding import calling, placed
 
+FORBIDDEN = Rejected("profile", 403, None)
+
 
 def now() -> float:
     return asyncio.get_running_loop().time()
@@ -63,6 +65,9 @@ def test_no_more_pass_than_there_are_slots() -> None:
         ([Throttled(1e9)], PROVIDER_PAUSE_MAX_S),
         ([Unavailable(None, ran=False)], 1),
         ([Rejected("profile", 401, "key")], SETUP_FAULT_PAUSE_S),
+        ([FORBIDDEN], 0),  # maybe of one request alone
+        ([FORBIDDEN, FORBIDDEN], SETUP_FAULT_PAUSE_S),
+        ([FORBIDDEN, answered(), FORBIDDEN], 0),
         ([Unavailable(500, ran=True)] * (FAILURES_BEFORE_OPEN - 1), 0),
         ([Unavailable(500, ran=True)] * FAILURES_BEFORE_OPEN, PAUSE_MAX_S),
         ([TimedOut(1.0)] * FAILURES_BEFORE_OPEN, PAUSE_MAX_S),
