@@ -13,7 +13,7 @@ from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 
-JobTell = Callable[[JobProgress[Any]], None]
+JobProgressCallback = Callable[[JobProgress[Any]], None]
 
 
 async def ask_many(
@@ -22,7 +22,7 @@ async def ask_many(
     requests: Sequence[tuple[Row, Request]],
     answers: AnswerType[AnswerT],
     concurrency: int,
-    on_progress: JobTell | None,
+    on_progress: JobProgressCallback | None,
     *,
     is_new: bool,
 ) -> JobOutcomes[AnswerT]:
@@ -57,7 +57,7 @@ class _Job(Generic[AnswerT]):
         outcomes: WorkflowOutcomes,
         answers: AnswerType[AnswerT],
         rows: int,
-        on_progress: JobTell | None,
+        on_progress: JobProgressCallback | None,
     ) -> None:
         self.progress: JobProgress[AnswerT] = JobProgress(rows)
         self.found: list[RowOutcome[AnswerT]] = []

@@ -94,7 +94,7 @@ async def _end(task: "asyncio.Task[Any]") -> None:
     await asyncio.wait([task], timeout=CLEAN_UP_S)
 
 
-def take_error(ended: "asyncio.Task[Any]") -> None:
-    """A caller that is cancelled does not take it any more, and asyncio would report it."""
+def take_error(ended: "asyncio.Future[Any]") -> None:
+    """Retrieve the error of work whose caller has gone: asyncio would report it otherwise."""
     if not ended.cancelled():
         ended.exception()

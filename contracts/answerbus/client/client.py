@@ -11,7 +11,7 @@ from typing_extensions import TypeForm, TypeVar, Unpack
 from answerbus import plugins
 from answerbus.approving import approval_of
 from answerbus.client.answer_type import AnswerType, TypedOutcome
-from answerbus.client.ask_many import JobTell, ask_many
+from answerbus.client.ask_many import JobProgressCallback, ask_many
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request
 from answerbus.client.bus import Bus
 from answerbus.client.connection import BusConnection
@@ -124,7 +124,7 @@ class Client:
         response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
         facts: Mapping[str, object] = {},
         concurrency: int = CONCURRENCY_DEFAULT,
-        on_progress: JobTell | None = None,
+        on_progress: JobProgressCallback | None = None,
         **asking: Unpack[JobOptions],
     ) -> JobOutcomes[AnswerT]:
         """Ask the same of each row, and return all outcomes in the order of the rows.

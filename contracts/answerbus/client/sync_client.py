@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from typing_extensions import TypeForm, Unpack
 
 from answerbus.client.answer_type import TypedOutcome
-from answerbus.client.ask_many import JobTell
+from answerbus.client.ask_many import JobProgressCallback
 from answerbus.client.ask_options import AskOptions, JobOptions
 from answerbus.client.client import EFFECT_TIMEOUT_S_DEFAULT, AnswerT, AnyAnswerT, Client
 from answerbus.client.controls import PublishedControl
@@ -180,7 +180,7 @@ class SyncClient:
         response_model: TypeForm[AnswerT] = str,  # type: ignore[assignment]  # its default
         facts: Mapping[str, object] = {},
         concurrency: int = CONCURRENCY_DEFAULT,
-        on_progress: JobTell | None = None,
+        on_progress: JobProgressCallback | None = None,
         **asking: Unpack[JobOptions],
     ) -> JobOutcomes[AnswerT]:
         """See `Client.ask_many`."""

@@ -13,7 +13,7 @@ class ClaimLost(Exception):
 
 
 class ReplyRefused(Exception):
-    """There is no such place for an answer, or no right to write there."""
+    """There is no such partition for an answer, or no right to write there."""
 
 
 class ChannelUnavailable(Exception):
@@ -70,4 +70,4 @@ class Channel(Protocol):
         """Commit a position for each partition by number. Raises ClaimLost."""
 
     async def answer(self, answer: Answer) -> None:
-        """Returns once the broker has it. Raises Unanswerable, ChannelUnavailable."""
+        """Returns once the broker has it. Raises ReplyRefused, ChannelUnavailable."""

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from answerbus.client.bounded import take_error
 from answerbus.reconcile import Finding, NotKnown
 from answerbus.request_key import CallKey
 from answerbus.tools.channel import Received, ReplyRefused
@@ -76,6 +77,5 @@ class Questions:
         return finding_of(ended.outcome)
 
     def _straggler_ended(self, straggler: "asyncio.Future[Ended]") -> None:
-        if not straggler.cancelled():
-            straggler.exception()  # taken, or asyncio would report it
+        take_error(straggler)
         self._running -= 1

@@ -37,7 +37,7 @@ class Replies:
         took_s: float = 0.0,
         micro_usd: int | None = None,
     ) -> None:
-        """Returns once the broker has it, however long that takes. Raises Unanswerable."""
+        """Returns once the broker has it, however long that takes. Raises ReplyRefused."""
         result = ToolResult(
             call_id=record.call_id,
             workflow_id=record.workflow_id,
@@ -88,7 +88,7 @@ class Replies:
     async def progress(
         self, record: ToolCallRecord, text: str, number: int, state: str | None = None
     ) -> None:
-        """Tell it once; the next sign of life follows anyway."""
+        """Sent once, without a retry: the next progress follows anyway."""
         try:
             await self._channel.answer(_answer(record, _progress(record, text, number, state)))
         except (ChannelUnavailable, ReplyRefused) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from answerbus.client.bounded import take_error
 from answerbus.client.turns import in_turns
 from answerbus.request_key import CallKey
 from answerbus.tool_call import ToolCallRecord
@@ -313,8 +314,7 @@ class ToolServer:
         straggler.add_done_callback(partial(self._straggler_ended, call))
 
     def _straggler_ended(self, call: CallKey, straggler: "asyncio.Future[Ended]") -> None:
-        if not straggler.cancelled():
-            straggler.exception()  # taken, or asyncio would report it
+        take_error(straggler)
         self._stragglers -= Counter({call: 1})
         self._slots.release()
 

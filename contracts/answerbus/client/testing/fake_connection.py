@@ -56,7 +56,7 @@ class FakeConnection(BusConnection):
         trace: Trace | None = None,
         on_progress: ProgressCallback | None = None,
     ) -> AnyOutcome:
-        """See Connection; raises FakeClientError where nothing was prepared."""
+        """See BusConnection; raises FakeClientError where nothing was prepared."""
         self._check_open()
         await asyncio.sleep(0)
         taken = self._fake.take(request_record(request, trace))
@@ -72,7 +72,7 @@ class FakeConnection(BusConnection):
         raise NoAnswerYet(request.request_id, request.workflow_id, timeout_s)
 
     async def find(self, request_id: str, workflow_id: str, timeout_s: float | None) -> AnyOutcome:
-        """See Connection."""
+        """See BusConnection."""
         self._check_open()
         await asyncio.sleep(0)
         outcome = self._outcome_of(RequestKey(workflow_id, request_id))
@@ -87,7 +87,7 @@ class FakeConnection(BusConnection):
         after: str | None,
         since: datetime | None,  # noqa: ARG002 - all that there is has the same time
     ) -> AsyncIterator[Followed]:
-        """See Connection."""
+        """See BusConnection."""
         self._check_open()
         await asyncio.sleep(0)
         records, request = self._fake.outcomes, RequestKey(workflow_id, request_id)
@@ -107,23 +107,23 @@ class FakeConnection(BusConnection):
         *,
         is_new: bool,  # noqa: ARG002 - all that there is is looked through at once
     ) -> AsyncIterator[WorkflowOutcomes]:
-        """See Connection."""
+        """See BusConnection."""
         self._check_open()
         yield FakeOutcomes(wanted.workflow_id, self._outcome_of)
 
     async def position(self, workflow_id: str) -> str:  # noqa: ARG002 - all are in one partition
-        """See Connection."""
+        """See BusConnection."""
         self._check_open()
         await asyncio.sleep(0)
         return _position(len(self._fake.outcomes))
 
     @property
     def principal(self) -> str:
-        """See Connection."""
+        """See BusConnection."""
         return f"{UNPROVED}fake"
 
     async def control(self, control: Approval | Input | Cancel) -> PublishedControl:
-        """See Connection; a test says by `deliver_step` what comes of it."""
+        """See BusConnection; a test says by `deliver_step` what comes of it."""
         self._check_open()
         await asyncio.sleep(0)
         self._fake.controls.append(control)
@@ -134,7 +134,7 @@ class FakeConnection(BusConnection):
         published: PublishedControl,
         timeout_s: float | None,  # noqa: ARG002 - nothing waits
     ) -> ControlApplied | None:
-        """See Connection."""
+        """See BusConnection."""
         self._check_open()
         await asyncio.sleep(0)
         for record in self._fake.outcomes:

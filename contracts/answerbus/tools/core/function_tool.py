@@ -57,7 +57,7 @@ def function_tool(function: Function, options: ToolOptions, call_type: type) -> 
 
     def call(args: object, tool_call: object) -> object:
         first: Mapping[str, object] = (
-            {next(iter(taken)): args} if is_whole else _members(args, tuple(taken))
+            {next(iter(taken)): args} if is_whole else {name: getattr(args, name) for name in taken}
         )
         return function(**first, **({wants_call: tool_call} if wants_call else {}))
 
@@ -120,10 +120,6 @@ def _model(
     return made, False
 
 
-def _members(args: object, names: tuple[str, ...]) -> Mapping[str, object]:
-    return {name: getattr(args, name) for name in names}
-
-
 def _schema(adapter: TypeAdapter[Any], name: str) -> dict[str, JsonValue]:
     try:
         schema: dict[str, JsonValue] = adapter.json_schema(schema_generator=ClosedSchema)
@@ -178,12 +174,12 @@ def _reader(
 ) -> Callable[[dict[str, JsonValue]], ValidArgs | InvalidArgs]:
     # The schema was closed where its classes ignore what they do not know: so must reading be.
     # Classes that keep such members say so in the schema, and no rule of ours overrides them.
-    extra: Any = None if _keeps_more(schema) else {"extra": "forbid"}
+    options: dict[str, Any] = {} if _keeps_more(schema) else {"extra": "forbid"}
     reader = JsonReader(adapter)
 
     def validate(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
         try:
-            return ValidArgs(reader.validate_json(json.dumps(args).encode(), **(extra or {})))
+            return ValidArgs(reader.validate_json(json.dumps(args).encode(), **options))
         except ValidationError as error:
             return InvalidArgs(problems_of(error, args))
 
