@@ -4,7 +4,7 @@ import base64
 import hashlib
 from typing import NamedTuple, Protocol, Self
 
-MARK_BYTES = 10  # 80 bits: nobody finds a second workflow and request with the same mark
+MARK_BYTES = 10  # 80 bits: no two workflows and requests have the same mark by chance or by search
 SEPARATOR = "@"  # no request id contains it, so that the first one ends the request id
 
 

@@ -148,14 +148,14 @@ async def test_a_refusing_variant_ends_as_a_refusal_as_on_the_bus(fake_client: F
 @pytest.mark.parametrize(
     ("form", "answer", "text"),
     [
-        (PlanProposal, {"kind": "dep_bump"}, "no plan_proposal.v1: at /manifest_path"),
-        (PlanProposal, "text", "no plan_proposal.v1"),
+        (PlanProposal, {"kind": "dep_bump"}, "not a valid plan_proposal.v1: at /manifest_path"),
+        (PlanProposal, "text", "not a valid plan_proposal.v1"),
         (Route, {"tema": "web"}, "at /team, .* is a required property"),
         (Route, {"team": "web", "id": 7}, "'id' was unexpected"),
         (Weather, {"celsius": "3.5"}, "at /celsius, .* is not of type"),
         (Specialist[Weather], {"success": True, "output": {"celsius": "3"}}, "at /output/celsius"),
-        (Specialist[Weather], {"success": False}, "no wrapped answer"),
-        (str, {"team": "web"}, "no text"),
+        (Specialist[Weather], {"success": False}, "not a valid wrapped answer"),
+        (str, {"team": "web"}, "not a text"),
         (Code, {"code": "A1"}, 'is for a schema that workers refuse: .* is not a "regex"'),
     ],
 )

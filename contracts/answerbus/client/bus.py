@@ -83,7 +83,7 @@ class Bus:
     rack: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises BusUnavailable for addresses that are none."""
+        """Raises BusUnavailable for invalid addresses."""
         try:
             collect_hosts(self.servers)
         except ValueError:
@@ -94,7 +94,7 @@ class Bus:
 
     @property
     def principal(self) -> str:
-        """The user that this program signs in as by password; else who runs it, unproved."""
+        """The user that this program authenticates as by password; else its system user."""
         user = self.options.get("sasl_plain_username")
         if user and str(self.options.get("security_protocol", "")).startswith("SASL"):
             return f"kafka:{user}"
@@ -138,7 +138,7 @@ class Bus:
 
     @asynccontextmanager
     async def connecting(self) -> AsyncIterator[None]:
-        """As `explained`, where clients connect: what they call silence is looked into."""
+        """As `explained`, while clients connect: the cause of a silent broker is looked for."""
         try:
             with self.explained():
                 yield
@@ -147,7 +147,7 @@ class Bus:
         except BusUnavailable as error:
             cause = error.__cause__
             if not isinstance(cause, _SILENCE) or isinstance(cause, TimeoutError):
-                raise  # who has said nothing for so long will say no more
+                raise  # a broker that was silent until the time-out would be so again
             refusal = await diagnosis_at(self.servers, self.options, self.names)
             if refusal is None:
                 raise
@@ -237,7 +237,7 @@ class Bus:
         return await self._written(there.get(LEDGER.full_name(self.prefix), 0))
 
     async def _written(self, partitions: int) -> Agreement:
-        """What the ledger says; nothing where it says nothing, or not to us."""
+        """The lanes' records in the ledger; none where there is none, or no right to read it."""
         if partitions:
             consumer = self.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
             async with self.running(consumer):

@@ -49,10 +49,10 @@ EFFECT_TIMEOUT_S_DEFAULT = 30.0
 class Client:
     """A connection to the bus for any number of concurrent asks; use it with `async with`.
 
-    `registry` says which types stand for contracts; by default those that are installed, plugins
-    included, and PluginError is raised for a plugin that cannot be used. `kafka` are further
-    options of all aiokafka clients, such as `security_protocol`, and `option_names` what messages
-    call them. `client_rack` is where it runs: it reads from a replica there if brokers offer that
+    `registry` maps types to contracts; by default it has the installed ones, plugins included, and
+    PluginError is raised for a plugin that cannot be used. `kafka` are further options for all
+    aiokafka clients, such as `security_protocol`; `option_names` are their names in messages.
+    `client_rack` is the rack it runs in: it reads from a replica there if the brokers offer that
     (aiokafka 0.14 or newer).
     Every method raises BusUnavailable if Kafka or a topic cannot be used.
     """
@@ -92,19 +92,19 @@ class Client:
     ) -> "TypedOutcome[AnswerT]":
         """Publish a request and wait for its outcome, at most `timeout_s` (None: for ever).
 
-        Before, Kafka has as long to take it, and 5 s at least; then it raises BusUnavailable.
-        A request that was asked before (the same `request_id` and `workflow_id`) gives the outcome
-        that it had within the last 24 h. Without `timeout_s` it waits 120 s, and for a run until
-        60 s after its deadline (`ttl_s`).
+        Kafka has the same time to confirm the request first, but at least 5 s; after that,
+        BusUnavailable is raised. A request that was asked before (the same `request_id` and
+        `workflow_id`) returns its outcome of the last 24 h. Without `timeout_s` it waits 120 s, and
+        for a run until 60 s after its deadline (`ttl_s`).
         Without a `workflow_id` the request is a workflow of its own: see docs/budgets.md.
         The answer is a `response_model`: the published type of a registered contract, any other
-        type with a JSON Schema (`Specialist[T]` for one with a way out), or text if none is given.
-        An answer that a validator of your own type refuses is asked for again, with what the
-        validator says, on the budget of the workflow: see docs/own-rules.md.
+        type with a JSON Schema (`Specialist[T]` lets the model report failure), or text by default.
+        If a validator of your own type refuses the answer, the model is asked again with the
+        validator's message, on the budget of the workflow: see docs/own-rules.md.
         `trace` is the span that asks; see `answerbus.trace.read_trace`. `on_progress` is called
         with a Published, with the RetryRequest of each further attempt (where the client may read
         the retries topic), and with a Waiting every second; what it raises ends the wait.
-        Raises NoAnswerYet when the time is over, and ValueError for what a request cannot say.
+        Raises NoAnswerYet at the time-out, and ValueError for an invalid request.
         """
         answers = AnswerType.of(response_model, self._registry)
         request = make_request(instructions, workflow_id, answers.ref, new_id(), asking)
@@ -129,13 +129,13 @@ class Client:
     ) -> JobOutcomes[AnswerT]:
         """Ask the same of each row, and return all outcomes in the order of the rows.
 
-        The members of a row are facts beside the `facts` that all share. At most `concurrency`
-        requests wait at a time, in any order, in one workflow that is called like the job, so
-        that one `budget` is for all of them; without one, each row has three attempts.
-        To start a job again with the same `job_id` asks only what has had no outcome in the last
-        7 days, also after a crash; an id is a digest of what is asked, so that changed rows and
-        instructions are asked. `on_progress` is called with a JobProgress after each row;
-        `show_bar` draws a bar. Waits for as long as it takes; raises BusUnavailable.
+        The members of a row are facts, in addition to the shared `facts`. At most `concurrency`
+        requests wait at a time, in any order, in one workflow named like the job, so that all share
+        one `budget`; without one, each row has three attempts.
+        A job that is started again with the same `job_id`, also after a crash, asks only the rows
+        without an outcome in the last 7 days; ids are digests of what is asked, so that changed
+        rows and instructions are asked. `on_progress` is called with a JobProgress after each row;
+        `show_bar` draws a bar. Waits without a limit; raises BusUnavailable.
         """
         answers = AnswerType.of(response_model, self._registry)
         name = job_id or f"job-{new_id()}"
@@ -164,10 +164,10 @@ class Client:
         return await self._connection.ask(request, seconds, trace, on_progress)
 
     async def publish(self, request: Request, *, trace: Trace | None = None) -> Published:
-        """Publish, and wait for no more than the broker; raises ValueError if it is too large.
+        """Publish, and wait for the broker alone; raises ValueError if it is too large.
 
-        After another error it is unknown whether it is published. To publish it again, unchanged,
-        is safe: workers drop a second request with the same id and body.
+        After any other error it is unknown whether it was published. Publishing it again,
+        unchanged, is safe: workers drop a second request with the same id and body.
         """
         return await self._connection.publish(request, trace)
 
@@ -181,7 +181,7 @@ class Client:
     ) -> "TypedOutcome[AnyAnswerT]":
         """The outcome of a request that anyone published, from the start of retention on.
 
-        Waits for one that is still to come; raises NoAnswerYet when the time is over.
+        Waits for it if there is none yet; raises NoAnswerYet at the time-out.
         """
         outcome = await self._connection.find(request_id, workflow_id, timeout_s)
         if cast("object", response_model) is JsonValue:
@@ -224,10 +224,10 @@ class Client:
     ) -> Subscription[AnswerT, Any]:
         """Results of one type of answers, with refusals and dead letters if wanted.
 
-        Those of requests that asked for this type: see Subscription. With `children` those that
-        runs asked in their turn, too.
-        All that subscribe with the same `group_id` share the work; a new group begins at the start
-        of retention. `consumer` are further options of aiokafka's consumer, such as
+        Those of requests that asked for this type: see Subscription. `children` includes requests
+        that runs asked.
+        Subscribers with the same `group_id` share the work; a new group begins at the start of
+        retention. `consumer` are further options of aiokafka's consumer, such as
         `max_poll_interval_ms` (300,000) if work on one item takes longer than that.
         """
         answers = AnswerType.of(response_model, self._registry)
@@ -245,15 +245,15 @@ class Client:
     ) -> AsyncIterator[Followed]:
         """What a run does, as it comes: steps, ends of calls, approvals asked for, controls.
 
-        Its outcome comes last, and ends the iteration. Without more it begins at the start of
-        retention, `since` at a moment by Kafka's clock, and `after` behind an item that was given
-        before, also by another process: a `position` is a text that can be kept. It waits for ever
-        for what is still to come, and through an absence of Kafka.
+        Its outcome comes last and ends the iteration. It begins at the start of retention, with
+        `since` at a time by Kafka's clock, and with `after` behind an earlier item, also of another
+        process: a `position` is a text that can be stored. It waits without a limit for further
+        events, also while Kafka is unavailable.
         """
         return self._connection.follow(request_id, workflow_id, after, since)
 
     async def position(self, workflow_id: str) -> str:
-        """Where `follow` begins, as its `after`, to give nothing that is there by now."""
+        """The `after` with which `follow` skips all events up to now."""
         return await self._connection.position(workflow_id)
 
     async def cancel(
@@ -261,8 +261,8 @@ class Client:
     ) -> PublishedControl:
         """End an open request, a run or not, with its calls: a dead letter `cancelled`.
 
-        A request that no worker has read yet is cancelled when it is read; one that has had its
-        outcome stays as it is. `effect_of` says which.
+        A request that no worker has read yet is cancelled when it is read; one with an outcome
+        stays as it is. `effect_of` returns which it was.
         """
         return await self._connection.control(
             Cancel(
@@ -276,7 +276,7 @@ class Client:
         )
 
     async def cancel_workflow(self, workflow_id: str, *, by: str, reason: str) -> PublishedControl:
-        """End all requests of a workflow that are open by now."""
+        """End all requests of a workflow that are open now."""
         return await self._connection.control(
             Cancel(scope="workflow", workflow_id=workflow_id, by=by, reason=reason, at=_now())
         )
@@ -289,18 +289,18 @@ class Client:
         reason: str,
         args: Mapping[str, JsonValue] | None = None,
     ) -> PublishedControl:
-        """Let a call run that awaits it, once, with the arguments that `asked` shows, or `args`.
+        """Let a call run once that awaits approval, with the arguments in `asked`, or with `args`.
 
-        Changed arguments must fit the schema of the tool, else `effect_of` says `invalid` with
-        problems, and are judged by the policy of the agent: `denied` ends the call. Raises
+        Changed arguments must fit the schema of the tool, else the effect is `invalid` with
+        problems, and are checked by the policy of the agent: `denied` ends the call. Raises
         ValidationError for more than 64 KiB.
-        Needs the right to write `approvals`, which operators have and applications do not. The
-        event says the user of Kafka as its `by`, and this `by` as `said_by`.
+        Needs the right to write `approvals`, which operators have and applications do not. In the
+        event, `by` is the user of Kafka, and `said_by` is this `by`.
         """
         return await self._decide(asked, "approved", by, reason, args)
 
     async def deny(self, asked: ApprovalRequested, *, by: str, reason: str) -> PublishedControl:
-        """Refuse a call that awaits approval; the run goes on, and its model is shown it."""
+        """Deny a call that awaits approval; the run goes on, and its model is shown the denial."""
         return await self._decide(asked, "denied", by, reason)
 
     async def answer(self, asked: InputRequested, value: JsonValue, *, by: str) -> PublishedControl:
@@ -309,7 +309,7 @@ class Client:
         `None` declines to answer the question of a tool (`asked.tool`).
 
         Needs the right to write `approvals`. Raises ValidationError for a value of more than
-        64 KiB. `effect_of` says `answered`, `invalid` with problems, or `nothing`: too late.
+        64 KiB. The effect is `answered`, `invalid` with problems, or `nothing`: too late.
         """
         return await self._connection.control(
             Input(

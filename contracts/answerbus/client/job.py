@@ -1,4 +1,4 @@
-"""A job: one question about many rows, and what became of each; without I/O."""
+"""A job: one question about many rows, and the outcome of each; without I/O."""
 
 import base64
 import hashlib
@@ -149,7 +149,7 @@ def job_requests(
 
     An id is the digest of what is asked, whatever it may cost, and a number where the same is
     asked again in the job.
-    Raises ValueError for what a request cannot say.
+    Raises ValueError for an invalid request.
     """
     policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
     seen: dict[str, int] = {}

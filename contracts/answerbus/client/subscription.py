@@ -130,7 +130,7 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
         return next((record for records in found.values() for record in records), None)
 
     def _take_back(self) -> None:
-        """Items handed out count as done."""
+        """Mark the item that was handed out as done."""
         record, self._handed_out = self._handed_out, None
         if record is not None:
             self._done[TopicPartition(record.topic, record.partition)] = record.offset + 1
@@ -145,7 +145,7 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
                 await self._consumer.commit(done)
 
     async def _give_up(self) -> None:
-        """Partitions go to whom the group chooses; what is not done comes again there."""
+        """Commit before partitions are reassigned; items that are not done are delivered again."""
         await self._commit()
         self._done.clear()
         self._handed_out = None
@@ -165,9 +165,9 @@ class _Revocations(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka 
 def item_of(
     record: Record, answers: AnswerType[AnswerT], *, children: bool = False
 ) -> "Item[AnswerT] | DeadLetter | None":
-    """What a record is to a reader of these answers; None for what belongs to others.
+    """The item that a record is for a reader of these answers; None for records of others.
 
-    The headers `ce_contract` and `ce_parentid` spare reading the bodies of others; then the body
+    The headers `ce_contract` and `ce_parentid` save decoding the bodies of others; then the body
     decides. What ended a child goes to its run, and to subscribers with `children` alone.
     """
     if isinstance(record, Unreadable):
@@ -185,7 +185,7 @@ def item_of(
             return None
         case Undecodable():
             _log.warning(
-                "%s-%d@%d is an invalid event", record.topic, record.partition, record.offset
+                "%s-%d@%d is not a valid event", record.topic, record.partition, record.offset
             )
             return event
         case Result():

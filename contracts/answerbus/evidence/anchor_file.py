@@ -48,5 +48,5 @@ def _heads(file: Any, digest: Any, place: str) -> Iterator[tuple[str, ChainName,
         body = parsed(line, place)
         of = body.get("of")
         if count > HEADS_MAX or not isinstance(of, list):
-            raise UnusablePack("changed_anchor", place, f"line {count + 2} is no head")
+            raise UnusablePack("changed_anchor", place, f"line {count + 2} is not a head")
         yield str(body.get("chain")), tuple(map(str, of)), str(body.get("head"))

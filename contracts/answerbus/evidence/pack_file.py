@@ -59,7 +59,7 @@ def opened(file: BinaryIO) -> zipfile.ZipFile:
             raise UnusablePack("not_a_pack", "zip", "its directory is larger than that of a pack")
         found = zipfile.ZipFile(file)
     except _BROKEN_ZIP as error:
-        raise UnusablePack("truncated_zip", "zip", f"it is no whole zip: {error}") from None
+        raise UnusablePack("truncated_zip", "zip", f"it is not a complete zip: {error}") from None
     names = [entry.filename for entry in found.infolist()]
     if sorted(names) != sorted(NAMES):
         raise UnusablePack(
@@ -92,7 +92,7 @@ def signed_object(
     try:
         code = bytes.fromhex(signature.decode().strip())
     except ValueError:
-        raise UnusablePack("bad_signature", "signature", "it is no signature") from None
+        raise UnusablePack("bad_signature", "signature", "it is not a signature") from None
     key = next((one for one in keys if is_signed(one, domain + message, code)), None)
     if key is None and len(message) > UNSIGNED_BYTES_MAX:
         raise UnusablePack("bad_signature", "signature", "no key that was given has signed it")

@@ -41,7 +41,7 @@ class Payload:
     _fault: Fault | None = None  # where the next record should stand
 
     def skip(self, whole: bytes | memoryview, count: int) -> None:
-        """Pass by so many records, or those that there are."""
+        """Skip `count` records, or as many as there are."""
         for _ in range(count):
             frame = frame_at(whole, self.at)
             if isinstance(frame, Fault):

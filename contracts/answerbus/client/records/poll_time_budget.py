@@ -6,7 +6,7 @@ from typing import Any, Final
 
 READING_S_MAX: Final = 0.05  # of a poll, while nothing else runs; the part under way is finished
 READING_BYTES_MAX: Final = 16 * 1024 * 1024  # unpacked in a poll, beside the part under way
-# Of all batches that a consumer is amid, since a poll stops anywhere. Each partition has its share.
+# Of all batches that a consumer has begun: a poll stops anywhere. Each partition has its share.
 UNPACKED_BYTES_MAX: Final = 64 * 1024 * 1024
 SHARE_BYTES_MIN: Final = 256 * 1024  # where there are more than 256 partitions
 
@@ -23,7 +23,7 @@ class PollTimeBudget:
         self._trim: Callable[[], None] | None = None
 
     def renew(self, partitions: int = 1) -> None:
-        """A poll begins, of a consumer that is assigned to so many partitions."""
+        """Begin a poll of a consumer with this number of assigned partitions."""
         self.share_bytes = max(self._unpacked_bytes_max // max(1, partitions), SHARE_BYTES_MIN)
         self.stopped = []
         self._poll += 1
@@ -49,6 +49,6 @@ class PollTimeBudget:
             self._taken_s += time.perf_counter() - at
 
     def take(self, unpacked_bytes: int, trim: Callable[[], None] | None = None) -> None:
-        """So much was unpacked; `trim` lets go of what is beyond the share."""
+        """Count unpacked bytes; `trim` drops those beyond the share."""
         self._taken_bytes += unpacked_bytes
         self._trim = trim

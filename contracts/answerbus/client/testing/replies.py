@@ -138,7 +138,7 @@ def fitting(schema: SchemaRef, contract: Contract[Any] | None, answer: JsonValue
         case ContractRef() if contract is not None:
             return _valid(contract.adapter, answer, f"{schema.name}.v{schema.version}")
         case TextRef() if not isinstance(answer, str):
-            raise UnfitAnswer("is no text, and the request asks for one")
+            raise UnfitAnswer("is not a text, and the request asks for one")
         case InlineRef(wrapped=True):
             wrapped = _valid(_WRAPPED, answer, "wrapped answer")
             if isinstance(wrapped, dict) and wrapped["success"]:
@@ -157,7 +157,7 @@ def _valid(adapter: TypeAdapter[Any], answer: JsonValue, name: str) -> JsonValue
     except ValidationError as error:
         problem = problems_of(error, answer)[0]
         raise UnfitAnswer(
-            f"is no {name}: at {problem.path or 'all of it'}, {problem.expected}"
+            f"is not a valid {name}: at {problem.path or 'all of it'}, {problem.expected}"
         ) from None
     published: JsonValue = adapter.dump_python(value, mode="json", by_alias=True)
     return published
