@@ -50,7 +50,9 @@ from answerbus.topics import (
 )
 
 START_TIMEOUT_S = SERVERS_S
-_FETCH_WAIT_MS = 50
+# A broker answers the requests of a connection one by one: while a fetch waits there for records,
+# any other request, such as for the end of a partition, waits with it.
+FETCH_WAIT_MS = 50
 _SILENCE = (
     KafkaConnectionError,
     KafkaTimeoutError,
@@ -239,7 +241,7 @@ class Bus:
     async def _written(self, partitions: int) -> Agreement:
         """The lanes' records in the ledger; none where there is none, or no right to read it."""
         if partitions:
-            consumer = self.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+            consumer = self.consumer(fetch_max_wait_ms=FETCH_WAIT_MS)
             async with self.running(consumer):
                 with self.explained(), suppress(TopicAuthorizationFailedError):
                     ledger = LEDGER.full_name(self.prefix)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from aiokafka import AIOKafkaProducer
 
-from answerbus.client.bus import Bus
+from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.control import Approval, Cancel, ControlApplied, Input
@@ -15,7 +15,6 @@ from answerbus.topics import STEPS, TOPIC_OF_KIND
 
 CLOCKS_DIFFER_MS = 1_000  # of brokers, at most: the control and its effect may be with two leaders
 _POLL_MS = 500
-_FETCH_WAIT_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ async def publish_control(
 async def find_effect(bus: Bus, layout: Layout, published: PublishedControl) -> ControlApplied:
     """The effect of the control by its lane; waits for it. Raises BusUnavailable."""
     await bus.counts(STEPS)
-    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS)
     place = bus.place(STEPS, layout.owner(published.control.workflow_id))
     at_ms = int(published.at.timestamp() * 1000) - CLOCKS_DIFFER_MS
     async with bus.running(consumer):

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from aiokafka import TopicPartition
 
 from answerbus.call_id import request_of_call
-from answerbus.client.bus import Bus
+from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.outcome_reader import is_of_record, names_other_request, outcome_for
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
@@ -37,7 +37,6 @@ StepEvent: TypeAlias = Step | ToolEnded | ApprovalRequested | InputRequested | C
 FollowedEvent: TypeAlias = StepEvent | AnyOutcome
 
 _POLL_MS = 1_000
-_FETCH_WAIT_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ async def follow(
     """
     given = {} if after is None else offsets_of(after)
     await bus.counts(*FOLLOWED_TOPICS)  # to read a topic that is missing may create it
-    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS)
     async with bus.running(consumer):
         places = _places(bus, partitions)
         consumer.assign(list(places))
@@ -76,7 +75,7 @@ async def position_now(bus: Bus, partitions: Collection[int]) -> str:
     """The position behind all that is there by now. Raises BusUnavailable."""
     await bus.counts(*FOLLOWED_TOPICS)
     places = _places(bus, partitions)
-    consumer = bus.consumer(fetch_max_wait_ms=_FETCH_WAIT_MS)
+    consumer = bus.consumer(fetch_max_wait_ms=FETCH_WAIT_MS)
     async with bus.running(consumer):
         with bus.explained():
             ends = await consumer.end_offsets(list(places))

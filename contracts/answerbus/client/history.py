@@ -5,7 +5,7 @@ from functools import partial
 
 from aiokafka import TopicPartition
 
-from answerbus.client.bus import Bus
+from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.outcome_reader import is_of_record, outcome_for
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
@@ -17,7 +17,6 @@ from answerbus.topics import OUTCOMES
 LOOK_BACK_S = (600, 3 * 3_600, 24 * 3_600)  # the newest first; workers know ids for 24 h
 LOOK_BACK_BYTES_MAX = 64 * 1024 * 1024  # of records, in all of that time
 _POLL_MS = 1_000
-_FETCH_WAIT_MS = 50
 
 _End = Callable[[Record], AnyOutcome | None]
 
@@ -58,7 +57,7 @@ async def find_past_outcome(
     A dead letter about a record with another digest does not count. Looks at the newest records
     first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`. Raises BusUnavailable.
     """
-    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS)
     places, left = bus.places(OUTCOMES, partitions), LOOK_BACK_BYTES_MAX
     async with bus.running(consumer):
         consumer.assign(places)

@@ -11,7 +11,7 @@ from typing import Any
 from aiokafka import ConsumerRecord
 
 from answerbus.client.bounded import bounded, was_cancelled
-from answerbus.client.bus import Bus
+from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
@@ -26,9 +26,6 @@ from answerbus.topics import OUTCOMES
 
 SEEK_TIMEOUT_S = 30.0  # to learn where partitions end
 _POLL_MS = 1_000
-# A broker answers the requests of a connection one by one: while a fetch waits there for records,
-# finding the end of a further partition, and so the next ask, would wait with it.
-_FETCH_WAIT_MS = 50
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +46,7 @@ class OutcomeReader:
     async def running(self) -> AsyncIterator["OutcomeReader"]:
         """Read in the background for as long as the block lasts; raises BusUnavailable."""
         partitions = (await self._bus.layout(*OUTCOMES)).partitions
-        consumer = self._bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+        consumer = self._bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=FETCH_WAIT_MS)
         async with self._bus.running(consumer):
             places = self._bus.places(OUTCOMES, range(partitions))
             consumer.assign(places)

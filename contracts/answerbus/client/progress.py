@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from answerbus.client.bus import Bus
+from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.outcome_reader import names_other_request
 from answerbus.client.records.batch import Record
@@ -21,7 +21,6 @@ from answerbus.topics import RETRIES
 
 WAITING_INTERVAL_S = 1.0
 _POLL_MS = 1_000
-_FETCH_WAIT_MS = 50
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +99,7 @@ async def _read(
     place = bus.place(RETRIES, partition)
     try:
         await bus.counts(RETRIES)  # to read a topic that is missing may create it
-        consumer = bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+        consumer = bus.consumer(auto_offset_reset="latest", fetch_max_wait_ms=FETCH_WAIT_MS)
         async with bus.running(consumer):
             consumer.assign([place])
             with bus.explained():

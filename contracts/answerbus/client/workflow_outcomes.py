@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aiokafka import TopicPartition
 
 from answerbus.client.bounded import ClientCancelled, was_cancelled
-from answerbus.client.bus import Bus
+from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.follow_up import root_of
 from answerbus.client.outcome_reader import ends_request, outcome_in, request_key_of
 from answerbus.client.records.consumer import RecordConsumer
@@ -23,7 +23,6 @@ from answerbus.topics import OUTCOMES
 from answerbus.wire import bytes_digest
 
 _POLL_MS = 1_000
-_FETCH_WAIT_MS = 50
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ async def workflow_outcomes(
     Raises BusUnavailable.
     """
     outcomes = WorkflowOutcomes()
-    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
+    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS)
     async with bus.running(consumer):
         places = bus.places(OUTCOMES, partitions)
         consumer.assign(places)
