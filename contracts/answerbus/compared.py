@@ -37,9 +37,9 @@ class FieldAgreement(Wire):
 
 
 class Judged(Wire):
-    """What a judge said of the new answer, beside the recorded one; it was not told which is new.
+    """A judge's verdict on the new answer against the recorded one; it does not know which is new.
 
-    `verdict` is None where it said nothing that is a judgement. `swapped`: it was shown the new
+    `verdict` is None where its answer is not a valid judgement. `swapped`: it was shown the new
     answer first. `by` is its call, without the answer.
     """
 

@@ -30,7 +30,7 @@ InputNumber = Annotated[int, Field(ge=1, le=limits.CALL_INPUTS_MAX)]
 
 
 class ToolQuestion(Wire):
-    """A question of a tool to a person, amid its call; the answer must fit `json_schema`."""
+    """A question of a tool to a person, during its call; the answer must fit `json_schema`."""
 
     question: Annotated[Reason, Field(min_length=1)]
     json_schema: InputSchema

@@ -34,7 +34,7 @@ class ApprovalRequested(Wire):
     """A tool call that runs only if a person approves it, with these very arguments.
 
     `delivery` is the delivery to approve. Beyond the first, the call was delivered before, and
-    nobody knows whether it had its effect. Deliveries count from 1 again once a person has
+    it is unknown whether it had its effect. Deliveries count from 1 again once a person has
     answered a question of the tool: `after_input` is the number of that question.
     """
 
@@ -86,8 +86,9 @@ QuestionNumber = Annotated[InputNumber, Field(exclude_if=_is_first)]
 class InputRequested(Wire):
     """A question of a run to a person, whose answer must fit `json_schema`.
 
-    `to` is whom its model would ask, in its words; any person who may decide can answer. Where
-    there is a `tool`, its server asks and not the model; `number` counts its questions in a call.
+    `to` names the person to ask, in the words of its model; any person who may decide can answer.
+    Where there is a `tool`, its server asks and not the model; `number` counts its questions in a
+    call.
     """
 
     kind: Literal["input_requested"] = "input_requested"

@@ -35,7 +35,7 @@ AnswerT = TypeVar("AnswerT", default=JsonValue)
 
 
 class ModelUsed(Wire):
-    """Who answered; `model` is what the provider itself named, `dialect` what it was asked in.
+    """The model that answered: `model` as the provider named it, `dialect` that it was asked in.
 
     `asked` is the model of the profile, where the provider gave another name. Where the profile is
     a fallback, it was asked in place of `instead_of`, on the condition `because` of its settings.

@@ -140,8 +140,8 @@ class Prior(Wire):
 class Replay(Wire):
     """Where a replayed request comes from, as the request itself says.
 
-    Written by the replay tool alone. `account` is that of workflow and letter, as derived. Who
-    replayed is said by the Replayed event: each publisher of requests may write any `by`.
+    Written by the replay tool alone. `account` is derived from workflow and dead letter. The
+    Replayed event names the operator: any publisher of requests may write any `by`.
     """
 
     dead_letter_id: str

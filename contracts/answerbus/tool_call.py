@@ -59,7 +59,7 @@ class ParentRef(Wire):
 
 
 class CallApproval(Wire):
-    """Who approved this very call, with these very arguments."""
+    """The approval of exactly this call, with exactly these arguments."""
 
     by: Reason
     reason: Reason = ""
