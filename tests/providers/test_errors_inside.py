@@ -149,6 +149,13 @@ def test_the_failures_of_responses_have_codes_of_errors() -> None:
     assert read("responses", failed) == Rejected("profile", 200, "insufficient_quota")
 
 
+def test_throttled_responses_say_when_to_come_back() -> None:
+    failed = {"status": "failed", "error": {"code": "rate_limit_exceeded"}}
+
+    assert read("responses", failed, {"retry-after": "7"}) == Throttled(7.0)
+    assert read("responses", failed) == Throttled(None)
+
+
 @pytest.mark.parametrize("api", WITH_CLOUDS, ids=lambda api: api.name)
 async def test_over_http_it_is_one_call(api: Api) -> None:
     error = {"type": "error", "error": {"code": 429, "message": "slow down"}}

@@ -12,6 +12,7 @@ from services.worker.adapters.providers.apis.response_fields import (
     json_in,
     name_in,
     openai_usage,
+    retry_after_s,
     tier_in,
 )
 from services.worker.core.attempt.reply import (
@@ -55,7 +56,10 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     )
     match state, reason:
         case "failed", _:
-            return _failed(code_in(_member(response.get("error"), "code")), facts, status)
+            code = code_in(_member(response.get("error"), "code"))
+            if code == "rate_limit_exceeded":
+                return Throttled(retry_after_s(headers, None))
+            return _failed(code, facts, status)
         case "incomplete", "max_output_tokens":
             return Truncated(limit, facts)
         case "incomplete", "content_filter":
@@ -68,8 +72,6 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
 
 def _failed(code: str | None, facts: CallFacts, status: int) -> Reply:
     """A failure inside of HTTP 200."""
-    if code == "rate_limit_exceeded":
-        return Throttled(None)
     if code == "data_residency_mismatch" or code in PROFILE_CODES:
         return Rejected("profile", status, code)
     if code in _POLICIES:
