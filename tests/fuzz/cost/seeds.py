@@ -124,6 +124,12 @@ VALUES: Sequence[Recipe] = (
     ["all", '{"', ["times", "k", 100_000, ""], '":[', ["times", "0", 3_000, ","], "]}"],
     ["all", '["', ["times", "\u202e", 80_000, ""], '"]'],
 )
+PERSONS: Sequence[Recipe] = (
+    ["all", "[", ["times", "1.5e-300", 3_700, ","], "]"],
+    ["all", "{", ["times", '"é§":1e21', 1_900, ","], "}"],
+    ["all", '"', ["times", "x", 65_000, ""], '"'],
+    ["all", '"', ["times", "[]", 32_000, ""], '"'],
+)
 SCHEMAS: Sequence[Recipe] = (
     ["all", '{"properties":{', ["times", '"§":{}', 30, ","], "}}"],
     ["all", '{"allOf":[', ["times", '{"required":["§"]}', 18, ","], "]}"],
@@ -196,6 +202,37 @@ _PAIRS: Sequence[tuple[Recipe, Recipe]] = (
     ),
 )
 CHECKED: Sequence[Recipe] = tuple(["all", schema, "\n", answer] for schema, answer in _PAIRS)
+_FREE_FORM = (
+    '{"type":"array","items":{"type":"object","properties":{"a":{"type":"object"}},'
+    '"required":["a"],"additionalProperties":false}}'
+)
+_NO_TEXTS: Sequence[Recipe] = tuple(
+    ["all", '{"answer":[', ["times", text, 4_000, ","], "]}"]
+    for text in ('{"a":"{"}', '{"a":"[{}]"}', '{"a":"{}"}', '{"a":"\\n\\n\\n{"}')
+)
+DECODED: Sequence[Recipe] = (
+    *(["all", _FREE_FORM, "\n", text, " " * spaces] for text in _NO_TEXTS for spaces in range(7)),
+    *CHECKED,
+)
+_CALLS: Sequence[str] = (
+    '{"kind":"tool_call","name":"orders.get","args":{"n":§}}',
+    '{"kind":"tool_call","name":"unknown§","args":{}}',
+    '{"kind":"tool_call","name":"ask_person","args":{"question":"§","json_schema":{}}}',
+    (
+        '{"kind":"tool_call","name":"delegate","args":{"name":"p§","description":"d",'
+        '"instructions":"i","json_schema":{"type":"object"},"use":["call:1.0","fact:§"]}}'
+    ),
+)
+STEPS: Sequence[Recipe] = (
+    *(["all", '{"actions":[', ["times", one, 32, ","], "]}"] for one in _CALLS),
+    ["all", '{"actions":[', ["times", _CALLS[1], 300, ","], "]}"],
+    [
+        "all",
+        '{"actions":[{"kind":"tool_call","name":"orders.get","args":{"a":[',
+        ["times", "1.5e-300", 4_000, ","],
+        "]}}]}",
+    ],
+)
 TEXTS: Sequence[Recipe] = (
     ["times", "0123456789abcdef", 32_000, ""],
     ["times", "68756e7465723268756e7465723200", 8_000, ""],

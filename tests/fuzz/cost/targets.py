@@ -20,6 +20,7 @@ from answerbus.limits import (
     RECORD_BYTES_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_VALUES_MAX,
+    TOOL_RESULT_BYTES_MAX,
 )
 from answerbus.masking import Mask
 from answerbus.registry import Registry
@@ -51,7 +52,7 @@ from services.worker.lane.opening import RecoveredState
 from services.worker.planning.schema_compiler import IN_PLACE_CHARS_MAX, is_small
 from services.worker.ports.kafka import StoredRecord
 from tests.cost.budget import ANYBODY, MIB, WORKERS, Budget
-from tests.fuzz.cost import seeds
+from tests.fuzz.cost import agents, seeds
 from tests.fuzz.cost.recipe import Recipe
 from tests.fuzz.replies import READERS
 from tests.fuzz.stored import KINDS, TOPICS
@@ -294,6 +295,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 seeds.DIFF,
                 DIFF_BYTES_MAX,
             ),
+            Target(
+                "decode", agents.decoded, seeds.DECODED, seeds.SCHEMA, 64 * 1024 + ANSWER_BYTES_MAX
+            ),
+            Target("step", agents.stepped, seeds.STEPS, seeds.JSON, ANSWER_BYTES_MAX),
+            Target("result", agents.resulted, seeds.VALUES, seeds.JSON, RECORD_BYTES_MAX),
+            Target("person", agents.answered, seeds.PERSONS, seeds.JSON, TOOL_RESULT_BYTES_MAX),
             Target("compare", _compared, seeds.VALUES, seeds.JSON, ANSWER_BYTES_MAX),
             Target(
                 "mcp",

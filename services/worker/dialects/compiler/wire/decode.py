@@ -29,6 +29,7 @@ from services.worker.dialects.compiler.shapes.shape import (
 _Path = tuple[str | int, ...]
 STEPS_MAX = 200_000  # some tenths of a second; unions without tags can take many
 STEP_NS = 3_000
+TEXT_NS, FAULT_NS = 5_000, 15_000  # of reading one JSON text, and of saying what is wrong with it
 _STEPS_AT_ONCE = 500  # are paid for together
 _MEMBERS_OF_STEP = 50  # of an object, if a value has none of them
 
@@ -143,7 +144,7 @@ class BranchMatcher:
         if not isinstance(text, str):
             return False
         if text not in self._unpacked:
-            self._unpacked[text] = unpack(text)
+            self._unpacked[text] = _unpacked(text)
         rest = self._unpacked[text]
         return isinstance(rest, dict) and not rest.keys().isdisjoint(shape.by_name)
 
@@ -249,7 +250,7 @@ class _Decoder:
         return self._rewriting[shape]
 
     def _text(self, shape: Text, text: str, path: _Path) -> JsonValue:
-        value = unpack(text)
+        value = _unpacked(text)
         if isinstance(value, NoJsonText) or not type_of(value) & shape.types:
             # Not every server shows a model the descriptions, where the hint is as well.
             self.problems.append(_no_json_text(path, shape.hint, text))
@@ -259,7 +260,7 @@ class _Decoder:
     def _carried(self, shape: Shape, carrier: Member, text: JsonValue, path: _Path) -> JsonValue:
         """The content of a carrier, or a scalar that belongs beside it, as it reads one way."""
         if isinstance(shape, Union) and isinstance(text, str):
-            value = unpack(text)
+            value = _unpacked(text)
             if not isinstance(value, NoJsonText):
                 leaf = self._fitting.leaf(shape, value)
                 if isinstance(leaf, Plain):
@@ -298,7 +299,7 @@ class _Decoder:
     ) -> None:
         if text is None or text == "":
             return
-        rest = unpack(text) if isinstance(text, str) else None
+        rest = _unpacked(text) if isinstance(text, str) else None
         # What is written as itself as well would be said twice.
         if isinstance(rest, dict) and not rest.keys() & (members.keys() | read.keys()):
             read.update(rest)
@@ -312,8 +313,14 @@ class _Decoder:
             self.notes.append(clip(note, NOTE_BYTES_MAX))
 
 
+def _unpacked(text: str) -> JsonValue | NoJsonText:
+    spend(TEXT_NS)
+    return unpack(text)
+
+
 def _no_json_text(path: _Path, expected: str, written: JsonValue) -> Problem:
     """The text written where JSON text belongs, and its fault."""
+    spend(FAULT_NS)
     value = unpack(written) if isinstance(written, str) else None
     place = pointer(path)
     if not isinstance(written, str):
