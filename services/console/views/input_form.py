@@ -12,9 +12,12 @@ from pydantic import JsonValue
 
 from answerbus import json_text
 from answerbus.failure import Problem
+from answerbus.json_values import values_of
+from answerbus.limits import TOOL_RESULT_VALUES_MAX
 
 MEMBERS_MAX = 500  # a schema with more is answered as JSON
 CHOICES_MAX = 100
+_TOO_MANY = Problem.of("", "too_large", f"at most {TOOL_RESULT_VALUES_MAX:,} JSON values")
 RAW = "value"  # the field of an answer as JSON
 
 FieldKind = Literal["text", "integer", "number", "flag", "choice", "json"]
@@ -39,7 +42,7 @@ def fields_of(schema: JsonObject) -> tuple[FormField, ...]:
     if not isinstance(members, dict) or not 0 < len(members) <= MEMBERS_MAX:
         return ()
     listed = schema.get("required")
-    required = listed if isinstance(listed, list) else []
+    required = {one for one in listed if isinstance(one, str)} if isinstance(listed, list) else ()
     return tuple(
         _field(
             f"m{number}",
@@ -86,10 +89,14 @@ def value_of(fields: Sequence[FormField], form: Mapping[str, str]) -> Filled:
         return _read(form.get(RAW, ""), "")
     answer: dict[str, JsonValue] = {}
     problems: list[Problem] = []
+    left = TOOL_RESULT_VALUES_MAX  # of all fields: a form may have megabytes
     for field in fields:
         text, is_text = form.get(field.name, ""), field.kind == "text"
         if not text and not (field.is_required and is_text):
             continue  # the schema says so, where it is required
+        left -= 0 if is_text else values_of(text.encode(errors="surrogatepass"))
+        if left < 0:
+            return None, (_TOO_MANY,)
         value, faults = (text, ()) if is_text else _read(text, f"/{field.member}")
         answer[field.member] = value
         problems += faults
