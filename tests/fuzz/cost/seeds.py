@@ -210,10 +210,10 @@ _NO_TEXTS: Sequence[Recipe] = tuple(
     ["all", '{"answer":[', ["times", text, 4_000, ","], "]}"]
     for text in ('{"a":"{"}', '{"a":"[{}]"}', '{"a":"{}"}', '{"a":"\\n\\n\\n{"}')
 )
-DECODED: Sequence[Recipe] = (
-    *(["all", _FREE_FORM, "\n", text, " " * spaces] for text in _NO_TEXTS for spaces in range(7)),
-    *CHECKED,
+_IN_EACH_DIALECT: Sequence[Recipe] = tuple(
+    ["all", _FREE_FORM, "\n", text, " " * spaces] for text in _NO_TEXTS for spaces in range(7)
 )
+DECODED: Sequence[Recipe] = (*_IN_EACH_DIALECT, *CHECKED)
 _CALLS: Sequence[str] = (
     '{"kind":"tool_call","name":"orders.get","args":{"n":§}}',
     '{"kind":"tool_call","name":"unknown§","args":{}}',
@@ -223,8 +223,11 @@ _CALLS: Sequence[str] = (
         '"instructions":"i","json_schema":{"type":"object"},"use":["call:1.0","fact:§"]}}'
     ),
 )
+_OF_ONE_TOOL: Sequence[Recipe] = tuple(
+    ["all", '{"actions":[', ["times", one, 32, ","], "]}"] for one in _CALLS
+)
 STEPS: Sequence[Recipe] = (
-    *(["all", '{"actions":[', ["times", one, 32, ","], "]}"] for one in _CALLS),
+    *_OF_ONE_TOOL,
     ["all", '{"actions":[', ["times", _CALLS[1], 300, ","], "]}"],
     [
         "all",
