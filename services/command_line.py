@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from services.settings.settings import KafkaSettings
 
 EXIT_NOT_DONE = 1
+PIPE_COLUMNS_MAX = 10_000
 
 Config = Annotated[
     Path | None,
@@ -67,6 +68,14 @@ def stdout() -> Console:
 def screen() -> Console:
     """For what is drawn again and again: lines end where the terminal does, between words."""
     return PlainConsole(highlight=False)
+
+
+def print_table(console: Console, table: RenderableType) -> None:
+    """Print a table; names are folded only where a terminal limits the width."""
+    if not console.is_terminal:
+        unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
+        console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)
 
 
 def stderr() -> Console:

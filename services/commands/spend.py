@@ -14,7 +14,7 @@ from rich.text import Text
 from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, OUTCOMES
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
 from services.console.figures.spend_groups_report import as_data, csv_lines
 from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendReport, spend_report
 from services.console.state.board import Board
@@ -102,7 +102,7 @@ def spend(
         typer.echo(json_lines(asdict(found)))
         return
     for table in tables(found):
-        stdout().print(table)
+        print_table(stdout(), table)
 
 
 def _grouped(
@@ -134,7 +134,7 @@ def _grouped(
     if as_json:
         typer.echo(json_lines(as_data(groups, rows, is_cut=is_cut)))
     else:
-        stdout().print(groups_table(groups, rows))
+        print_table(stdout(), groups_table(groups, rows))
 
 
 def moment_of(text: str | None, default: str, now_ms: int) -> int:

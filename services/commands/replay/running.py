@@ -10,7 +10,7 @@ import typer
 
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import Replayed
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
 from services.commands.long_task import HowEnded, leave, progress, slept, stopping
 from services.commands.replay import views
 from services.commands.replay.loading import (
@@ -122,7 +122,7 @@ def dry_run(
     if as_json:
         views.print_json(views.forecast_data(forecast))
     else:
-        stdout().print(views.forecast_table(forecast, "to be replayed"))
+        print_table(stdout(), views.forecast_table(forecast, "to be replayed"))
     if forecast.held_back:
         raise typer.Exit(1)
 
@@ -162,7 +162,7 @@ def run(
     if as_json:
         views.print_json(views.done_data(done.sent, done.sums, done.ended))
     else:
-        stdout().print(views.forecast_table(done.sums, "replayed"))
+        print_table(stdout(), views.forecast_table(done.sums, "replayed"))
     leave(done.ended)
     if done.sums.held_back:
         raise typer.Exit(1)
@@ -233,7 +233,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             return Done(Forecast(task.known))
         if ask or task.order.restart:  # which tools have run is said before any runs again
             forecast = await _forecast(task, chosen)
-            stderr().print(views.forecast_table(forecast, "to be replayed"))
+            print_table(stderr(), views.forecast_table(forecast, "to be replayed"))
         if ask:
             confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")
         async with writing(task.bus) as writer:

@@ -1,0 +1,24 @@
+"""Tables of commands: a name is whole in a pipe, and fits into a terminal."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from services.command_line import print_table
+
+NAME = "a-name-that-does-not-fit-into-a-third-of-eighty-columns.dead-letter@workflow-1"
+
+
+@pytest.mark.parametrize(("is_terminal", "is_whole"), [(False, True), (True, False)])
+def test_a_name_is_folded_only_in_a_terminal(*, is_terminal: bool, is_whole: bool) -> None:
+    written = StringIO()
+    table = Table()
+    for name in ("first", "second", "third"):
+        table.add_column(name, overflow="fold")
+    table.add_row(NAME, NAME, NAME)
+
+    print_table(Console(file=written, width=80, force_terminal=is_terminal), table)
+
+    assert (written.getvalue().count(NAME) == 3) is is_whole
