@@ -66,7 +66,7 @@ class CaseBuilder:
         foreign = self._changed("foreign", toolset=f"{self.toolset[:50]}-other")
         return (
             self._undecodable("bad JSON", b'{"kind":"tool_call","call_id":'),
-            self._undecodable("a text that is no event", b"hello"),
+            self._undecodable("a text that is not an event", b"hello"),
             self._undecodable("a record without a value's fields", b"{}"),
             self._undecodable("an event of another kind", _cancel(self, "nothing")),
             Case(
@@ -76,7 +76,7 @@ class CaseBuilder:
                 foreign.call_id,
             ),
             Case(
-                "an unknown tool is said to be unknown",
+                "an unknown tool is an error",
                 "error",
                 [_bytes(unknown)],
                 unknown.call_id,
@@ -106,7 +106,7 @@ class CaseBuilder:
         ]
         if wrong_args is not None:
             wrong = self._sample("wrong-args", Sample(sample.tool, wrong_args, sample.approved_by))
-            rule = "wrong arguments are said to be wrong"
+            rule = "wrong arguments are an error"
             cases.append(Case(rule, "error", [_bytes(wrong)], wrong.call_id, "invalid_args"))
         if needs_approval:
             bare = self._sample("not-approved", Sample(sample.tool, sample.args))
@@ -125,14 +125,14 @@ class CaseBuilder:
         """Put once all else is answered: about the sample, and calls that were never made."""
         cases = [
             self._question(
-                "a call that was never made is not said to have happened",
+                "a call that was never made is not reported as happened",
                 "not_happened",
                 self._call(f"never-made-{number}", tool, sample.args if sample else {}),
             )
             for number, tool in enumerate(sorted(reconcilable))
         ]
         if sample and sample.tool in reconcilable:
-            rule = "a call that ran is found to have happened"
+            rule = "a call that ran is reported as happened"
             cases.append(self._question(rule, "happened", self._sample("sample", sample)))
         return cases
 
@@ -172,7 +172,7 @@ class CaseBuilder:
         return self._call(name, NO_SUCH_TOOL, {}).model_copy(update=changes)
 
     def _undecodable(self, what: str, value: bytes) -> Case:
-        return Case(f"{what} is passed by", "nothing", [value])
+        return Case(f"{what} is skipped", "nothing", [value])
 
 
 def _cancel(maker: CaseBuilder, name: str) -> bytes:

@@ -23,17 +23,19 @@ def rulings(
     goes_on = bool(results.get(last.call_id or ""))
     for case in cases:
         if case.call_id is None:
-            yield _passed_by(case, goes_on=goes_on)
+            yield _skipped(case, goes_on=goes_on)
         else:
             yield _of_answers(case, results.get(case.call_id, ()), goes_on=goes_on)
-    message = "it answers what came last" if goes_on else f"of the last call {NO_ANSWER}"
+    message = "it answers the last call" if goes_on else f"the last call: {NO_ANSWER}"
     yield Ruling(last.rule, "ok" if goes_on else "wrong", message)
 
 
-def _passed_by(case: Case, *, goes_on: bool) -> Ruling:
+def _skipped(case: Case, *, goes_on: bool) -> Ruling:
     if goes_on:
-        return Ruling(case.rule, "ok", "the calls behind it are answered")
-    return Ruling(case.rule, "wrong", "nothing behind it is answered: pass by what you cannot read")
+        return Ruling(case.rule, "ok", "later calls are answered")
+    return Ruling(
+        case.rule, "wrong", "later calls are not answered: skip records that you cannot read"
+    )
 
 
 def _of_answers(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ruling:
@@ -61,7 +63,7 @@ def _of_nothing(case: Case, found: Sequence[ToolResult], *, goes_on: bool) -> Ru
         )
     if not goes_on:
         return Ruling(case.rule, "skipped", "whether it was read is not known")
-    return Ruling(case.rule, "ok", "it is not answered, and the calls behind it are")
+    return Ruling(case.rule, "ok", "it is not answered, and later calls are")
 
 
 def _of_error(case: Case, outcomes: Sequence[ToolOk | ToolFailure]) -> Ruling:
@@ -96,9 +98,9 @@ def found_rulings(
         if not kinds:
             yield Ruling(case.rule, "wrong", NO_ANSWER)
         elif case.expected == "happened" and set(kinds) != {"happened"}:
-            yield Ruling(case.rule, "wrong", f"it ran, and is said to be {kinds[0]}")
+            yield Ruling(case.rule, "wrong", f"it ran, but is reported as {kinds[0]}")
         elif case.expected == "not_happened" and "happened" in kinds:
-            yield Ruling(case.rule, "wrong", "it is said to have happened")
+            yield Ruling(case.rule, "wrong", "it is reported as happened")
         else:
             yield Ruling(case.rule, "ok", kinds[0])
 

@@ -106,7 +106,7 @@ def test_how_often_a_repeated_call_was_answered_is_said(number: int, said: str) 
 def test_a_server_that_dies_of_a_bad_record() -> None:
     found = {ruling.rule: ruling.verdict for ruling in rulings(CASES, LAST, {})}
 
-    assert found["bad JSON is passed by"] == "wrong"
+    assert found["bad JSON is skipped"] == "wrong"
     assert found[LAST.rule] == "wrong"
     assert found["an expired call does not run"] == "skipped"
 

@@ -190,16 +190,16 @@ def changed(change: Callable[[int, bytes | None, Json], Record]) -> type[Server]
 TOKEN = "AAAAAAAAAAAAAAAAAAAAAA=="
 OTHER_TOKEN = "BBBBBBBBBBBBBBBBBBBBBB=="
 LAST = "a server goes on after all of this"
-UNKNOWN = "an unknown tool is said to be unknown"
-ARGS = "wrong arguments are said to be wrong"
+UNKNOWN = "an unknown tool is an error"
+ARGS = "wrong arguments are an error"
 APPROVAL = "a call without approval does not run"
 ANSWERED = "a call is answered"
 AGAIN = "a repeated call has the same answer"
 NOT_READ = {LAST, UNKNOWN, ARGS, APPROVAL, ANSWERED, AGAIN} | {
-    f"{what} is passed by"
+    f"{what} is skipped"
     for what in (
         "bad JSON",
-        "a text that is no event",
+        "a text that is not an event",
         "a record without a value's fields",
         "an event of another kind",
     )
@@ -227,8 +227,8 @@ SERVERS: list[tuple[str, type[Server], set[str]]] = [
 ]
 
 
-HAPPENED = "a call that ran is found to have happened"
-NEVER_MADE = "a call that was never made is not said to have happened"
+HAPPENED = "a call that ran is reported as happened"
+NEVER_MADE = "a call that was never made is not reported as happened"
 RECONCILERS: list[tuple[str, type[Server], set[str]]] = [
     ("good", FindsOut, set()),
     ("says nothing", Server, {HAPPENED, NEVER_MADE}),
