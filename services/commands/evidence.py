@@ -15,6 +15,7 @@ import typer
 import answerbus.evidence
 from answerbus.broker_time import moment
 from answerbus.client.bus import Bus
+from answerbus.evidence.__main__ import counts_text
 from answerbus.evidence.__main__ import main as check
 from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
@@ -80,8 +81,7 @@ def export(
         nothing = plain_line(f"Nothing of the workflow {workflow} is kept: there is no pack.")
         stderr().print(nothing, markup=False)
         raise typer.Exit(1)
-    counts = ", ".join(f"{count:,} {name}" for name, count in done.lines.items())
-    stdout().print(plain_line(f"{out}: {counts}."), markup=False)
+    stdout().print(plain_line(f"{out}: {counts_text(done.lines)}."), markup=False)
     for digest in sorted(done.unknown):
         stderr().print(f"No definition or schema of the digest {digest} is kept.", markup=False)
 

@@ -36,7 +36,7 @@ def play(files: Files, *, config: Config = None) -> None:
         changes += [f"{path}: {change}" for change in played(requests, agents, registry)]
     for change in changes:
         stderr().print(plain(change), markup=False)
-    stdout().print(f"{count:,} recorded requests, {len(changes):,} go another way.")
+    stdout().print(f"Requests played: {count:,}. Differences: {len(changes):,}.")
     if changes:
         raise typer.Exit(EXIT_CHANGED)
 
@@ -44,7 +44,7 @@ def play(files: Files, *, config: Config = None) -> None:
 def played(
     requests: tuple[RecordedRequest, ...], agents: Agents, registry: Registry
 ) -> Iterator[str]:
-    """In a text each, the requests that go another way, with the nearest difference."""
+    """The differences of requests from what was recorded, one text each."""
     for recorded in requests:
         for change in changes_of(recorded, _present(recorded, agents), registry):
             yield f"{recorded.request.request_id}, {change}"

@@ -26,6 +26,7 @@ from services.operators.runs.recording import Recording, unredacted
 from services.operators.timeline.timeline import may_concern
 from services.settings import plugins
 from services.settings.settings import Settings, from_environment
+from services.text.counted import count_text
 from services.text.escaping import plain_line
 from services.worker.planning.recorded_exchanges import Unplayable, exchanges_of
 
@@ -115,7 +116,8 @@ def record(
     if test is not None:
         _check_test(test, path)
     _write_new(path, text)
-    stdout().print(plain_line(f"{path}: {len(cassette.requests)} requests."), markup=False)
+    count = count_text(len(cassette.requests), "request")
+    stdout().print(plain_line(f"{path}: {count}."), markup=False)
     for line in (*unredacted(cassette), *_unplayable(cassette)):
         stderr().print(plain_line(line), markup=False)
     if test is not None:

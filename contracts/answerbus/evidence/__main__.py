@@ -7,7 +7,7 @@ key from where you trust them, never from the pack.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from answerbus.evidence.ed25519 import key_of
@@ -19,10 +19,13 @@ KEY_FILE_BYTES_MAX = 16 * 1024
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what was read and each finding."""
     parser = argparse.ArgumentParser(prog="verify", description=__doc__)
-    parser.add_argument("pack", type=Path)
-    parser.add_argument("--key", type=Path, action="append", required=True, metavar="PUBLIC.pem")
-    parser.add_argument("--anchor", type=Path, action="append", default=[], metavar="FILE")
-    parser.add_argument("--json", action="store_true")
+    add = parser.add_argument
+    add("pack", type=Path, metavar="PACK.zip", help="what `answerbus evidence export` wrote")
+    key_help = "the public key; repeatable"
+    add("--key", type=Path, action="append", required=True, metavar="PUBLIC.pem", help=key_help)
+    anchor_help = "what `answerbus audit anchor` wrote; repeatable"
+    add("--anchor", type=Path, action="append", default=[], metavar="FILE", help=anchor_help)
+    add("--json", action="store_true", help="print JSON, for programs")
     given = parser.parse_args(arguments)
     keys = []
     try:
@@ -38,13 +41,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if report.count else 0
 
 
+def counts_text(lines: Mapping[str, int]) -> str:
+    """The number of lines of each file of a pack, such as `1 head` and `2 heads`."""
+    return ", ".join(
+        f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+        for name, count in lines.items()
+    )
+
+
 def _as_text(report: EvidenceReport) -> str:
-    counts = ", ".join(f"{count:,} {name}" for name, count in report.lines.items())
+    counts = counts_text(report.lines)
     if report.later_anchors:
-        counts += f"; {report.later_anchors:,} anchors are later than the pack"
+        counts += f"; anchors later than the pack: {report.later_anchors:,}"
     if not report.count:
         return f"whole: {counts}\n"
-    lines = [f"broken in {report.count:,} places: {counts}"]
+    places = "1 place" if report.count == 1 else f"{report.count:,} places"
+    lines = [f"broken in {places}: {counts}"]
     lines += [f"{one.kind} at {one.place}: {one.text}" for one in report.findings]
     if report.count > len(report.findings):
         lines.append(f"and {report.count - len(report.findings):,} more")

@@ -12,6 +12,7 @@ import rfc8785
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from answerbus.evidence.__main__ import counts_text
 from answerbus.evidence.ed25519 import _L, is_signed, key_of
 from answerbus.evidence.record_digest import canonical, record_of
 from services.text.digest import record_digest
@@ -133,3 +134,9 @@ def test_it_runs_on_the_standard_library_alone(tmp_path: Path) -> None:
 
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.startswith("whole: 6 attempts, 4 steps")
+
+
+def test_counts_have_the_right_number() -> None:
+    assert counts_text({"steps": 0, "heads": 1, "attempts": 2_000}) == (
+        "0 steps, 1 head, 2,000 attempts"
+    )

@@ -86,7 +86,7 @@ def test_fifty_runs_go_the_same_way_in_ten_seconds(tmp_path: Path) -> None:
 
     assert play(tmp_path, SETTINGS, *requests) == (
         0,
-        "50 recorded requests, 0 go another way.\n",
+        "Requests played: 50. Differences: 0.\n",
     )
     assert time.process_time() - began < PLAYED_IN_S
 
@@ -111,7 +111,7 @@ def test_a_changed_agent_fails_with_the_nearest_place_and_a_diff(
 
     assert code == 1
     assert said in output
-    assert "1 go another way" in output
+    assert "Differences: 1." in output
 
 
 def test_a_change_that_no_step_depends_on_is_none(tmp_path: Path) -> None:
