@@ -70,7 +70,7 @@ _PARTS = {
     "approvals": _Part(
         "services.commands.approvals",
         "app",
-        "List, approve and deny the tool calls that await a person.",
+        "List, approve and deny tool calls, and answer questions of runs.",
     ),
     "cancel": _Part(
         "services.commands.cancel",

@@ -43,7 +43,7 @@ from services.text.escaping import json_lines, plain_line
 from services.worker.core.run.ask_person import problems_of_answer
 
 app = typer.Typer(
-    help="List, approve and deny the tool calls that await a person.", no_args_is_help=True
+    help="List, approve and deny tool calls, and answer questions of runs.", no_args_is_help=True
 )
 
 CallId = Annotated[str, typer.Argument(metavar="CALL", help="The id of the call, as `list` says.")]
