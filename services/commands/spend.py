@@ -57,7 +57,7 @@ By = Annotated[
 ]
 Since = Annotated[
     str | None,
-    typer.Option("--since", metavar="TIME", help=f"With --by: {EXAMPLES}."),
+    typer.Option("--since", metavar="TIME", help=f"With --by: {EXAMPLES}. Default: a day ago."),
 ]
 Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="With --by: up to then.")
@@ -81,7 +81,7 @@ def spend(
     """Show what calls used and what accounts were charged, the most expensive first.
 
     Used is what providers reported; charged is that, and the worst case of what they did not.
-    With --by, groups over all the time that Kafka keeps attempts, such as contract,label.tenant.
+    With --by, groups such as contract,label.tenant, between any times that Kafka keeps.
     """
     if by is not None:
         if time_range is not None:

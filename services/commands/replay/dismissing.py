@@ -63,7 +63,7 @@ def _print_done(done: Sequence[str], ending: HowEnded, became: str, *, as_json: 
     if as_json:
         views.print_json({"end": ending, became: len(done), "letters": done})
     else:
-        stdout().print(f"{len(done):,} dead letters {became}.")
+        stdout().print(f"Dead letters {became}: {len(done):,}.")
     leave(ending)
 
 
