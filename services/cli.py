@@ -266,7 +266,7 @@ def _options(
         typer.Option("--version", is_eager=True, callback=_show_versions, help="Show versions."),
     ] = False,
 ) -> None:
-    """What `answerbus` knows without a command."""
+    """The options of `answerbus` itself."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:

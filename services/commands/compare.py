@@ -176,7 +176,7 @@ def is_name(text: str) -> bool:
 
 
 def notes(progress: ComparisonProgress) -> Iterator[str]:
-    """What was not asked, and why."""
+    """The requests that were not asked, and why."""
     for why, count in progress.left_out.most_common():
         yield f"{count:,} of the sample were not asked: {why}."
     if progress.ended is not None:

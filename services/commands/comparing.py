@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class EndedComparison:
-    """What came of it; `is_stopped` by Ctrl-C."""
+    """The result; `is_stopped` by Ctrl-C."""
 
     progress: ComparisonProgress
     is_stopped: bool

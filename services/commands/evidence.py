@@ -122,7 +122,7 @@ async def _export(
 
 
 async def _texts(bus: Bus, settings: Settings) -> Mapping[str, str]:
-    """What this installation knows: agents of the settings, and contracts."""
+    """The definitions of this installation: agents of the settings, and contracts."""
     agents = await known_definitions(bus, settings)
     found = {digest: one.model_dump_json() for digest, one in agents.items()}
     for contract in plugins.registry():

@@ -52,7 +52,7 @@ class LaneContents:
 
     @property
     def lane(self) -> LaneRecord | None:
-        """What it says of itself."""
+        """The lane's own record, if there is one."""
         return self._records.last
 
     def take(self, stored: Stored) -> None:

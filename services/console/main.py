@@ -176,7 +176,7 @@ def _certificate(chosen: ConsoleSettings) -> ServerCertificate | None:
 
 
 def _own_name() -> str:
-    """Who started the console, as far as the system knows: in containers it may not."""
+    """The user who started the console; in containers the system may not know it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

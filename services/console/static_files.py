@@ -29,7 +29,7 @@ _JOINED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """What one address gives; `packed` is the same as gzip."""
+    """The content of one address; `packed` is the same as gzip."""
 
     name: str
     digest: str

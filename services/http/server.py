@@ -72,7 +72,7 @@ class HttpServer:
 
 
 class _Connection(web.RequestHandler):
-    """What could not be read as HTTP is answered by its status alone."""
+    """Requests that are not valid HTTP get a status alone."""
 
     __slots__ = ()
 

@@ -39,7 +39,7 @@ Source = Callable[[], Any]
 
 
 def option_names(settings: KafkaSettings) -> OptionNames:
-    """What these settings call the options of a connection."""
+    """The names of a connection's options in these settings."""
     if settings.sasl_plain_password_file is None:
         return OPTION_NAMES
     return replace(OPTION_NAMES, password="the password in the file of " + _PASSWORD_FILE)
@@ -71,7 +71,7 @@ class ConnectionOptions(Mapping[str, Any]):
 
 
 def connection_options(settings: KafkaSettings) -> ConnectionOptions:
-    """What every aiokafka client takes of security. Raises SetUpError."""
+    """The security options of every aiokafka client. Raises SetUpError."""
     options: dict[str, Any] = {"security_protocol": settings.security_protocol}
     password = None
     if settings.security_protocol.startswith("SASL"):

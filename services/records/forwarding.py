@@ -14,7 +14,7 @@ _PLACE = re.compile(rb"(\d{1,9})/(\d{1,18})/(\d{1,14})")
 
 
 def header_of(origin: Origin) -> tuple[str, bytes]:
-    """What a forwarded copy carries: partition, offset, and append time in ms."""
+    """The header of a forwarded copy: partition, offset, and append time in ms."""
     at_ms = milliseconds(origin.timestamp)
     return FORWARDED_HEADER, f"{origin.partition}/{origin.offset}/{at_ms}".encode()
 

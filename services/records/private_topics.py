@@ -50,12 +50,12 @@ class RecordFault:
 
 
 def private_event(topic: Topic, value: bytes) -> LedgerRecord | RetryRequest | RecordFault:
-    """What a record of the ledger or of the retries says, if it has a value."""
+    """The content of a record of the ledger or of the retries, if it has a value."""
     return _of_ledger(value) if topic is LEDGER else _of_retries(value)
 
 
 def runs_event(value: bytes) -> RunsRecord | Skipped | RecordFault:
-    """What a record of an open run says, if it has a value."""
+    """The content of a record of an open run, if it has a value."""
     try:
         event = _RUNS.validate_json(value)
     except ValidationError as error:

@@ -8,7 +8,7 @@ from services.text.digest import canonical_digest
 
 
 def run_resumed(request: Request, resumed: ResumedRun, by: str, at: datetime) -> RunResumed:
-    """What an operator writes beside such a request, in the same transaction."""
+    """The record that an operator writes beside such a request, in the same transaction."""
     return RunResumed(
         request_id=request.request_id,
         workflow_id=request.workflow_id,

@@ -45,7 +45,7 @@ _Usd = Annotated[Number, Field(ge=0, le=PRICE_USD_MAX)]
 
 
 class TokenPrice(Section):
-    """What a million tokens cost, in US dollars; a part without a price costs what input does."""
+    """Prices of a million tokens, in US dollars; a part without a price costs as much as input."""
 
     input_usd: _Usd
     output_usd: _Usd

@@ -54,7 +54,10 @@ class SecretFile:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """What changes with the file; nothing where it is not there. A link is followed."""
+    """The state of the file, which changes when it does; empty where it is missing.
+
+    A link is followed.
+    """
     try:
         found = path.stat()
     except OSError:

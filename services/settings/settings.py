@@ -264,11 +264,11 @@ class SettingsFile:
 
     @property
     def state(self) -> tuple[int, ...]:
-        """What changes with the file; nothing where it is not there."""
+        """The state of the file, which changes when it does; empty where it is missing."""
         return file_state(file_of(self._path))
 
     def load(self) -> Settings:
-        """What it says now. Raises SetUpError."""
+        """The current settings. Raises SetUpError."""
         return from_environment(self._path)
 
 

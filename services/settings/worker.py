@@ -49,7 +49,7 @@ class WorkerSettings(Section):
 
 
 def card_advice(worker: WorkerSettings) -> list[str]:
-    """What is insecure where cards of the shared topic are read."""
+    """Insecure settings where cards of the shared topic are read."""
     if not worker.shared_cards:
         return []
     message = (

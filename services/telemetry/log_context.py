@@ -12,5 +12,5 @@ def set_log_context(request_id: str, workflow_id: str, trace_id: str) -> None:
 
 
 def clear_log_context() -> None:
-    """What this task begins now is about no request."""
+    """Tasks that this one starts now log without a request."""
     LOG_CONTEXT.set(None)

@@ -66,13 +66,13 @@ class RepeatLimit:
         return any(entry.kept_back for entry in self._recent.values())
 
     def rest(self) -> list[logging.LogRecord]:
-        """What was kept back and is not written yet, for the end."""
+        """All that was kept back and is not written yet, for the end."""
         found = [_counted(entry) for entry in self._recent.values() if entry.kept_back]
         self._recent.clear()
         return found
 
     def ended(self, now: float) -> list[logging.LogRecord]:
-        """What windows that have ended kept back."""
+        """The lines that were kept back by windows that have ended."""
         found: list[tuple[_Key, logging.LogRecord]] = []
         for key, entry in list(self._recent.items()):
             if now - entry.began_at < WINDOW_S:
@@ -204,7 +204,7 @@ class RepeatLimitingHandler(logging.StreamHandler[TextIO]):
 
 
 def _about(record: logging.LogRecord) -> Mapping[str, object]:
-    """What a line is about; one that counts others is about what the last of them was."""
+    """The subject of a line; one that counts others has the subject of the last of them."""
     about: Mapping[str, object] = getattr(record, "about", None) or LOG_CONTEXT.get() or {}
     repeated = getattr(record, "repeated", None)
     return {"repeated": repeated, **about} if repeated else about

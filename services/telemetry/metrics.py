@@ -2,7 +2,7 @@
 
 Labels are bounded: by settings (profile, agent, tool), by what is installed (contract, else
 `inline`, `text` or `unknown`), by Kafka (partition) and by closed unions. None is ever an id, or
-text of a stranger, except for values of the labels that `telemetry.labels` names: the first
+untrusted text, except for values of the labels that `telemetry.labels` names: the first
 LABEL_VALUES_MAX of each.
 """
 

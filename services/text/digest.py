@@ -25,7 +25,7 @@ def canonical_digest(value: JsonValue) -> str:
 
 
 def record_digest(body: Mapping[str, JsonValue]) -> str:
-    """What `hash` of a chained record says: the digest of all its other members."""
+    """The `hash` of a chained record: the digest of all its other members."""
     return canonical_digest({name: value for name, value in body.items() if name != "hash"})
 
 
@@ -117,7 +117,7 @@ def _utf_16(name: str) -> bytes:
 
 
 def _number(value: float) -> int | float | Raw:
-    """What the encoder writes as ECMAScript does; it differs where exponents begin."""
+    """A number that the encoder writes as ECMAScript does; it differs where exponents begin."""
     size = abs(value)
     if size <= _EXACT_INTEGER_MAX and value.is_integer():
         return int(value)

@@ -1,4 +1,4 @@
-"""What there is to accept of a toolset, and writing that it is accepted."""
+"""Lists what to accept of a toolset, and records that it is accepted."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class ToAccept:
 
 
 async def look(bus: Bus, toolset: str) -> ToAccept:
-    """What is to be accepted now. Raises SetUpError, BusUnavailable."""
+    """The changes to accept now. Raises SetUpError, BusUnavailable."""
     await bus.counts(ACCEPTED_TOOLS)
     for card in await cards(bus):
         if isinstance(card, ToolsetCard) and card.toolset == toolset:

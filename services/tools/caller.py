@@ -59,7 +59,7 @@ class Caller:
                 await producer.abort_transaction()
 
     async def replies(self) -> Sequence[Reply]:
-        """What has come since; nothing after a short while."""
+        """New replies since the last call; empty after a short wait."""
         with self._bus.explained():
             found = await self._consumer.getmany(timeout_ms=_POLL_MS)
         return [

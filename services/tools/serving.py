@@ -62,7 +62,7 @@ async def serve_checked(
 
 @dataclass(frozen=True, slots=True)
 class McpOptions:
-    """What the command says of an MCP server."""
+    """The command's options for an MCP server."""
 
     name: str
     command: tuple[str, ...]

@@ -34,7 +34,7 @@ SKIPPED_WITHOUT_SAMPLE = ("a call is answered", "an expired call does not run")
 
 @dataclass(frozen=True, slots=True)
 class CheckedServer:
-    """What is checked, by whom, and how long an answer may take."""
+    """The toolset to check, the caller, and the time that an answer may take."""
 
     toolset: str
     caller: HandCaller
@@ -45,7 +45,7 @@ class CheckedServer:
 
 @dataclass
 class _Seen:
-    """What the server wrote for our calls."""
+    """The server's records for our calls."""
 
     results: defaultdict[str, list[ToolResult]] = field(default_factory=lambda: defaultdict(list))
     findings: defaultdict[str, list[ToolReconciled]] = field(

@@ -84,7 +84,7 @@ class Subject:
             await provider.close()
 
     async def ready(self, plays: bytes | None) -> Readiness:
-        """What the check at start finds, over HTTP."""
+        """The findings of the check at start, over HTTP."""
         self.server.plays = plays
         limits = ExchangeLimits(preflight_timeout_s=_limit_s(plays))
         provider = HttpProvider(self.api, SystemClock(), limits)

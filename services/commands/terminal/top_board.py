@@ -41,7 +41,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class TopFacts:
-    """What is known at one moment; `status` is the console's.
+    """The state at one moment; `status` is the console's.
 
     `open_letters` counts by why they died; `unhealthy` is why, by profile.
     """

@@ -14,7 +14,7 @@ def client_address(
     """The last address that does not belong to a proxy; None where it is not an address.
 
     `forwarded` has the values of `X-Forwarded-For`: each proxy adds the address that it was asked
-    from. Entries before the address of a stranger may be forged.
+    from. Entries before an untrusted address may be forged.
     """
     found = parsed_address(peer)
     hops = [hop for value in forwarded for hop in value.split(",")]

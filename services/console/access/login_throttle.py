@@ -7,7 +7,7 @@ from services.console.access.client_address import parsed_address
 BURST = 10  # tokens of an address that are looked at without a wait
 INTERVAL_S = 1.0  # between tries after that: 3,600 an hour
 WAIT_S_MAX = 5.0  # more of them than fit into this are refused unread, right ones too
-STRANGERS_BURST = 100  # the same for all addresses together from which nobody was let in
+STRANGERS_BURST = 100  # the same for all addresses together that have had no login
 STRANGERS_INTERVAL_S = 0.1  # 36,000 an hour
 ADDRESSES_MAX = 10_000  # remembered; beyond that the oldest is forgotten
 _NETWORK_BITS = 64  # of IPv6: one network is one user's

@@ -47,7 +47,7 @@ class RoleRule:
     approvers: frozenset[str] = frozenset()
 
     def person(self, claims: Mapping[str, object]) -> Person | SignInRefused:
-        """Who that is, if they have a name and a role here."""
+        """The person, if they have a name and a role here."""
         name = claim_at(claims, self.name_claim)
         if not isinstance(name, str) or not _can_sign(name):
             return SignInRefused(

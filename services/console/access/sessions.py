@@ -47,7 +47,7 @@ class Sessions:
         self._known[secret] = session
 
     def find(self, secret: str | None, now_s: float) -> Session | None:
-        """Whose session it is, if it has not ended."""
+        """The session of a cookie, if it has not ended."""
         session = self._known.pop(secret, None) if secret else None
         if session is None or secret is None or session.ends_s <= now_s:
             return None

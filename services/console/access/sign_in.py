@@ -81,7 +81,7 @@ class SignIns:
 
 
 def _same(given: str, ours: str) -> bool:
-    """What is given may be no Unicode."""
+    """The input may not be valid Unicode."""
     return hmac.compare_digest(given.encode(errors="replace"), ours.encode())
 
 

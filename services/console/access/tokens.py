@@ -25,7 +25,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TokenHolder:
-    """Whose token it is; `name` is recorded with what they do."""
+    """The holder of a token; `name` is recorded with each action."""
 
     role: Role
     name: str
@@ -47,7 +47,7 @@ class Tokens:
     made_up_for: str | None = None
 
     def holder_of(self, given: str) -> TokenHolder | None:
-        """Whose token this is; takes as long for a wrong one as for a right one."""
+        """The holder of this token; takes as long for a wrong one as for a right one."""
         found = None
         for token, holder in self._all():
             if hmac.compare_digest(given.encode(), token.encode()):

@@ -23,7 +23,7 @@ STEPS_MAX = 60
 
 
 def steps_between(first_ms: int, end_ms: int) -> Steps:
-    """In round steps, of which there are few enough for a chart."""
+    """In round steps, few enough for a chart."""
     minutes = max(1, -(-(end_ms - first_ms) // MINUTE_MS))
     least = -(-minutes // STEPS_MAX)
     days = -(-least // _STEPS_MINUTES[-1]) * _STEPS_MINUTES[-1]
@@ -81,7 +81,7 @@ def _csv_line(cells: Sequence[str]) -> str:
 
 
 def groups_figure(groups: SpendGroups, rows: Sequence[GroupRow], axis: Axis) -> Figure:
-    """What the dearest groups and all others were charged over time."""
+    """The charges of the dearest groups and of all others over time."""
     shown = {f"cause-{number}": row for number, row in enumerate(rows[:SERIES_SHOWN])}
     series = {key: row.charged_by_step for key, row in shown.items()}
     words = {key: " · ".join(row.names) for key, row in shown.items()}

@@ -50,7 +50,7 @@ class _Asked:
 
 
 async def groups(request: web.Request) -> web.Response:
-    """What the dearest groups cost, and when."""
+    """The cost of the dearest groups over time."""
     if is_streamed(request):  # the frame alone changes: groups are read when the page is loaded
         return page(request, "message.html", title=_TITLE, text="")
     asked = _asked(request)

@@ -128,7 +128,7 @@ async def answer(request: web.Request) -> web.Response:
 
 
 def _answer_in(asked: InputRequested, form: Form) -> tuple[JsonValue, tuple[Problem, ...]]:
-    """What was filled in; null, where a person declines to answer a tool."""
+    """The submitted value; null where a person declines to answer a tool."""
     if asked.tool is not None and "declined" in form:
         return None, ()
     value, faults = value_of(fields_of(asked.json_schema), form)

@@ -143,7 +143,7 @@ def _drawn(
 
 
 def entry(row: TimelineRow, *, operator: bool) -> WorkflowEntry:
-    """What may be seen of something that happened."""
+    """The visible part of an event."""
     found = row.entry
     event = found.seen.event
     body = None
@@ -203,7 +203,7 @@ def _seen(
 
 
 def _related(index: WorkflowIndex, entries: Iterable[TimelineEntry]) -> list[RecordPosition]:
-    """What operators did with the workflow's dead letters, and where retries ended."""
+    """The operators' actions on the workflow's dead letters, and the ends of retries."""
     requests = {entry.request_id for entry in entries if entry.request_id}
     events = [entry.seen.event for entry in entries]
     dead_letters = {event.dead_letter_id for event in events if isinstance(event, DeadLetter)}

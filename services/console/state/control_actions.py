@@ -1,4 +1,4 @@
-"""What people decided about runs and lanes: approvals, denials, cancellations, skips; pure."""
+"""Decisions of people about runs and lanes: approvals, denials, cancellations, skips; pure."""
 
 from collections import OrderedDict
 from collections.abc import Sequence

@@ -85,7 +85,7 @@ class GroupCache:
         return self._found[way]
 
     def _added(self, chosen: _Chosen, order: str) -> Grouped | None:
-        """What was counted, with the dead letters since; None where nothing was."""
+        """The counts, with the dead letters since; None where there are none."""
         (filters, keys), kept = chosen, self._folds.get(chosen)
         if kept is None:
             return None

@@ -70,7 +70,7 @@ class Heaviest(Generic[NameT]):
         return name in self._held and self._held[name].is_whole
 
     def _end_day(self, minute: int) -> None:
-        """What was dropped the day before yesterday is in no count any more."""
+        """What was dropped the day before yesterday is not counted any more."""
         self._day_ends = minute + DAY_MINUTES
         self._dropped, self._dropped_before = _Filter(), self._dropped
         self._floor //= 2

@@ -9,7 +9,7 @@ from services.operators.records.summary import RecordSummary
 
 @dataclass(frozen=True, slots=True)
 class LaneSummary:
-    """Who opened a lane last, when, and how often without progress."""
+    """The last opening of a lane: its worker, its time, and the openings without progress."""
 
     partition: int
     worker: str

@@ -104,7 +104,7 @@ class OpenRuns:
     def _take_decision(
         self, event: ApprovalSummary | InputSummary | ControlAppliedSummary, at_ms: int
     ) -> None:
-        """What a person decided on a call, and what a worker made of it."""
+        """A person's decision on a call, and a worker's response to it."""
         if event.control.call_id is None:
             return
         call = CallKey(event.workflow_id, event.control.call_id)

@@ -1,4 +1,4 @@
-"""What calls cost, in groups such as contract and profile, over any time; pure."""
+"""The cost of calls in groups, such as contract and profile, over any time; pure."""
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What calls cost by name and minute, for the names that cost most; pure."""
+"""The cost of calls by name and minute, for the names that cost most; pure."""
 
 from array import array
 from bisect import bisect_left
@@ -54,7 +54,7 @@ class SpentBy(Generic[NameT]):
 
 
 class SpendTable(Generic[NameT]):
-    """Keeps a day of at least `kept` names (see Heaviest); whoever asks adds up the others."""
+    """Keeps a day of at least `kept` names (see Heaviest); callers add up the others."""
 
     def __init__(self, kept: int) -> None:
         self._heaviest = Heaviest[NameT](kept)

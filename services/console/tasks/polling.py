@@ -35,7 +35,7 @@ PartT = TypeVar("PartT", dict[str, Any], list[Any])
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """What a worker's `/ready` said; `body` is None if it did not answer, and `error` why.
+    """The reply of a worker's `/ready`; `body` is None if it did not answer, and `error` says why.
 
     `name` is the one that it gave last, by which the ledger knows it.
     """
@@ -70,7 +70,7 @@ class PollResults:
 
     @property
     def worker_reasons(self) -> Sequence[str]:
-        """What concerns all lanes of a worker."""
+        """The problems of all lanes of a worker."""
         return [
             f"{worker.address}: {why}"
             for worker in self.workers
@@ -79,7 +79,7 @@ class PollResults:
 
     @property
     def lanes(self) -> Mapping[int, ReportedLane]:
-        """What workers say of their lanes; of two workers, the one that has opened it."""
+        """The lanes as workers report them; of two workers, the one that has opened it."""
         found: dict[int, ReportedLane] = {}
         for worker in self.workers:
             stuck, oldest = _by_lane(worker, "stuck"), _by_lane(worker, "oldest_requests")
@@ -107,7 +107,7 @@ class PollResults:
 
     @property
     def profiles(self) -> Sequence[ProfileStatus]:
-        """What workers say of profiles, each profile once."""
+        """The profiles as workers report them, each profile once."""
         found: dict[str, ProfileStatus] = {}
         for worker in self.workers:
             former = _part(worker, "sick_profiles", dict)  # of a worker of the version before

@@ -125,7 +125,7 @@ def filters_of(
 
 @dataclass(slots=True)
 class _Found:
-    """What has been read of the parameters."""
+    """The parameters that have been read."""
 
     now_ms: int
     where: list[tuple[Key, str | None]] = field(default_factory=list)

@@ -11,7 +11,7 @@ def address(path: str, pairs: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def profile_place(name: str) -> str:
-    """The id of a profile's part of its page; a stranger's attempt may name any text."""
+    """The id of a profile's part of its page; an untrusted attempt may name any text."""
     return f"profile-{quote(name, safe='')}"
 
 

@@ -107,7 +107,7 @@ def side_by_side(
 
 
 def difference(before: JsonValue, after: JsonValue) -> list[CodeLine] | None:
-    """What another answer has more and less; None where they are too long to compare."""
+    """The difference to another answer; None where they are too long to compare."""
     texts = _compared(before, after)
     if texts is None:
         return None

@@ -47,7 +47,7 @@ def replay_form_of(form: Mapping[str, object]) -> ReplayForm:
 
 
 def replay_order_of(replay_form: ReplayForm, by: str) -> ReplayOrder | EditFault:
-    """What is to be done, or what is wrong with the form."""
+    """The order in the form, or the problem of the form."""
     edits = edits_of(replay_form.edit.encode()) if replay_form.edit else Edits()
     if isinstance(edits, EditFault):
         return EditFault(f"The JSON Patch cannot be used: {edits.reason}.")

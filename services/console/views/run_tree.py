@@ -187,7 +187,7 @@ def _stretch(kind: BarKind, begin: datetime, end: datetime, label: str) -> Stret
 
 
 def _kind(outcome: CallOutcome) -> BarKind:
-    """By what it means: done, tried in vain, turned down."""
+    """The colour for it: done, rejected or failed."""
     match outcome.kind:
         case "ok":
             return "result"

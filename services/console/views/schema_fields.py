@@ -98,7 +98,7 @@ def _name(root: Mapping[str, Any], node: object) -> str:
 
 
 def _resolved(root: Mapping[str, Any], node: object) -> Mapping[str, Any]:
-    """What a reference into `$defs` means; anything else is itself."""
+    """The schema behind a reference into `$defs`; anything else is itself."""
     for _ in range(DEPTH_MAX):
         if not isinstance(node, Mapping):
             return {}

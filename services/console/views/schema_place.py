@@ -51,7 +51,7 @@ def _member(at: str, node: dict[str, Any], token: str) -> _Found | None:
 
 
 def _meant(root: Any, at: str, node: dict[str, Any]) -> Iterator[_Found]:
-    """What a reference names, and the alternatives."""
+    """The target of a reference, and the alternatives."""
     reference = node.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
         target = root

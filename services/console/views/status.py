@@ -49,7 +49,7 @@ _OTHER = ("Profile {} is unhealthy", "{} profiles are unhealthy")
 
 @dataclass(frozen=True, slots=True)
 class ProfileStatus:
-    """What workers say of a profile; `problem` is one word, None for a healthy one.
+    """A profile's state as workers report it; `problem` is one word, None for a healthy one.
 
     `text` may name servers, and is for operators. `requests` are those in the workers' hands,
     `oldest_ms` is when the oldest was published; both times are in ms since 1970.
@@ -111,7 +111,7 @@ class StuckLane:
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What a status is drawn from: the state, and what broker and workers said last."""
+    """The inputs of a status: the state, and the last reports of broker and workers."""
 
     now_ms: int
     kafka_error: str | None = None  # why Kafka cannot be read
@@ -134,7 +134,7 @@ class StatusFacts:
 
 
 class Stops(IntEnum):
-    """What a finding stops, the most first."""
+    """The parts that a finding stops, the most important first."""
 
     EVERYTHING = auto()
     WORKERS = auto()
@@ -230,7 +230,7 @@ def _findings(facts: StatusFacts) -> Iterator[StatusFinding]:
 
 
 def short_problem(problem: str) -> str:
-    """What is wrong with a profile, for beside its name."""
+    """The problem of a profile, to be shown beside its name."""
     return _SHORT_WORDS.get(problem, "unhealthy")
 
 

@@ -32,7 +32,7 @@ _TERRAFORM: Mapping[Resource, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Grantee:
-    """Who gets the rights: a role, as which user."""
+    """The holder of rights: a role, and its user."""
 
     role: Role
     user: str

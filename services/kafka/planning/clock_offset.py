@@ -4,7 +4,7 @@ OFFSET_S_MAX = 300.0  # a worker corrects what it measures; TLS, logs and people
 
 
 def clock_problem(ahead_s: float | None) -> str | None:
-    """What is wrong with a clock that is so far ahead of the broker's; None if nothing is known."""
+    """The problem of a clock so far ahead of the broker's; None if unknown."""
     if ahead_s is None or abs(ahead_s) <= OFFSET_S_MAX:
         return None
     which = "ahead of" if ahead_s > 0 else "behind"

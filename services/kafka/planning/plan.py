@@ -70,7 +70,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What is there cannot be brought into shape; `reason` says in one sentence what to do."""
+    """The present topics cannot be changed so; `reason` says in one sentence what to do."""
 
     reason: str
 

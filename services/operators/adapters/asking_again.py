@@ -78,7 +78,7 @@ class PaidAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks profiles of the planner, of questions `profile`; whoever finds no place there waits."""
+    """Asks profiles of the planner; questions go to `profile`, and wait for a slot there."""
 
     planner: Planner
     profile: str
@@ -233,7 +233,7 @@ class Asker:
 
 
 def _cost(reply: Reply, usage: Usage, most: int) -> int:
-    """What is not reported costs its worst case, as with a worker."""
+    """Without a report, a call costs its worst case, as with a worker."""
     if not is_counted(reply):
         return 0
     return most if usage.micro_usd is None else usage.micro_usd

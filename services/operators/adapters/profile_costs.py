@@ -1,4 +1,4 @@
-"""What bounds a call of each profile of the settings: its output limit, and its price."""
+"""The bounds of a call of each profile of the settings: its output limit, and its price."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -144,7 +144,7 @@ class PastRuns:
     resumptions: list[RunResumed] = field(default_factory=list)
 
     async def of(self, dead_letter: DeadLetter) -> PastRun:
-        """What the run of a dead letter had done. Raises BusUnavailable."""
+        """The steps that the run of a dead letter had done. Raises BusUnavailable."""
         name = RequestKey(dead_letter.workflow_id or "", dead_letter.request_id or "")
         records = await self._picked(self.places.get(name, []))
         places = [place for first in _prefixes(name) for place in self.below.get(first, [])]
@@ -211,7 +211,7 @@ async def past_runs(bus: Bus, dead_letters: Collection[DeadLetterRow]) -> AsyncI
 
 
 def runs_to_read(died: Iterable[RequestKey]) -> frozenset[RequestKey]:
-    """Whose steps are read: of these runs, and of those that they go on from."""
+    """Requests whose steps are read: these runs, and those that they go on from."""
     return frozenset(first for name in died for first in _prefixes(name))
 
 

@@ -35,7 +35,7 @@ class ShadowObserver(Protocol):
 
 
 class Shadow:
-    """What comes while too many wait is dropped: nothing ever waits for a shadow."""
+    """Drops requests while too many wait: nothing ever waits for a shadow."""
 
     def __init__(
         self, original: str, asker: Asker, limit: PerDay, observer: ShadowObserver, calls: int = 0

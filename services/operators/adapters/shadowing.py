@@ -1,4 +1,4 @@
-"""Follows the topics for what shadows are to be asked: it reads, and holds up nobody."""
+"""Follows the topics for requests that shadows are to be asked; it delays no worker."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 async def asked_on(bus: Bus, day: date, originals: Collection[str]) -> Mapping[str, PerDay]:
-    """What the topic has of that day, by the profile with the shadow. Raises BusUnavailable."""
+    """The topic's entries of that day, by the profile with the shadow. Raises BusUnavailable."""
     found = {name: PerDay() for name in originals}
     since = datetime.combine(day, time.min, UTC) - _CLOCKS_APART
     async with reading(bus, (COMPARISONS,), since=since) as reader:
@@ -93,7 +93,7 @@ async def _follow(
 
 
 async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[SeenRecord]:
-    """What has come since; of very much, the newest."""
+    """New records since the last call; of too many, the newest."""
     kept = deque[SeenRecord](maxlen=OPEN_MAX)
     async for batch in reader.to_end(topics):
         async for stored in in_turns(batch):

@@ -11,7 +11,7 @@ _PRINT_BYTES = 8
 
 @dataclass(slots=True)
 class Total:
-    """What attempts were charged of one unit; a lower bound where one does not say it."""
+    """The charges of attempts in one unit; a lower bound where one does not report it."""
 
     used: int = 0
     is_exact: bool = True
@@ -32,7 +32,7 @@ class Total:
 
 @dataclass(slots=True)
 class AttemptChain:
-    """What is known of an account after the attempts so far; of those themselves, little is kept.
+    """The state of an account after the attempts so far; little of those themselves is kept.
 
     `is_whole` says whether the first attempt is there: totals mean nothing without it. An account
     without an event for longer than `memory_ms` starts again.
@@ -70,7 +70,7 @@ class AttemptChain:
         return None
 
     def spent_otherwise(self, attempts: int, tokens: int, micro_usd: int) -> str | None:
-        """What should have been said of what was charged so far; None if it is right."""
+        """The charges that should have been reported so far; None if they are right."""
         if not self.is_whole:
             return None
         right = self.tokens.allows(tokens) and self.micro_usd.allows(micro_usd)

@@ -29,7 +29,7 @@ class ReplayLinks:
         self.made.add(ReplayLink(event.workflow_id, event.dead_letter_id, event.request_id))
 
     def claim(self, link: ReplayLink, account_id: str | None, place: RecordPosition) -> None:
-        """What a terminal event says of its request."""
+        """Note the dead letter and request that a terminal event names."""
         expected = f"a `replayed` event of {link.dead_letter_id} that names {link.request_id}"
         found = AuditFinding("not_replayed", account_id, None, place, expected)
         self.claimed.setdefault(link, found)

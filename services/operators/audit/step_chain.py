@@ -9,7 +9,7 @@ from services.operators.audit.findings import Fault
 
 @dataclass(slots=True)
 class StepChain:
-    """What is known of a run after its records so far.
+    """The state of a run after its records so far.
 
     `is_whole` says whether its first record is there: counts mean nothing without it. A replay
     goes on from the `taken_over` steps of the run that died, at the head of its chain.
@@ -40,7 +40,7 @@ class StepChain:
         return StepChain(self.is_whole, head=self.head, taken_over=self.taken_over + self.steps)
 
     def ended_otherwise(self, steps: int, tool_calls: int) -> str | None:
-        """What its outcome should say here; None if it does."""
+        """The value that its outcome should have here; None if it is right."""
         if not self.is_whole:
             return None
         if (steps, tool_calls) != (self.steps, self.calls):

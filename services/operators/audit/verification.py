@@ -235,7 +235,7 @@ def _charged_elsewhere(attempt: Attempt) -> Fault | None:
 
 
 def _balance_fault(attempt: Attempt, chain: AttemptChain, balance: Balance) -> Fault | None:
-    """What the ledger says, held against the chain up to the ledger's own head."""
+    """Compares the ledger with the chain up to the ledger's own head."""
     if (attempt.request_id, attempt.attempt) in balance.in_flight:
         return "in_flight", f"the ledger to have settled {attempt.event_id}"
     if balance.head != attempt.hash:

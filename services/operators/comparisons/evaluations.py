@@ -16,7 +16,7 @@ _SCORES = {"better": 1.0, "equal": 0.5, "worse": 0.0}
 
 @dataclass(frozen=True, slots=True)
 class AskedProfile:
-    """Who gave the answers that are evaluated."""
+    """The profile whose answers are evaluated."""
 
     provider: str
     model: str

@@ -24,7 +24,7 @@ def is_judged(compared: Compared) -> bool:
 def judge_request(
     question: RecordedQuestion, compared: Compared, profile: str, *, swapped: bool
 ) -> Request:
-    """What a judge is asked; `swapped` shows it the new answer first."""
+    """The judge's question; `swapped` shows it the new answer first."""
     asked = question.request
     answers = compared.recorded.answer, compared.again.answer
     first, second = answers[::-1] if swapped else answers
@@ -48,7 +48,7 @@ def judge_request(
 
 
 def judged(call: ComparedAnswer, *, swapped: bool) -> Judged:
-    """What the judge's call says of the new answer."""
+    """The judge's verdict on the new answer."""
     by = call.model_copy(update={"answer": None})
     if call.outcome != "answered":
         return Judged(swapped=swapped, by=by)

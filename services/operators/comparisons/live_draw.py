@@ -29,7 +29,7 @@ class SeenRequest:
 
 @dataclass(frozen=True, slots=True)
 class SeenCall:
-    """What its first call came to."""
+    """The result of its first call."""
 
     key: RequestKey
     attempt: AttemptSummary

@@ -1,4 +1,4 @@
-"""What a comparison came to: shares and means with their intervals, and bars to hold; pure."""
+"""The report of a comparison: shares and means with intervals, and required bounds; pure."""
 
 import re
 from collections import Counter

@@ -68,7 +68,7 @@ class OutcomeSample:
             del self._found[last]
 
     def take_past(self, record: RecordSummary) -> None:
-        """What there is of those that were drawn."""
+        """Take a record, if it is about a request that was drawn."""
         match record.event:
             case RequestSummary() as event:
                 if found := self._found.get(RequestKey.of(event)):

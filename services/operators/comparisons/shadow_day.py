@@ -10,7 +10,7 @@ _BETWEEN = ".SHADOWS."  # no profile has capitals in its name: the two are never
 
 @dataclass(slots=True)
 class PerDay:
-    """What one day has, or may have: calls, and millionths of a dollar."""
+    """The usage or the limit of one day: calls, and millionths of a dollar."""
 
     calls: int = 0
     micro_usd: int = 0
@@ -27,7 +27,7 @@ def shadow_name(original: str, shadow: str, day: date) -> str:
 
 
 def is_of_day(comparison: str, original: str, day: date) -> bool:
-    """Whether it counts for what a profile's shadow may cost, whoever was its shadow that day."""
+    """Whether it counts against the limit of a profile's shadow, whichever that was that day."""
     return comparison.endswith(_of(original, day))
 
 

@@ -92,7 +92,7 @@ def checked_replay(
     order: ReplayOrder,
     known: KnownNames,
 ) -> PreparedReplay | Rejection:
-    """The outcome, held back if the replay would be in vain and the order does not insist."""
+    """The outcome, held back if the replay would be useless and the order does not insist."""
     if isinstance(outcome, Rejection) or order.force:
         return outcome
     return rejection_of(dead_letter, outcome.request, known) or outcome
@@ -132,7 +132,7 @@ class RunForecast:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterForecast:
-    """What one replay can cost at worst."""
+    """The worst-case cost of one replay."""
 
     dead_letter: DeadLetterKey
     worst: WorstCase

@@ -20,7 +20,7 @@ _DeadLetters = Sequence[DeadLetterRow]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What dead letters are grouped and chosen by; `label` names one where the kind is `label:`."""
+    """A field to group and choose dead letters by; `label` is set where the kind is `label:`."""
 
     kind: str
     label: str = ""

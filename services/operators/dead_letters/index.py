@@ -36,7 +36,7 @@ from services.operators.records.summary import RecordSummary, UndecodableRecord
 from services.operators.records.within_limits import amount
 
 TOPICS = (DEAD_LETTERS, RESULTS, REFUSALS)
-"""What `take` needs to say what came of replays; ATTEMPTS, too, where models are wanted."""
+"""The topics that `take` needs for the results of replays; ATTEMPTS, too, for models."""
 
 RECENT_REQUESTS_MAX = 10_000  # that were tried, and whose dead letter may be in the next batch
 
@@ -46,7 +46,7 @@ _RANK: Mapping[Ending, int] = {"pending": 0, "dead": 1, "refused": 2, "answered"
 
 @dataclass(frozen=True, slots=True)
 class ReplayOutcome:
-    """What came of a replay; `letter` is the new dead letter of one that died again."""
+    """The result of a replay; `letter` is the new dead letter of one that failed again."""
 
     ending: Ending
     dead_letter: DeadLetterKey | None = None
@@ -65,7 +65,7 @@ class AboutRecord:
 
 @dataclass(slots=True)
 class Tried:
-    """What the attempts of a request say: who was asked last, and what they cost so far."""
+    """A summary of a request's attempts: the profile asked last, and the cost so far."""
 
     model: str | None = None
     cost: BudgetAmounts | None = None
@@ -224,7 +224,7 @@ class DeadLetterIndex:
         return self._dead_letters.get(key) or self._dead_letters.get(key._replace(workflow_id=""))
 
     def _owner_of(self, event: Action, partition: int) -> Owner | None:
-        """Whose dead letter is to come; None where the dead letters that are there are too many."""
+        """Requests whose dead letter is to come; None where there are too many dead letters."""
         if event.workflow_id is not None:
             return event.workflow_id
         return None if event.dead_letter_id in self._placed[partition] else partition

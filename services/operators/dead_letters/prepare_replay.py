@@ -64,7 +64,7 @@ class BudgetOverride:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """What an operator wants done with the dead letters that were chosen, and in whose name.
+    """An order of an operator for the chosen dead letters.
 
     `restart`: runs start again, and call tools again; else they go on where they stopped.
     """

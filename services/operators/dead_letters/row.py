@@ -25,7 +25,7 @@ SHARED_MAX = 100_000  # texts; beyond, each dead letter keeps its own
 
 @dataclass(frozen=True, slots=True)
 class BudgetAmounts:
-    """What an account may spend, or has spent; `None` is no limit."""
+    """Amounts that an account may spend, or has spent; None: no limit."""
 
     attempts: int
     tokens: int | None
@@ -156,14 +156,14 @@ class RowBuilder:
         )
 
     def replay(self, event: ReplayedSummary, written_ms: int) -> ReplayInfo:
-        """What is kept of a Replayed."""
+        """The parts of a Replayed that are kept."""
         by, reason = self.interned(event.by), self.interned(event.reason)
         at_ms, workflow_id = milliseconds(event.at), self._one_or_none(event.workflow_id)
         request_id, round_ = event.request_id, event.round
         return ReplayInfo(request_id, round_, by, reason, at_ms, workflow_id, written_ms)
 
     def dismissal(self, event: DismissedSummary, offset: int) -> Dismissal:
-        """What is kept of a Dismissed."""
+        """The parts of a Dismissed that are kept."""
         by, reason = self.interned(event.by), self.interned(event.reason)
         return Dismissal(by, reason, milliseconds(event.at), offset, event.undone)
 

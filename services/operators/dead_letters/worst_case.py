@@ -1,4 +1,4 @@
-"""What a replay can cost at worst: its prompt, the output limit and the price of its profile; pure.
+"""The worst-case cost of a replay: its prompt, its profile's output limit and price; pure.
 
 It is counted as a worker counts before a call: each byte of the prompt as a token, and the whole
 output. A retry also reads the answers before it, and may have a higher output limit.
@@ -31,7 +31,7 @@ OF_A_RUN = "prompts of runs grow with what their tools return"
 
 @dataclass(frozen=True, slots=True)
 class ProfileCost:
-    """What bounds a call of a profile; `tariff` is None where it has no price.
+    """The bounds of a call of a profile; `tariff` is None where it has no price.
 
     Each call may be one of its `fallbacks` instead.
     """
@@ -96,7 +96,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 
 
 def _tokens(request: Request, output_max: int, registry: Registry) -> tuple[int, int]:
-    """What all calls of the budget read and write at most."""
+    """The most that all calls of the budget can read and write."""
     schema, form = _schema(request, registry)
     prompt = build(request, WireSchema("", "", schema), request.prior, output_max, show_schema=True)
     read, calls, most = 0, request.budget.attempts, OUTPUT_GROWTH_MAX * output_max

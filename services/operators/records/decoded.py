@@ -67,7 +67,7 @@ class DecodedRecord:
 
 
 def decoded(stored: Stored) -> DecodedRecord:
-    """What a record is; never an exception."""
+    """The event of a record, or its fault; never raises."""
     return DecodedRecord(stored.topic, stored.partition, stored.offset, stored.at, _event(stored))
 
 

@@ -108,7 +108,7 @@ def next_text(retry: RetryRequest) -> str:
 
 
 def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for each event
-    """What matters of that kind."""
+    """The details that matter for that kind."""
     match record.event:
         case Undecodable() as found:
             return f"{record.topic.name}-{record.partition}@{record.offset} " + "; ".join(

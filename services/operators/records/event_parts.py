@@ -80,7 +80,7 @@ class PriorSummary(Part, frozen=True, gc=False):
 
 
 class ModelSummary(Part, frozen=True, gc=False):
-    """Who was asked; the names of models, which the wire does not bound, are cut.
+    """Profile and model; the names of models, which the wire does not bound, are cut.
 
     `asked` is the model of the profile, where its provider named another: a dated version of it.
     """
@@ -109,7 +109,7 @@ def _cut_amounts(part: Part, amounts: Sequence[int | None]) -> None:
 
 
 class UsageSummary(Part, frozen=True, gc=False):
-    """What a call cost, as far as its provider said it; caches may save less than nothing."""
+    """The cost of a call, as far as it was reported; a cache may cost more than it saves."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -127,7 +127,7 @@ class UsageSummary(Part, frozen=True, gc=False):
 
 
 class BudgetSummary(Part, frozen=True, gc=False):
-    """What an account may spend; None means no limit."""
+    """The limits of an account; None means no limit."""
 
     attempts: Count = ATTEMPTS_DEFAULT
     tokens: Count | None = None
@@ -138,7 +138,7 @@ class BudgetSummary(Part, frozen=True, gc=False):
 
 
 class SpentSummary(Part, frozen=True, gc=False):
-    """What an account was charged."""
+    """The charges of an account."""
 
     attempts: Count = 0
     tokens: Count = 0
@@ -192,7 +192,7 @@ class ToolOutcomePart(Part, frozen=True, gc=False):
 
 
 class ControlPart(Part, frozen=True, gc=False):
-    """What a person said; only approvals are about a call, and have a decision."""
+    """A person's control; only approvals are about a call, and have a decision."""
 
     kind: Text = ""
     call_id: Text | None = None
@@ -204,7 +204,7 @@ class ControlPart(Part, frozen=True, gc=False):
 
 
 class RunPart(Part, frozen=True, gc=False):
-    """What a run came to, as its outcome counts."""
+    """The totals of a run, as counted by its outcome."""
 
     steps: Count = 0
     tool_calls: Count = 0

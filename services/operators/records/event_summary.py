@@ -77,7 +77,7 @@ class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
 
     @property
     def charged_micro_usd(self) -> int:
-        """What its account was charged, also for the tools before it.
+        """The charges of its account, also for the tools before it.
 
         Attempts of earlier versions say only what was used.
         """
@@ -86,7 +86,7 @@ class AttemptSummary(EventPart, frozen=True, gc=False, tag="attempt"):
 
     @property
     def used_micro_usd(self) -> int:
-        """What provider and tools have cost, as far as they said it."""
+        """The cost of provider and tools, as far as they reported it."""
         return (self.usage.micro_usd or 0) + amount(self.tools_micro_usd)
 
     @property
@@ -191,7 +191,7 @@ class DeadLetterSummary(EventPart, frozen=True, gc=False, tag="dead_letter"):
 
     @property
     def problems(self) -> Sequence[ProblemSummary]:
-        """What was wrong with its last answer, or with the record itself."""
+        """The problems of its last answer, or of the record itself."""
         return self.cause.problems or (self.last_failure.problems if self.last_failure else ())
 
 
@@ -219,7 +219,7 @@ class DismissedSummary(EventPart, frozen=True, gc=False, tag="dismissed"):
 
 
 class PrivateSummary(EventPart, frozen=True, gc=False):
-    """What workers write for themselves; no list of operators shows it, and few counts need it."""
+    """A worker's private record; no list of operators shows it, and few counts need it."""
 
 
 class AccountSummary(PrivateSummary, frozen=True, gc=False, tag="account"):
@@ -250,13 +250,13 @@ class LaneRecordSummary(PrivateSummary, frozen=True, gc=False, tag="lane"):
 
 
 class BudgetLeaseSummary(PrivateSummary, frozen=True, gc=False, tag="budget_lease"):
-    """What a lane has of a budget of a label."""
+    """The lease of a lane on a label's budget."""
 
     budget: Text
 
 
 class BudgetShareSummary(PrivateSummary, frozen=True, gc=False, tag="budget_share"):
-    """What the home of the budget gave a lane."""
+    """The grant of a budget's home to a lane."""
 
     budget: Text
 

@@ -29,7 +29,7 @@ class PromptMatch:
 
 
 class PromptText:
-    """What is looked for; capitals count only in letters beyond ASCII."""
+    """The text to search for; ASCII letters match in either case."""
 
     def __init__(self, text: str) -> None:
         self._text = text

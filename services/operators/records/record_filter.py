@@ -7,7 +7,7 @@ from answerbus.schema_name import SchemaName
 
 
 class AnyRecord(Protocol):
-    """What a filter may ask of a record."""
+    """The fields of a record that a filter may use."""
 
     @property
     def kind(self) -> str:
@@ -24,7 +24,7 @@ class AnyRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """What someone wants to see; None is anything."""
+    """A filter of records; None matches anything."""
 
     workflow_id: str | None = None
     contract: str | None = None

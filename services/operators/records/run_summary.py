@@ -14,7 +14,7 @@ from services.operators.records.event_parts import (
 
 
 class RunEventSummary(EventPart, frozen=True, gc=False):
-    """What a run does, or what people say to it."""
+    """An event of a run, or a person's control of it."""
 
     workflow_id: Text
     request_id: Text | None = None
@@ -67,14 +67,14 @@ class InputSummary(RunEventSummary, frozen=True, gc=False, tag="input"):
 
 
 class ControlAppliedSummary(RunEventSummary, frozen=True, gc=False, tag="control_applied"):
-    """What a control came to."""
+    """The effect of a control."""
 
     effect: Text = ""
     control: ControlPart = ControlPart()
 
 
 class ApprovalSummary(RunEventSummary, frozen=True, gc=False, tag="approval"):
-    """What a person decided about a tool call."""
+    """A person's decision about a tool call."""
 
     call_id: Text | None = None
     delivery: Count = 1

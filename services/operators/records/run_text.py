@@ -25,7 +25,7 @@ from services.text.escaping import plain_line
 
 
 def run_text(event: RunEvent) -> str:
-    """What was done, and by whom; no arguments, values or texts of models."""
+    """The action and its author; no arguments, values or texts of models."""
     match event:
         case Step():
             tools = ", ".join(call.tool for call in event.calls)

@@ -48,7 +48,7 @@ class Stored:
 
     @classmethod
     def of(cls, topic: Topic, record: Record) -> Self:
-        """What the consumer gives, without its library."""
+        """A record of the consumer, without its library's types."""
         if isinstance(record, Unreadable):
             at_ms = bounded_ms(record.timestamp)
             place = (record.partition, record.offset)
@@ -79,7 +79,7 @@ class Stored:
 
     @property
     def retry_ended(self) -> RetryEnded | None:
-        """What a record without a value says among the retries."""
+        """The meaning of a record without a value among the retries."""
         if self.topic is RETRIES and self.value is None and self.key is not None:
             name, _, workflow_id = self.key.decode(errors="replace").partition(SEPARATOR)
             return RetryEnded(name, workflow_id or None)

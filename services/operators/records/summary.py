@@ -100,12 +100,12 @@ class RecordSummary(Struct, frozen=True, gc=False):
 
 
 def summarize(stored: Stored) -> RecordSummary:
-    """What a record is about; never an exception."""
+    """The summary of a record; never raises."""
     return RecordSummary(stored.place, stored.at_ms, _event(stored))
 
 
 def _utf_8(value: bytes) -> bytes | str:
-    """What is skipped must be UTF-8, too. Raises UnicodeDecodeError."""
+    """Skipped parts must be UTF-8, too. Raises UnicodeDecodeError."""
     return value if value.isascii() else value.decode()
 
 

@@ -69,7 +69,7 @@ def _spent(usage: Usage, *, counted: bool = True) -> Spent:
 
 @dataclass(slots=True)
 class _Found:
-    """What is known of one request."""
+    """The known facts about one request."""
 
     request: Request | None = None
     began: datetime | None = None

@@ -184,7 +184,7 @@ def approval_lines(requested: ApprovalRequested) -> tuple[str, ...]:
 
 
 def again_lines(requested: ApprovalRequested) -> tuple[str, ...]:
-    """What a person must know of a call that was made before."""
+    """A warning about a call that was made before."""
     return (CALLED_BEFORE,) if requested.delivery > 1 else ()
 
 
@@ -207,7 +207,7 @@ def show_text(requested: ApprovalRequested) -> str:
 
 
 def awaited_lines(asked: Awaited) -> tuple[str, ...]:
-    """What a person decides on, or answers."""
+    """The arguments to decide on, or the question to answer."""
     match asked:
         case ApprovalRequested():
             return approval_lines(asked)

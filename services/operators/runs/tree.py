@@ -123,7 +123,7 @@ class RunNode:
 
     @property
     def awaiting(self) -> Iterator[Awaited]:
-        """What a person is to decide or to answer, in this run and those below it."""
+        """The open approvals and questions, in this run and those below it."""
         for call in self.calls:
             if call.awaits:
                 yield call.awaits

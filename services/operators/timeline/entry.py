@@ -84,7 +84,7 @@ class TimelineEntry:
 def entry_of(
     record: DecodedRecord, kind: str | None = None, text: str | None = None
 ) -> TimelineEntry:
-    """What one record says, unless `text` says it better."""
+    """The text of one record, unless `text` is given."""
     event = record.event
     happened = None if isinstance(event, Undecodable | RetryEnded) else happened_at(event)
     return TimelineEntry(

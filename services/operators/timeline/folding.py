@@ -34,7 +34,7 @@ def folds(entries: Sequence[object]) -> list[Fold]:
 
 
 def without_numbers(text: str) -> str:
-    """What a line says, but for the numbers in it: of attempts, seconds, times of day."""
+    """The text of a line without its numbers: of attempts, seconds, times of day."""
     return text.translate(_DIGITS)
 
 

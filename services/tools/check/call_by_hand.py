@@ -12,7 +12,7 @@ from services.text.digest import canonical_digest
 
 @dataclass(frozen=True, slots=True)
 class HandCaller:
-    """Who calls, and where the answers are to go."""
+    """The caller, and the topic of the answers."""
 
     name: str
     results_topic: str

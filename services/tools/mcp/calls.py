@@ -102,7 +102,7 @@ async def _sent(
     meta: Any = {CALL_ID: call.id, DELIVERY: call.delivery, **call.trace}
     params.meta = meta
     try:
-        # Not by `call_tool`: it compiles the schema of results, which a stranger wrote, with a
+        # Not by `call_tool`: it compiles the untrusted schema of results, with a
         # library whose patterns may take for ever.
         return await client.session.send_request(
             types.CallToolRequest(params=params), RESULT, progress_callback=on_progress

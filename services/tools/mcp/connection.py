@@ -196,6 +196,6 @@ def _log_limits(client: Client) -> None:
 
 
 def _offered(capabilities: Mapping[str, Any]) -> set[str]:
-    """What a server says that it can do; its extensions by their names."""
+    """A server's capabilities; its extensions by their names."""
     extensions = capabilities.get("extensions") or {}
     return ({*capabilities} - {"extensions"}) | ({*extensions} - {EXTENSION})

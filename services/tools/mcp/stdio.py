@@ -103,7 +103,7 @@ async def _read_lines(
 
 
 def parsed(line: bytes) -> types.JSONRPCMessage | None:
-    """The message; an error for a reply that cannot be read, or its call would wait in vain."""
+    """The message; an error for a reply that cannot be read, or its call would wait for ever."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:

@@ -14,7 +14,7 @@ from answerbus.tools.core.failing import ToolError
 from services.tools.mcp.mapping.listed import MCP_ERROR
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-TASK_LOST = "task_lost"  # the server does not know the task: nobody knows whether the tool ran
+TASK_LOST = "task_lost"  # the server does not know the task: whether the tool ran is unknown
 POLL_S_DEFAULT = 2.0
 POLL_S_MIN, POLL_S_MAX = 1.0, 30.0
 _POLLS_A_TIMEOUT = 3  # at least, since each is a sign of life

@@ -33,7 +33,7 @@ from services.worker.ports.provider import Provider
 
 @dataclass(frozen=True, slots=True)
 class BackendContext:
-    """What all backends share: the clock, a mask of their secrets, and whether servers answer.
+    """Objects that all backends share: the clock, a mask of their secrets, and server states.
 
     A server may know the keys of other profiles too. `costly_work` masks long answers.
     """

@@ -17,7 +17,7 @@ class ProfileFinding:
 
 
 async def checked(name: str, profile: Profile) -> ProfileFinding:
-    """What a worker would find at start; each in one sentence."""
+    """The problems that a worker would find at start; each in one sentence."""
     try:
         built = backends.build({name: profile}, SystemClock())
     except SetUpError as error:

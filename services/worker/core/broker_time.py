@@ -29,7 +29,7 @@ def measured(reported_s: float, before_s: float, after_s: float) -> ClockOffset:
 
 
 def narrowed(known: ClockOffset | None, new: ClockOffset) -> ClockOffset:
-    """What both say; where they contradict each other a clock was moved, and the new one is right.
+    """Combines both; where they contradict each other a clock was moved, and the new one is right.
 
     What is known becomes vague with time, since clocks drift.
     """

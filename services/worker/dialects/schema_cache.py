@@ -85,7 +85,7 @@ class SchemaCache:
 def compiled_for(
     resolved: Callable[[], ResolvedSchema | Unusable], dialect: DialectName
 ) -> Compiled:
-    """What `resolved` makes, with its wire schema in `dialect`."""
+    """The compiled schema of `resolved`, with its wire schema in `dialect`."""
     resolved_schema = resolved()
     if isinstance(resolved_schema, Unusable):
         return resolved_schema

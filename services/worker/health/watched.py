@@ -41,7 +41,7 @@ class HasProblem(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """What has; None if nothing is known of it."""
+        """The problem; None if none is known."""
         ...
 
 
@@ -54,7 +54,7 @@ class HeldBackRequests(Protocol):
     """Requests that an open transaction keeps from being read, by partition."""
 
     def problem_of(self, partition: int) -> str | None:
-        """Whose it is, once it has lasted too long."""
+        """The transaction's owner, once it has been open too long."""
         ...
 
     def held_s(self, partition: int) -> float:

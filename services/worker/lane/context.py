@@ -51,11 +51,11 @@ async def _by_nobody(_: Request, __: Origin) -> bool:
 READ_AT_ONCE = 2
 
 MembersOf = Callable[[str], Awaitable[int]]
-"""How many consumers are members of a group now."""
+"""The number of consumers that are members of a group now."""
 
 
 OffsetOf = Callable[[str, int], Awaitable[int]]
-"""What a group has committed for a partition of the requests; 0 if nothing is known of it."""
+"""A group's committed offset for a partition of the requests; 0 if unknown."""
 
 
 async def _no_offset(_: str, __: int) -> int:

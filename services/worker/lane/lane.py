@@ -128,7 +128,7 @@ class Lane:
 
     @property
     def opened(self) -> OpenLane:
-        """What it has while it has a producer. Raises LaneLost while it has none."""
+        """The open lane. Raises LaneLost while there is no producer."""
         if self.open is None:
             raise LaneLost
         return self.open

@@ -23,7 +23,7 @@ from services.worker.ports.lane import LaneLost, RequestTask
 from services.worker.tasks.fair_timeout import FairTimer
 from services.worker.tasks.latest_task import CLEAN_UP_S, LatestTask, Work
 
-PRESENCE_EVERY_S = 0.5  # a successor waits for us while it hears of us (opening.SILENCE_S)
+PRESENCE_EVERY_S = 0.5  # a successor waits while it sees these records (opening.SILENCE_S)
 RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it
 
 _log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class Lifecycle:
         try:
             await lane.opened.prove_ownership(lane.context.clock.now())
         except LaneLost:
-            return  # `_on_producer_lost` has heard of it
+            return  # `_on_producer_lost` has handled it
         self._say(Event.PROVED)
 
     async def _settle_calls(self) -> None:

@@ -12,9 +12,9 @@ LOOK_EVERY_S = 0.05
 
 
 class Siblings:
-    """What one process knows of the others; `joined` counts in memory that all of them share.
+    """The state of the other processes; `joined` is a counter in memory that all of them share.
 
-    `settled` is set once all have joined; of a process by itself it is from the start.
+    `settled` is set once all have joined; for a single process it is set from the start.
     """
 
     def __init__(self, count: int = 0, joined: Any = None) -> None:

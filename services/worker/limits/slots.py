@@ -13,7 +13,7 @@ SMOOTHING = 1 / 50  # weight of one call in the averages
 LOOK_S_MIN = 0.001  # a wait below the resolution of the clock would never end
 T = TypeVar("T")
 
-NOBODY = FairKey("", "")
+NO_OWNER = FairKey("", "")
 KEYS_LOOKED_AT_MAX = 32  # for one of the same lane
 PASSED_OVER_MAX = 16  # times in a row for one of the same lane
 
@@ -98,13 +98,13 @@ class Reservation:
 
     is_probe: bool = False
     tokens: int = 0
-    key: FairKey = NOBODY
+    key: FairKey = NO_OWNER
     lane: int | None = None
     is_used: bool = False
 
 
 class Gate(Protocol):
-    """What else a place depends on, beside free slots."""
+    """Conditions of a place, beside free slots."""
 
     def admit(self, tokens: int) -> Reservation | float:
         """A place for the first in the line, or the seconds until they may ask again."""
@@ -145,7 +145,7 @@ class Slots:
     def enter_at_once(
         self, key: FairKey, tokens: int = 0, lane: int | None = None
     ) -> Reservation | None:
-        """A place that is free and that nobody waits for; without a future, a timer and a turn."""
+        """A place that is free and has no queue; without a future, a timer and a turn."""
         if self._queue or not self._has_share(key):
             return None
         admitted = self._gate.admit(tokens) if self._gate else Reservation()

@@ -79,7 +79,7 @@ async def _proposals(
     funds: Callable[[], FreeBudget],
     selector: str,
 ) -> ComputedStep | Cause | None:
-    """What no profile can be asked ends the run, before anything is spent."""
+    """A prompt that no profile can take ends the run, before anything is spent."""
     profiles = profiles_of(request, rule)
     requests = {name: proposal_of(request, run, {"profile": name}) for name in profiles}
     plans = {

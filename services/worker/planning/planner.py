@@ -166,7 +166,7 @@ class Planner:
     def hops(
         self, first: str, failed: Failed = (), left_out: Collection[Hop] = ()
     ) -> tuple[Hop, ...]:
-        """Who is asked next in place of the profile `first` (see FallbackRule)."""
+        """The profile to ask next in place of `first` (see FallbackRule)."""
         if not self.fallbacks_of(first):
             return ()
         return FallbackRule(self.fallbacks_of, self._health).hops(first, failed, left_out)

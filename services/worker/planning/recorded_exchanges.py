@@ -66,7 +66,7 @@ class Unplayable:
 
 
 def texts_of(prompt: Prompt) -> list[str]:
-    """What the model reads: the system text with the schema, then each turn; without marks."""
+    """The prompt as the model reads it: system text with the schema, then each turn; no marks."""
     turns = (f"{turn.role}: {turn.text}" for turn in prompt.turns)
     return [_MARK.sub(r"\1", text) for text in (prompt.system, *turns)]
 
@@ -221,7 +221,7 @@ def _published(recorded: RecordedRequest) -> JsonValue:
 
 
 def _with_audit_members(answer: JsonValue, names: frozenset[str]) -> JsonValue:
-    """What was published, with a text for each member that was not."""
+    """The published members, with a text for each member that was not published."""
     match answer:
         case dict():
             return {**dict.fromkeys(sorted(names), _NOT_KEPT), **answer}

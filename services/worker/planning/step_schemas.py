@@ -53,7 +53,7 @@ class StepSchema:
 
     @property
     def text(self) -> str:
-        """What it is kept under once it is compiled."""
+        """The cache key of the compiled schema."""
         how = self.finishes, self.delegates, self.malformed, self.uses
         return json.dumps([self.digest, *how, self.answer.model_dump_json()])
 

@@ -94,7 +94,7 @@ class ReadProgress:
 
 
 class PastCut(Exception):
-    """What was read of the private topics is invalid, and has to be read again.
+    """Data read from the private topics is invalid, and has to be read again.
 
     They are shorter than it, since they were created again or cut; or it is so old that records
     which take some of it back may be gone.

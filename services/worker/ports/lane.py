@@ -66,7 +66,7 @@ class CallSlot(Protocol):
 
 
 class RequestTask(Protocol):
-    """What the main path needs of a lane for one request: its verbs, in their order.
+    """The lane's interface to the main path for one request: its verbs, in their order.
 
     Each gives what the next one needs, or why there is no call now. All may raise LaneLost: then
     the request comes again.

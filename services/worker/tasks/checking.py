@@ -27,7 +27,7 @@ async def is_answer(
 
 
 async def checked(content: str, plan: Plan, costly_work: CostlyWork, owner: str) -> Checked:
-    """What a provider's content came to; `owner` is the workflow that asked."""
+    """Checks a provider's content; `owner` is the workflow that asked."""
     try:
         with sparing():
             return check(content, plan.schema, plan.wire)

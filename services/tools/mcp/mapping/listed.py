@@ -59,7 +59,7 @@ class Unfit:
 def checked(
     listed: ListedTool, *, approval: ApprovalRule, timeout_s: float, repeatable: bool = False
 ) -> CheckedTool | Unfit:
-    """A stranger wrote all of it: the guard of schemas comes before anything is compiled."""
+    """All of it is untrusted: the guard of schemas comes before anything is compiled."""
     try:
         _NAME.validate_python(listed.name)
     except ValidationError:
@@ -118,7 +118,7 @@ def value_of(structured: JsonValue, parts: Sequence[Part]) -> JsonValue:
 
 
 def failure_of(parts: Sequence[Part]) -> ToolError:
-    """What a tool says went wrong, as one text."""
+    """A tool's error, as one text."""
     texts = (part.get("text") for part in parts if part.get("type") == "text")
     return ToolError(TOOL_ERROR, "\n".join(text for text in texts if isinstance(text, str)))
 

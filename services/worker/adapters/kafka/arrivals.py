@@ -56,7 +56,7 @@ def _place(record: Record) -> Origin:
 
 
 def _unreadable(record: Unreadable) -> Undecodable:
-    """With the ids of a record that cannot be read, so that whoever waits for it is informed."""
+    """With the ids of a record that cannot be read, so that its waiting client is informed."""
     if not record.has_value:
         return Undecodable((record.problem,))
     found = decode_request(record.value)

@@ -128,7 +128,7 @@ async def refused(settings: KafkaSettings, options: Mapping[str, Any]) -> str | 
 
 
 def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
-    """What ended a worker while it joined its group."""
+    """The error for a worker that ended while it joined its group."""
     refusal = diagnosis_of(error)
     if refusal:
         return SetUpError(f"Kafka at {settings.bootstrap_servers} cannot be used, {refusal}.")
@@ -145,7 +145,7 @@ def not_started(settings: KafkaSettings, error: KafkaError) -> SetUpError:
 
 
 def not_joined(settings: KafkaSettings, trouble: str | None) -> SetUpError:
-    """What ended a worker that waited in vain to become a member of its group."""
+    """The error for a worker that did not become a member of its group in time."""
     cause = f"the group has no coordinator ({trouble})" if trouble else "the group does not rest"
     return SetUpError(
         f"The worker has not become a member of the consumer group {settings.worker_group} at "

@@ -53,7 +53,7 @@ class BrokerMonitor:
         return [(host, port) for host, port, _family in hosts]
 
     async def _named(self) -> list[Address]:
-        """None where nobody answers."""
+        """None where no broker answers."""
         admin = AIOKafkaAdminClient(**client_options(self._settings))
         try:
             brokers = await bounded(_brokers(admin), START_TIMEOUT_S)

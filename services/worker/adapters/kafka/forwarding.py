@@ -55,7 +55,7 @@ def shards_of(
     unavailable: UnavailableToolsets,
     on_closed: Callable[[], None],
 ) -> Callable[[], Shard]:
-    """What makes the shard of a lane each time it is opened; see KafkaShard."""
+    """A factory of the shard of a lane, called each time it is opened; see KafkaShard."""
     if names.partition < partitions:
         return lambda: KafkaShard(names, clock, unavailable, on_closed)
     _log.warning(

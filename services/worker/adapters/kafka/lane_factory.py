@@ -51,7 +51,7 @@ def lane_factory(
     read_monitor: ReadMonitor,
     clock: BrokerClock,
 ) -> Callable[[int], Lifecycle]:
-    """What makes the life of a lane, by partition."""
+    """A factory of the lifecycles of lanes, by partition."""
     topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
     closed = ClosedClients()
 

@@ -29,7 +29,7 @@ class OtherGroups:
         self.names: tuple[str, ...] = ()
         self._settings = settings
         self._without_workers: set[str] = set()
-        self._asking = asyncio.Lock()  # lanes that open side by side share the brokers' patience
+        self._asking = asyncio.Lock()  # one request at a time, however many lanes open at once
 
     async def members_of(self, group: str) -> int:
         """How many members a group has now. Raises KafkaError, TimeoutError."""
@@ -37,7 +37,7 @@ class OtherGroups:
             return await bounded(self._members_of(group), START_TIMEOUT_S)
 
     async def offset_of(self, group: str, partition: int) -> int:
-        """What it has committed for the requests, 0 if nothing. Raises KafkaError, TimeoutError."""
+        """Its committed offset for the requests, 0 if none. Raises KafkaError, TimeoutError."""
         place = TopicPartition(topic_name(self._settings, REQUESTS), partition)
         async with self._asking:
             found = await bounded(self._offsets_of(group, place), START_TIMEOUT_S)

@@ -9,7 +9,7 @@ from services.settings.settings import KafkaSettings, Settings, SetUpError, secr
 
 
 async def prompt_secret(settings: Settings) -> bytes:
-    """What the settings name, else the id of the Kafka cluster, which is made by chance.
+    """The secret in the settings, else the id of the Kafka cluster, which is random.
 
     Both outlive a worker, and an author of data in a prompt has no way to see either. Raises
     SetUpError if the variable that is named is not set.

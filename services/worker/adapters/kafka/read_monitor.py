@@ -27,7 +27,7 @@ class Subscriber(Protocol):
 
 
 class ReadMonitor:
-    """What is known of it at this moment; times are the loop's.
+    """Its state at this moment; times are the loop's.
 
     A consumer that was never polled has been silent since `polled_from`, by default from now on.
     """

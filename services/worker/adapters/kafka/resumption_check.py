@@ -73,7 +73,7 @@ class ResumptionCheck:
                 for partition in {question.partition for question in questions}:
                     asked = [one for one in questions if one.partition == partition]
                     proved = set[_Question]()
-                    if partition < there:  # a header of a stranger may name any
+                    if partition < there:  # an untrusted header may name any
                         proved = await self._proved(asked, written, committed)
                     for question in asked:
                         question.answer = question in proved

@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class RunConsumer(Protocol):
-    """What is needed of a consumer without a group."""
+    """The interface of a consumer without a group."""
 
     async def start(self) -> None: ...
 

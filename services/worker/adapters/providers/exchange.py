@@ -105,7 +105,7 @@ def server_of(url: str) -> str | None:
 
 
 def reply_to(error: Exception, timeout_s: float) -> Reply:
-    """What an exchange without a response came to.
+    """The reply for an exchange without a response.
 
     The text of an exception may quote a body: never log it.
     """

@@ -149,7 +149,7 @@ class Connections:
         return _lines(said)
 
     async def _connection(self) -> KeptConnection:
-        """One that nobody else uses, with its slot."""
+        """One for exclusive use, with its slot."""
         if self._slots.locked():
             try:
                 async with asyncio.timeout(self._limits.connect_timeout_s):

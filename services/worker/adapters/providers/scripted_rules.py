@@ -39,7 +39,7 @@ class ScriptedPart(BaseModel):
 
 
 class RuleCondition(ScriptedPart):
-    """What a call must be like; what is left out fits all. `request_id` may have `*` and `?`."""
+    """Conditions of a call; those left out match all. `request_id` may have `*` and `?`."""
 
     request_id: str | None = None
     contains: str | None = None
@@ -80,7 +80,7 @@ class Answered(ScriptedPart):
 
     @property
     def text(self) -> str:
-        """What the model is said to have written."""
+        """The model's scripted content."""
         if self.content is not None:
             return self.content
         return json.dumps(self.document, ensure_ascii=False)
@@ -181,7 +181,7 @@ class NoRule:
 
 
 def content_of(path: Path) -> bytes | str:
-    """What is in a file, or why it cannot be used: one clause that names it."""
+    """The content of a file, or why it cannot be used: one clause that names it."""
     try:
         with path.open("rb") as file:
             text = file.read(SCRIPT_BYTES_MAX + 1)

@@ -15,7 +15,7 @@ _Known = Mapping[str, str | int | float | bool | Sequence[str] | None]
 
 
 def of_profile(profile: ProfileFacts) -> dict[str, str]:
-    """Who is asked."""
+    """The provider and model of a call."""
     return {
         "gen_ai.provider.name": genai_provider(profile.provider),
         "gen_ai.request.model": profile.model,
@@ -23,7 +23,7 @@ def of_profile(profile: ProfileFacts) -> dict[str, str]:
 
 
 def of_chat(call: Call) -> dict[str, str]:
-    """What the numbers of a call are counted by."""
+    """The labels that metrics of calls are counted by."""
     return {"gen_ai.operation.name": "chat", **of_profile(call.plan.profile)}
 
 

@@ -42,7 +42,7 @@ class SpanContent:
     mask: Mask
 
     def of_call(self, call: Call) -> Attributes:
-        """What a model was shown, the newest of it, and what it wrote."""
+        """The newest part of the prompt, and the model's reply."""
         if self.level == "none":
             return {}
         system = _part(self._shown(call.prompt.system))
@@ -56,7 +56,7 @@ class SpanContent:
         return {**shown, "gen_ai.output.messages": self._answer(call.reply.content, ended)}
 
     def of_run(self, lane_request: LaneRequest, ended: Ended) -> Attributes:
-        """What an agent was asked, and its answer."""
+        """The input of an agent, and its answer."""
         if self.level == "none" or lane_request.request.agent is None:
             return {}
         asked = self._shown(lane_request.request.context.instructions)

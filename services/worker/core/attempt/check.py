@@ -95,7 +95,7 @@ def _checked(
     faults: tuple[Problem, ...],
     signs: int,
 ) -> Checked:
-    """What one meaning of an answer came to, with `faults` that were found before.
+    """Checks one reading of an answer, with `faults` that were found before.
 
     It has at most as many values, and levels, as there are `signs` of them.
     """

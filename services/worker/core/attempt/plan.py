@@ -15,7 +15,7 @@ from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 
 @dataclass(frozen=True, slots=True)
 class ProfileFacts:
-    """What the core needs to know of a profile."""
+    """The facts about a profile that the core needs."""
 
     name: str
     provider: str
@@ -30,7 +30,7 @@ class ProfileFacts:
 
     @property
     def model_id(self) -> str:
-        """What counts tokens: the same text has as many in each prompt for it."""
+        """The tokenizer: the same text has as many tokens in each prompt for it."""
         return f"{self.provider}/{self.model}"
 
     @property
@@ -70,11 +70,11 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What readers of an answer should know: who was asked, and what was not enforced."""
+        """Notes for readers of an answer: the model asked, and the rules that were not enforced."""
         return (*(hop.note for hop in self.hops), *self.wire.notes)
 
     def prompt(self, request: Request, prior: Sequence[Prior]) -> Prompt:
-        """What the model will be shown after the attempts in `prior`."""
+        """The prompt for the model after the attempts in `prior`."""
         return build(
             self.step or request,
             self.wire,

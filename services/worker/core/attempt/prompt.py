@@ -238,7 +238,7 @@ def _in_words(problem: failure.Problem) -> str:
 
 
 def _faults(failed: failure.Failure) -> object:
-    """What two failures have in common if the same is wrong, though other values were written."""
+    """The key that two failures share if they have the same fault with other values."""
     if not isinstance(failed, failure.Invalid):
         return failed
     return [(problem.path, problem.code, problem.expected) for problem in failed.problems]

@@ -1,4 +1,4 @@
-"""What a call costs: a function of its usage, the prices of its model, and the tier it had; pure.
+"""The cost of a call: a function of its usage, its model's prices, and its tier; pure.
 
 Prices are whole picodollars, so that sums are exact: a list names up to six decimals of a dollar
 for a million tokens.
@@ -44,7 +44,7 @@ class Rates:
         )
 
     def dearest_input(self, kept: Kept) -> int:
-        """What a token of input can cost at most."""
+        """The highest price of a token of input."""
         match kept:
             case "not":
                 return max(self.input, self.cached)

@@ -90,7 +90,7 @@ class Account:
 
     @property
     def micro_usd_left(self) -> int | None:
-        """What is neither charged nor reserved; None without a limit."""
+        """The amount that is neither charged nor reserved; None without a limit."""
         limit = self.limit.micro_usd
         return None if limit is None else max(limit - self.reserved[2], 0)
 

@@ -47,7 +47,7 @@ _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Row)
 class PackedAccounts:
     """A hash table of rows of bytes that grows by one bucket at a time (linear hashing).
 
-    `hash` of a text has a key of this process: nobody outside can fill one bucket.
+    `hash` of a text has a key of this process: no publisher can fill one bucket.
     """
 
     def __init__(self) -> None:

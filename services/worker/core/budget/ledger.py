@@ -279,7 +279,7 @@ class Ledger:
 def exhausted(
     account: Account, tokens: int, micro_usd: int, allowance: Allowance
 ) -> BudgetUnit | None:
-    """What is too little for an attempt, also if all that is in flight comes to nothing."""
+    """The unit that is too little for an attempt, even if all calls in flight use nothing."""
     charged = plus(account.charged, (1, tokens, micro_usd))
     if which := exceeded(account.limit, plus(charged, allowance.lost)):
         return which

@@ -63,7 +63,7 @@ def entry(digest: bytes, body: bytes, owner: bytes) -> Entry:
 class PackedIds:
     """Three columns, sorted by `keys`; without `owners` once these have been written down.
 
-    A lane looks each id up in all its chunks, in most of them in vain. `_starts` are the places
+    A lane looks each id up in all its chunks, and finds it in few. `_starts` are the places
     where the keys of each first byte begin, and where the last ones end.
     """
 

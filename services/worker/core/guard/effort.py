@@ -34,7 +34,7 @@ def sparing(most_ns: int = LOOP_NS) -> Iterator[None]:
 
 
 def spend(work_ns: int) -> None:
-    """Say what is about to be done; nothing happens where nobody has to be spared."""
+    """Charge work that is about to be done, if there is a limit. Raises TooMuchWorkError."""
     effort = _SPARED.get()
     if effort is None:
         return

@@ -12,7 +12,7 @@ from services.worker.core.json_schema.document import Document
 # grows with the size, at worst about 0.1 ns per byte of automaton.
 AUTOMATON_BYTES_STEPS = (2 * 1024, 16 * 1024, 128 * 1024, 1024 * 1024)
 AUTOMATA_BYTES_MAX = 8 * 1024 * 1024  # of all patterns of a schema together
-# A pattern is written anew, and read again, for each class of characters in it: `\s` the longest.
+# A pattern is written and read once more for each class of characters in it: `\s` the longest.
 REWRITTEN_CHAR_NS = 250
 REWRITTEN_CLASS_NS = 5_000
 _CLASS = re.compile(r"\\[dDsSwW]")

@@ -10,7 +10,7 @@ K = TypeVar("K")
 
 
 class FairKey(NamedTuple):
-    """Whose turn it is: the tenant's, and within it the workflow's. Requests without have ""."""
+    """The owner of a turn: a tenant, and within it a workflow; "" where a request has none."""
 
     tenant: str
     workflow: str

@@ -1,4 +1,4 @@
-"""Whose a request is: the value of one of its labels; pure."""
+"""The tenant of a request: the value of one of its labels; pure."""
 
 from answerbus.request import Request
 from services.worker.core.limits.fair_queue import FairKey
@@ -13,5 +13,5 @@ def tenant_of(request: Request, label: str) -> str:
 
 
 def fair_key(request: Request, label: str) -> FairKey:
-    """Whose turn its calls take."""
+    """The queue key of its calls."""
     return FairKey(tenant_of(request, label), request.workflow_id)

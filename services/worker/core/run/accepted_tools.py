@@ -61,7 +61,7 @@ class AcceptedTools:
         return [self._known[name] for name in sorted(self._unwritten)]
 
     def changed(self, card: ToolsetCard) -> tuple[str, ...]:
-        """The tools that a card changes in a way that nobody has accepted."""
+        """The tools that a card changes in a way that was not accepted."""
         known = ((self._known.get(tool.name), tool) for tool in tools_of(card))
         return tuple(
             after.name for before, after in known if before and self._is_changed(before, after)

@@ -31,7 +31,7 @@ class Agent:
 
 
 Tools = Mapping[str, ToolDefinition]
-"""What tool servers have announced, by qualified name."""
+"""The cards of tool servers, by qualified name."""
 
 
 class Agents:

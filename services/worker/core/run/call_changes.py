@@ -1,4 +1,4 @@
-"""What changes a run, and how a change of one of its calls is written; pure."""
+"""Changes of a run, and how a change of one of its calls is written; pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

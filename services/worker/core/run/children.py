@@ -45,7 +45,7 @@ from services.worker.core.run.run import PROPOSE, Run, ToolCall
 from services.worker.core.run.tool_outcome import json_bytes, too_large
 
 Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
-"""What ends a request."""
+"""The outcomes that end a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def kept(progress: ToolProgress) -> dict[str, object]:
 def ask(
     run: Run, call: ToolCall, asks: ToolQuestion, state: str | None, inputs: RunInputs
 ) -> Change:
-    """A tool asks a person; where nobody can be asked, its call ends."""
+    """A tool asks a person; where no person can be asked, its call ends."""
     known = events.changed(call, inputs)
     before = known if state is None else known.model_copy(update={"state": state})
     call, number = replace(call, record=before), before.inputs_asked + 1
@@ -96,7 +96,7 @@ def answered(
 
 
 def expired(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
-    """Nobody has answered in time."""
+    """The answer of a person did not come in time."""
     change = end_call(run, call, in_vain(call), inputs)
     return cancelled(change, call, "nobody has answered in time", inputs)
 
@@ -114,7 +114,7 @@ def cancelled(change: Change, call: ToolCall, reason: str, inputs: RunInputs) ->
 
 
 def _unasked(run: Run, asks: ToolQuestion, state: str | None, number: int) -> str:
-    """Why nobody is asked; empty if a person is."""
+    """Why no person is asked; empty if one is."""
     if state is None:
         return "its server asks for input, and keeps no state: the call would begin again"
     if not run.definition.ask_person:

@@ -80,12 +80,12 @@ def may_use(request: Request, run: Run) -> bool:
 
 
 def how_to_delegate(*, may_use: bool) -> str:
-    """What the model sees of it."""
+    """The instructions for the model."""
     return HOW_TO_DELEGATE + (WITH_USE if may_use else WITHOUT_USE)
 
 
 def args_schema(allowed: Delegation, *, may_use: bool = True) -> JsonObject:
-    """What a model says of a child; agents and profiles are those that the operator allows."""
+    """The arguments that start a child; agents and profiles are those that the operator allows."""
     name: JsonObject = {"type": "string", "pattern": r"^[A-Za-z0-9._\-]+$"}
     reference: JsonObject = {"type": "string", "pattern": r"^(fact|call):"}
     properties: JsonObject = {

@@ -144,7 +144,7 @@ class ToolCall:
 
     @property
     def asks(self) -> ToolQuestion | None:
-        """What its tool asks a person now."""
+        """The question of its tool to a person."""
         return self.record.asks if self.record else None
 
     @property

@@ -320,7 +320,7 @@ def _from_text(final: ResolvedSchema, text: str, *, show_thoughts: bool) -> Acce
 
 
 def _without_thoughts(answer: JsonValue) -> JsonValue:
-    """What a later prompt and events may show of an answer that was not accepted."""
+    """The part of a rejected answer that a later prompt and events may show."""
     listed = answer.get("actions") if isinstance(answer, dict) else None
     if not isinstance(listed, list):
         return None

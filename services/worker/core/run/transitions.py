@@ -255,7 +255,7 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
 
 
 def _asked_for(run: Run, inputs: RunInputs) -> Change:
-    """What people are asked by the step that was taken."""
+    """Requests the approvals and answers of people that the taken step needs."""
     change = Change(run)
     for call in run.open:
         if call.awaits_approval:

@@ -114,7 +114,7 @@ def _alternatives(document: Document, schema: JsonObject, step: Step) -> Iterato
 
 
 def _tags(document: Document, variant: JsonObject, member: str, step: Step) -> list[str]:
-    """What the member of an object may say; empty if no tag is known."""
+    """The possible values of an object's member; empty if no tag is known."""
     properties = variant.get("properties")
     schema = properties.get(member) if isinstance(properties, dict) else None
     for _ in range(_NAMES_OF_TAGS_MAX):
@@ -190,7 +190,7 @@ class UnionMatcher:
         return self._unions[id(schema)]
 
     def inside(self, schemas: Sequence[JsonObject], step: str | int) -> list[AnySchema]:
-        """What applies to a member or an item of a value that `schemas` apply to."""
+        """The schemas for a member or an item of a value that `schemas` apply to."""
         self._step(len(schemas))
         return [found for schema in schemas for found in _inside(schema, step)]
 

@@ -178,7 +178,7 @@ def refusal_of(record: BudgetLeaseRecord, now: datetime) -> BudgetShareRecord:
 
 
 def report_of(record: BudgetLeaseRecord) -> Report:
-    """What the record of a lane's lease says to its home."""
+    """The report to the home in the record of a lane's lease."""
     return Report(
         amounts(record.returned),
         amounts(record.settled),

@@ -80,11 +80,11 @@ class BudgetClaims:
         self._changed.pop(claim.request, None)
 
     def first(self, key: BudgetKey) -> Claim | None:
-        """Whose turn it is."""
+        """The first claim in line."""
         return next(iter(self._waiting.get(key, ())), None)
 
     def behind_first(self, key: BudgetKey) -> Charged:
-        """What the next ones need together."""
+        """The sum of the next claims' needs."""
         total = ZERO
         for claim in islice(self._waiting.get(key, ()), 1, ASKED_FOR_AT_ONCE_MAX + 1):
             total = plus(total, claim.need)

@@ -20,7 +20,7 @@ from services.worker.core.shared_budget.rules import (
 
 
 class Report(NamedTuple):
-    """What a lane says of its lease."""
+    """A lane's report of its lease."""
 
     returned: Charged
     settled: Charged
@@ -49,7 +49,7 @@ class LaneShare:
 
     @property
     def leased(self) -> Charged:
-        """What the lane has, used or not; a call may have cost more than its worst case."""
+        """The lane's amounts, used or not; a call may have cost more than its worst case."""
         return most_of(minus(self.granted, self.returned), self.settled)
 
     @property
@@ -74,7 +74,7 @@ class LaneShare:
         return any(amount > 0 for amount in minus(self.leased, self.settled))
 
     def of_lease(self, begun_at: datetime | None) -> "LaneShare":
-        """The share of another lease: how much of the last one was used, nobody knows any more."""
+        """The share of another lease: how much of the last one was used is not known any more."""
         return LaneShare(
             begun_at=begun_at, forgotten=self.outstanding, is_announced=self.is_announced
         )
@@ -91,12 +91,12 @@ class Home:
 
     @property
     def outstanding(self) -> Charged:
-        """What all lanes have together."""
+        """The sum of all lanes."""
         return self._outstanding
 
     @property
     def settled(self) -> Charged:
-        """What calls that have ended are charged, as far as the lanes have said, and know."""
+        """The charges of calls that have ended, as far as the lanes have reported them."""
         return self._settled
 
     @property

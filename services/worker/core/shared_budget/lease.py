@@ -1,4 +1,4 @@
-"""What one lane has of a shared budget: it spends from that alone, and asks the home for more."""
+"""A lane's lease on a shared budget: it spends from that alone, and asks the home for more."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ PORTIONS = 100  # of a limit, for all lanes together; a lane keeps up to two of 
 
 
 def portion_of(limit: Limit, partitions: int) -> Charged:
-    """What a lane is given beyond its present need: a hundredth of the limit, of all lanes."""
+    """The grant beyond a lane's present need: all lanes together get a hundredth of the limit."""
     calls, tokens, micro_usd = ((most or 0) // (PORTIONS * partitions) for most in limit)
     return calls, tokens, micro_usd
 
@@ -56,12 +56,12 @@ class Lease:
 
     @property
     def settled(self) -> Charged:
-        """What calls that have ended are charged."""
+        """The charges of calls that have ended."""
         return minus(self.used, self.in_flight)
 
     @property
     def free(self) -> Charged:
-        """What is neither used nor held; of units without a limit it says nothing."""
+        """The amounts neither used nor held; meaningless for units without a limit."""
         return minus(minus(self.granted, self.returned), plus(self.used, self.held))
 
     @property
@@ -78,7 +78,7 @@ class Lease:
         return unit_beyond(_bound(limit, amounts), self.free) is None
 
     def has_news(self, portion: Charged, limit: Limit) -> bool:
-        """Whether more than a portion is settled that its home has not heard of."""
+        """Whether more than a portion is settled that was not reported to its home."""
         return unit_beyond(_bound(limit, portion), minus(self.settled, self.reported)) is not None
 
     def written(self, *, sent: bool) -> None:
@@ -87,7 +87,7 @@ class Lease:
             self.reported = self.settled
 
     def lacks(self, need: Charged) -> Charged:
-        """What a claim needs; more than that after a call that cost more than its worst case."""
+        """The need of a claim; more after a call that cost more than its worst case."""
         return minus(need, at_most_zero(self.free))
 
     def beyond(self, need: Charged, limit: Limit) -> BudgetUnit | None:

@@ -43,7 +43,7 @@ class BudgetRules:
     by_label: Mapping[str, Mapping[str, PeriodLimits]] = field(default_factory=dict)
 
     def keys_of(self, labels: Mapping[str, str], now: datetime) -> tuple[BudgetKey, ...]:
-        """What a call of a request with these labels is charged to at `now`, in one order."""
+        """The budgets that a call with these labels is charged to at `now`, in a fixed order."""
         return tuple(sorted(self._keys_of(labels, now))) if self.by_label else ()
 
     def _keys_of(self, labels: Mapping[str, str], now: datetime) -> Iterator[BudgetKey]:
@@ -123,7 +123,7 @@ def least_of(one: Charged, other: Charged) -> Charged:
 
 
 def less(limit: Limit, amounts: Charged) -> Limit:
-    """What a limit leaves of these amounts, which may be negative."""
+    """The rest of a limit after these amounts; it may be negative."""
     calls, tokens, micro_usd = (
         None if most is None else most - amount for most, amount in zip(limit, amounts, strict=True)
     )

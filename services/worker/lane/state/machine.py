@@ -85,7 +85,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.REVOKED: to(State.UNASSIGNED, Effect.HALT),
         Event.ASSIGNED_ELSEWHERE: to(State.ABANDONED, *_ABANDON),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING, *_FOR_CALLS),
-        Event.PRODUCER_LOST: to(State.OPENING),  # the opening hears of it, and fails
+        Event.PRODUCER_LOST: to(State.OPENING),  # the opening notices, and fails
         Event.FENCED: to(State.OPENING),
         Event.OPENED: to(State.OPEN, Effect.RESUME),
         Event.OPENING_FAILED: to(State.OPENING, LaneStep.REOPEN),
@@ -179,7 +179,7 @@ _BY_STATE: Mapping[State, Mapping[Event, Transition]] = {
         Event.REVOKED: to(State.DRAINING_REOPENING),
         Event.ASSIGNED_ELSEWHERE: to(State.CLOSED, LaneStep.CLOSE),
         Event.DRAIN_REQUESTED: to(State.DRAINING_REOPENING),
-        Event.PRODUCER_LOST: to(State.DRAINING_REOPENING),  # the opening hears of it, and fails
+        Event.PRODUCER_LOST: to(State.DRAINING_REOPENING),  # the opening notices, and fails
         Event.FENCED: to(State.DRAINING_REOPENING),
         Event.OPENED: to(State.DRAINING, LaneStep.SETTLE_CALLS),
         Event.OPENING_FAILED: to(State.DRAINING_REOPENING, LaneStep.REOPEN_FOR_CALLS),

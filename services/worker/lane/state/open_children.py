@@ -158,7 +158,7 @@ class OpenChildren:
         return self.allowance(lane_request, account).attempts_now(left)
 
     def free_budget(self, lane_request: LaneRequest, account: Account) -> FreeBudget:
-        """What a request may use now, as far as no call in flight gives anything back."""
+        """The budget that a request may use now, if no call in flight gives anything back."""
         pending, limit = account.in_flight.values(), account.limit
         kept = self.allowance(lane_request, account).reserved_minimum
         tokens = account.charged[1] + sum(spend.tokens for spend in pending) + kept[1]

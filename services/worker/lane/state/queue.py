@@ -120,7 +120,7 @@ class Queue:
         self._look_at_deadline(lane_request, now)
 
     def shared_budgets_back(self, key: RequestKey) -> None:
-        """What a request waits for is answered: it tries again."""
+        """The request's wait has ended: it tries again."""
         lane_request = self.requests.get(key)
         if lane_request and lane_request.state is RequestState.AWAITING_BUDGET:
             self._try_again(lane_request)

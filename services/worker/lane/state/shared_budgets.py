@@ -87,7 +87,7 @@ class SharedBudgets:
         return Reserved() if claim.awaited else None
 
     def beyond(self, labels: Labels, need: Charged, now: datetime) -> BudgetUnit | None:
-        """What of a call is more than a limit, or than its home has said will ever be left."""
+        """The unit in which a call exceeds a limit, or all that its home will have left."""
         for key in self.rules.keys_of(labels, now):
             lease = self.books.leases.get(key, Lease())
             if which := lease.beyond(need, self.rules.limit(key)):
@@ -217,7 +217,7 @@ class SharedBudgets:
         return bool(self._unsent or self._beside)
 
     def take_unsent(self) -> tuple[OutRecord, ...]:
-        """What the next write of the lane takes along; the last state of each record is enough."""
+        """Records to go with the lane's next write; the last state of each is enough."""
         if self._now is None or not self.has_unsent:
             return ()
         taken = self._beside[:]
@@ -343,5 +343,5 @@ class SharedBudgets:
 
 
 def worst_of(spend: Spend) -> Charged:
-    """What a call is charged until it is settled."""
+    """The charge of a call until it is settled."""
     return 1, spend.tokens, spend.micro_usd

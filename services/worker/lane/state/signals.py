@@ -59,7 +59,7 @@ def apply_signals(
 
 
 def _hear(lane_state: LaneState, read: SignalRecord, said: BudgetRecord, now: datetime) -> None:
-    """What other lanes say of shared budgets, on the topic that workers alone may write."""
+    """Take records of other lanes on shared budgets, from the topic that only workers write."""
     if read.topic is LEASES:
         lane_state.budgets.hear(said, now)
 
@@ -122,7 +122,7 @@ def _apply_control(
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What a control came to, and what is written of that."""
+    """The effect of a control, and the records to write for it."""
 
     effect: ControlEffect
     requests: Sequence[str] = ()

@@ -50,7 +50,7 @@ class Api(Protocol):
 
     @property
     def base_url(self) -> str:
-        """What each path is appended to."""
+        """The URL that each path is appended to."""
         ...
 
     @property

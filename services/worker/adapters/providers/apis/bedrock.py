@@ -170,7 +170,7 @@ class BedrockApi:
 
     @property
     def signer(self) -> Signer | None:
-        """What signs a request; None where a key is in the headers."""
+        """The signing keys; None where a key is in the headers."""
         keys = self.connection.signing
         if keys is None:
             return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class AwsKeys:
-    """What signs requests to AWS; `session_token` where the keys are those of a role."""
+    """Keys that sign requests to AWS; `session_token` where they are those of a role."""
 
     access_key: str
     secret_key: str = field(repr=False)

@@ -201,7 +201,7 @@ def _violations(details: Sequence[Members]) -> Iterator[Members]:
 
 
 def _is_for_long(violation: Members) -> bool:
-    """Whether a quota is that of a day, or is none at all: waiting for it would be in vain."""
+    """Whether a quota is that of a day, or is none at all: waiting for it would not help."""
     quota, value = violation.get("quotaId"), violation.get("quotaValue")
     return value == "0" or (isinstance(quota, str) and "PerDay" in quota)
 

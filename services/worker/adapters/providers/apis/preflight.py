@@ -27,7 +27,7 @@ MODELS_SHOWN_MAX = 10
 
 
 def check_key(api_key: str | None, *, needed: bool) -> str | None:
-    """What is wrong with the key before anyone is asked."""
+    """A problem of the key that is seen without a request."""
     if api_key is None:
         return "there is no key: set the variable that `api_key_env` names" if needed else None
     if not (api_key.isascii() and api_key.isprintable()):
@@ -122,7 +122,7 @@ def models_in(body: bytes, *, under: str = "data", name: str = "id") -> frozense
 
 
 def software_in(body: bytes) -> str | None:
-    """Whose the first listed model is: llama.cpp calls them all its own."""
+    """The owner of the first listed model: llama.cpp gives its own name for all."""
     match json_in(body, LISTING_VALUES_MAX):
         case {"data": [{"owned_by": str(owner)}, *_]}:
             return owner

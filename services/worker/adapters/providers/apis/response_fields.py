@@ -119,7 +119,7 @@ def tier_in(value: Any) -> str | None:
 def parse_status(
     status: int, codes: Sequence[str], wait_s: float | None, profile_codes: Collection[str]
 ) -> Reply:
-    """What a status that is no 2xx says.
+    """The reply for a status other than 2xx.
 
     `codes` are the provider's own, the most telling one first; with one of `profile_codes` no
     request of this profile fares better. `wait_s`: see `retry_after_s`.

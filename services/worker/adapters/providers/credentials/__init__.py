@@ -1,1 +1,1 @@
-"""Who a profile is for its provider, where that is an identity, not a key."""
+"""The identity of a profile at its provider, where it has no key."""

@@ -1,4 +1,4 @@
-"""What a token says of itself, if it is a JWT: whom it is for, and when it holds.
+"""The claims of a token, if it is a JWT: its audience, and its time of validity.
 
 Nothing is verified, which is the provider's part: this only finds the sentence to show.
 """

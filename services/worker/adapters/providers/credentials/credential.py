@@ -8,14 +8,14 @@ from services.worker.adapters.providers.apis.connection import AwsKeys, is_heade
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What authorizes calls for `lasts_s` seconds from now; None where nobody knows how long."""
+    """A secret that authorizes calls for `lasts_s` seconds from now; None: unknown."""
 
     key: str | AwsKeys = field(repr=False)
     lasts_s: float | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All of it that nobody may see."""
+        """All parts that are secret."""
         match self.key:
             case AwsKeys(secret_key=secret, session_token=session):
                 return (secret, session) if session else (secret,)

@@ -67,7 +67,7 @@ class RenewedToken:
     def _renewal(self) -> asyncio.Task[None]:
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
-            # It may fail with nobody waiting: the token still holds, and it is tried again.
+            # It may fail while no call waits: the token still holds, and it is tried again.
             self._renewing.add_done_callback(take_error)
         return self._renewing
 

@@ -80,7 +80,7 @@ class ProviderKind(ABC, Generic[P]):
         return "not"
 
     def cache_write_factors(self) -> tuple[Decimal, Decimal]:
-        """What a token costs that is written to a cache, for minutes and for an hour: of input."""
+        """The price of a cache write, for minutes and for an hour, as a factor of input's."""
         return Decimal(1), Decimal(1)
 
     def listed(self, profile: P) -> tuple[str, str] | None:  # noqa: ARG002

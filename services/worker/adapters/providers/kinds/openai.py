@@ -24,7 +24,7 @@ class OpenAILikeKind(ProviderKind[L]):
         return self.api_type(connection, **self.fields(profile))
 
     def fields(self, profile: L) -> dict[str, Any]:
-        """What `api_type` takes beside the connection."""
+        """The arguments of `api_type` beside the connection."""
         return {
             "output_limit_field": profile.output_limit_field,
             "api": profile.api,

@@ -123,7 +123,7 @@ class Comparer:
         return True
 
     def _inside(self, one: Shape, other: Shape) -> Sequence[_Shapes] | None:
-        """What must be alike for these two to be; None if they differ themselves."""
+        """The pairs that must be alike for these two to be; None if they differ themselves."""
         match one, other:
             case (Union(), _) | (_, Union()):
                 return list(product(self._shapes.leaves(one), self._shapes.leaves(other)))

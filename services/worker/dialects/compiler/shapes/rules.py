@@ -59,6 +59,6 @@ class Rules:
         return self.omits_optional and self.unions_max is None
 
     def __post_init__(self) -> None:
-        """What is cut or packed travels as JSON text, which no reader would undo."""
+        """Cut or packed values travel as JSON text, which no reader would decode."""
         if self.verbatim and (self.recursion != "anywhere" or self.optional_max is not None):
             raise ValueError(f"{self.dialect}: verbatim, and yet not everything can be carried")
