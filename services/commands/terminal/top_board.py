@@ -22,6 +22,8 @@ from services.operators.dead_letters.why import why_text, without_path
 
 MINUTES = 15
 BAR_CELLS = 24
+NARROW_BAR_CELLS = 8
+WIDE_COLUMNS = 100
 WHYS_SHOWN = 5
 _ENDING_STYLES: Mapping[str, str] = {
     "first": "green",
@@ -140,7 +142,8 @@ class _Bar:
         yield bar(self.counts, min(BAR_CELLS, options.max_width))
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(len(self.counts), options.max_width), BAR_CELLS)
+        cells = BAR_CELLS if options.max_width >= WIDE_COLUMNS else NARROW_BAR_CELLS
+        return Measurement(min(len(self.counts), options.max_width), cells)
 
 
 def _status(facts: TopFacts) -> Iterator[Text]:
@@ -215,9 +218,9 @@ def _without_paths(dead_letters: Counter[str]) -> Counter[str]:
 
 
 def _table(first: str, *others: str, bar: bool = False) -> Table:
-    """On a narrow terminal the bar alone becomes shorter."""
+    """On a narrow terminal the bar becomes shorter, then the names; figures stay whole."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column(first, style="bold", no_wrap=True)
+    table.add_column(first, style="bold", overflow="ellipsis")
     if bar:
         table.add_column("")
     for name in others:

@@ -68,6 +68,16 @@ def test_the_board_names_contracts_profiles_lanes_and_dead_letters() -> None:
         assert message in text, text
 
 
+def test_the_figures_of_a_narrow_terminal_are_whole() -> None:
+    """Names of contracts become shorter, and no count or amount of money does."""
+    facts = facts_of("result/dep_bump", "refusal/by_model", "dead_letter/unknown_profile")
+    console = Console(width=54, record=True, file=StringIO())
+    console.print(board_of(facts))
+    header = next(line for line in console.export_text().splitlines() if "used" in line[40:])
+
+    assert header.split()[1:] == ["mended", "refused", "dead", "p50", "p95", "used"]
+
+
 def test_data_say_the_same_for_programs() -> None:
     facts = facts_of("result/dep_bump", "attempt/result", lanes=[lane(None)])
     data: dict[str, Any] = dict(as_data(facts))
