@@ -52,7 +52,7 @@ class ApprovalRequested(Wire):
     at: Timestamp
 
 
-UNPROVED = "unproved:"  # begins a `by` that nobody has proved
+UNPROVED = "unproved:"  # begins a `by` without a proof
 
 
 class Approval(Wire):

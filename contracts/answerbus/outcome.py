@@ -166,7 +166,7 @@ class Refusal(_Answered):
     answer: JsonValue = None
 
     def __str__(self) -> str:
-        """Who declined and why, on one line."""
+        """The side that declined and the reason, on one line."""
         category = "" if self.category is None else f" ({self.category})"
         message = one_line(f"Declined by the {self.by}{category}: {self.reason}")
         return f"{message} {self._about()}"

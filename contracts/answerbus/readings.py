@@ -178,7 +178,7 @@ class Reading:
 
 
 def readings(text: str, is_text: bytes) -> Iterator[Reading]:
-    """All readings of it, the text itself first; who has enough of them stops asking.
+    """All readings of it, the text itself first, made one by one.
 
     Of bytes in a code, stretches of text alone are read: see `text_bytes`.
     """

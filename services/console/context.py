@@ -29,7 +29,7 @@ from services.settings.settings import Settings
 
 
 class LongPages:
-    """Who asks for many at once waits for each of these, and others for one of them at most."""
+    """A person who asks for many at once waits for each; others wait for one of them at most."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

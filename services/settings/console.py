@@ -49,10 +49,10 @@ _PublicUrl = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+/?$"), AfterVali
 class OidcSettings(Section):
     """`[console.oidc]`: people sign in at an issuer of OpenID Connect.
 
-    `role_claim` names what of an ID token says who may do what: a claim, or a path with dots to
-    one within others. Who has one of `operators` there is an operator, else who has one of
-    `approvers` may approve calls and answer questions, else who has one of `viewers` is a viewer;
-    `name_claim` is what their actions are signed with.
+    `role_claim` names the claim of an ID token that has a person's roles, or a path with dots to
+    it. A person with one of `operators` there is an operator, else with one of `approvers` may
+    approve calls and answer questions, else with one of `viewers` is a viewer; `name_claim` has
+    the name under which their actions are recorded.
     """
 
     issuer: Annotated[str, Field(pattern=r"^https?://[^?#]+$", max_length=1_000)]

@@ -50,7 +50,7 @@ _Condition = Annotated[str, Field(max_length=CONDITION_CHARS_MAX), AfterValidato
 
 
 class FallbackSettings(Section):
-    """`{profile = "large", on = ["unhealthy", "invalid >= 2"]}`: who is asked, and when."""
+    """`{profile = "large", on = ["unhealthy", "invalid >= 2"]}`: a profile, and its conditions."""
 
     profile: Name
     on: Annotated[

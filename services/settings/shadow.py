@@ -15,7 +15,7 @@ CALLS_PER_DAY_MAX = 5_000  # so that a month of them can be read for a page
 
 
 class ShadowSettings(Section):
-    """`{profile = "new", share = 0.05, usd_per_day = 5}`: who is asked, how often, for how much.
+    """`{profile = "new", share = 0.05, usd_per_day = 5}`: the profile, its share and its limit.
 
     `share` is of the answered requests; days are those of UTC.
     """

@@ -70,10 +70,10 @@ class _Struct(RequestStruct):  # type: ignore[misc]
 
 
 class NextEpochRequest(Request[_Struct]):  # type: ignore[misc]
-    """Granted to the producer that has the last epoch, and to nobody else.
+    """Granted only to the producer that has the last epoch.
 
-    As of version 0 anybody is granted one: a producer whose transactional id has a new owner would
-    shut that owner out.
+    In version 0 any producer is granted one: a producer whose transactional id has a new owner
+    would shut that owner out.
     """
 
     API_KEY = API_KEY

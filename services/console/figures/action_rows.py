@@ -30,7 +30,7 @@ _UNREAD = "no worker has read it yet"
 
 @dataclass(frozen=True, slots=True)
 class ActionRow:
-    """Who did what, about what, and what came of it; `is_bad` marks an effect to look at."""
+    """An action, its author, subject and effect; `is_bad` marks an effect to look at."""
 
     at_ms: int
     by: str

@@ -115,7 +115,7 @@ class GroupCache:
 
 
 def _needs_models(filters: DeadLetterFilters, keys: Sequence[Key]) -> bool:
-    """Whether what decides on a dead letter's group may be read after it: who was asked."""
+    """Whether a dead letter's group may depend on what is read after it: the model."""
     return filters.selection.needs_models or any(key.kind == "model" for key in keys)
 
 

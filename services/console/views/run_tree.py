@@ -20,7 +20,7 @@ from services.operators.runs.run_words import call_text, outcome_text, run_text,
 from services.operators.runs.tree import Awaited, CallNode, RunNode, StepNode
 
 LINES_SHOWN = 16  # of one tree, beside its first line; those before them are folded away
-LONG_SHARE = 0.05  # of the whole time: who takes longer is not folded away
+LONG_SHARE = 0.05  # of the whole time: lines that take longer are not folded away
 LONG_SHOWN = 8  # of those
 LINES_DRAWN = 300  # of one tree, the newest; those before them are in words alone
 _MS = timedelta(milliseconds=1)

@@ -181,7 +181,7 @@ def _acting(names: ResourceNames, *, needed: bool) -> Iterator[Right]:
 
 
 def _guiding(names: ResourceNames) -> Iterator[Right]:
-    """Of operators: who asks, and who serves tools, could else approve calls of their own."""
+    """Of operators: applications and tool servers could else approve calls of their own."""
     for topic in (STEPS, APPROVALS, CONTROLS):
         yield _topic(topic, "Read", names, "shows runs", needed=False)
     yield _topic(APPROVALS, "Write", names, "approves and denies tool calls", needed=False)

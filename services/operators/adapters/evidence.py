@@ -113,7 +113,7 @@ class _Pack:
 async def export(bus: Bus, path: Path, order: EvidenceOrder, texts: Mapping[str, str]) -> Exported:
     """Write the pack; `texts` are known definitions and schemas by digest.
 
-    Attempts first: who names one is written after it. Raises BusUnavailable, PackTooLarge,
+    Attempts first: records that name one are written after it. Raises BusUnavailable, PackTooLarge,
     FileExistsError.
     """
     with path.open("xb") as file:

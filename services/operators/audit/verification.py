@@ -29,7 +29,7 @@ LEDGER_LAG_MS_MAX = 600_000
 class Verification:
     """Takes what the ledger and the terminals claim first, then the attempts in their order.
 
-    In that order nothing that is written meanwhile looks like a break: who claims an attempt has
+    In that order nothing that is written meanwhile looks like a break: a claim of an attempt has
     been read before it. `cut` are the topics that no longer reach back to their beginning, and
     `account_memory` is how long workers know an account after its last event.
     """

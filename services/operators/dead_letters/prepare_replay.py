@@ -32,7 +32,7 @@ from services.operators.explain import problem_text
 from services.operators.records.dead_letter_key import DeadLetterKey
 from services.text.digest import text_digest
 
-ROUNDS_MAX = 5  # without force: who replays for the sixth time should look at what happens
+ROUNDS_MAX = 5  # without force: before a sixth replay, look for the cause
 
 # Of the steps that a replay takes over, where all are too many.
 RESUMED_BYTES_MAX = 320 * KIB

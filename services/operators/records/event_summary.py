@@ -1,7 +1,7 @@
 """The one partial parser of events: the members of each kind that lists and counts need; pure.
 
-The fields are those of the wire; the rest of an event, which may be large, is skipped. Who needs
-another member of an event adds it here. A new kind of event is a class here and a place in
+The fields are those of the wire; the rest of an event, which may be large, is skipped. Add here
+any other member of an event that is needed. A new kind of event is a class here and a place in
 `EventSummary`; mypy then names each match that must treat it.
 """
 

@@ -30,7 +30,7 @@ from services.text.counted import count_text
 from services.text.escaping import json_line, plain_line
 
 LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
-CALLED_BEFORE = "It was called before, and nobody knows whether it ran: look, then decide."
+CALLED_BEFORE = "It was called before, and it is not known whether it ran: look, then decide."
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
 MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
 _WAITING: Mapping[CallState, str] = MappingProxyType(

@@ -66,7 +66,7 @@ async def toolset_of(
         if len(toolset.tools) == TOOLSET_TOOLS_MAX:
             _log.warning("tools beyond the first %d are left out", TOOLSET_TOOLS_MAX)
             break
-        as_listed = repr(listed)  # which tells 1 from true
+        as_listed = repr(listed)  # which distinguishes 1 from true
         found: CheckedTool | Unfit | EndedAtLimit | None = before.get(as_listed)
         if found is None:
             found = await work.run(

@@ -19,7 +19,7 @@ from services.worker.core.schema.tags import with_tags
 from services.worker.dialects.compiler.compile import compile_text
 
 DIALECT = "prompted"
-_NOTE = "the schema is only told to the model, not enforced by its provider; checked after"
+_NOTE = "the schema is only shown to the model, not enforced by its provider; checked after"
 
 
 def compile_schema(resolved: ResolvedSchema) -> WireSchema:

@@ -182,8 +182,8 @@ async def restore(
     """Fence, then read to the end: before that, a predecessor could still write behind our back.
 
     What can be read before is, since the predecessor may be at work: see `_handed_over`. `ours`
-    raises LaneBlocked where the lane is another's, who is then not fenced. `recovered` may have
-    been begun by an opening that failed: the reading goes on where that one ended.
+    raises LaneBlocked where the lane is another worker's, which is then not fenced. `recovered` may
+    have been begun by an opening that failed: the reading goes on where that one ended.
     """
     recovered = recovered or RecoveredState()
     recovered.was_alive = False

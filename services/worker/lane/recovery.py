@@ -63,7 +63,7 @@ def settle_orphaned_calls(
 def suspects_after(
     recovered: RecoveredState, orphaned: Sequence[Attempt], *, same_process: bool
 ) -> Suspects:
-    """Who may be why the predecessor ended, if it did: it has calls left over, or made a mark.
+    """The suspects if the predecessor ended: it has calls left over, or made a mark.
 
     A predecessor that still wrote when it was shut out has not ended, and is no reason for blame.
     """

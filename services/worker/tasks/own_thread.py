@@ -1,4 +1,4 @@
-"""Blocking calls in threads that nobody has to wait for.
+"""Blocking calls in threads that the process need not wait for.
 
 A thread of the event loop's pool would be kept from the worker's other work for as long as a call
 hangs, and the end of the process wait for it.

@@ -97,7 +97,7 @@ class Connections:
     ) -> HttpResponse:
         """The response to one request. Raises NotConnectedError, BrokenExchangeError.
 
-        `body` is called once there is a connection, so that nobody keeps the bytes during the
+        `body` is called once there is a connection, so that the bytes are not kept during the
         call. Nothing is sent after `begins_by`, a time of the loop.
         """
         connection = await self._connection()

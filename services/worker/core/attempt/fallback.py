@@ -1,4 +1,4 @@
-"""The rule of fallback: who is asked next, by recorded failures and the health of profiles; pure.
+"""The rule of fallback: the next profile, by recorded failures and the health of profiles; pure.
 
 It is applied again before each call. Nothing is remembered but how attempts failed, which stands in
 the record of a retry: after a crash, or on another worker, the same profile is chosen.

@@ -72,7 +72,7 @@ class Call:
 
     @cached_property
     def model(self) -> ModelUsed:
-        """Who answered: the name that the provider gave, else the one that was asked for."""
+        """The model that answered: the name that the provider gave, else the one asked for."""
         profile = self.plan.profile
         named = clip(facts_of(self.reply).model or profile.model, MODEL_BYTES_MAX)
         asked = clip(profile.model, MODEL_BYTES_MAX)

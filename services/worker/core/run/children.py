@@ -84,7 +84,7 @@ def may_ask(above: Request, run: Run | None, request: Request) -> bool:
 def adopted(request: Request, above: Request, left_s: int) -> Request:
     """A request as a child of the run `above`, on its account, even if it said another one.
 
-    Who publishes it knows the run and the call; the lane knows all else. The run waits for it, so
+    Its publisher knows the run and the call; the lane knows all else. The run waits for it, so
     that it has only the time that is left to the run.
     """
     if request.parent is None:

@@ -79,7 +79,7 @@ def answered(
 ) -> Change | tuple[Problem, ...] | None:
     """A person answers, or declines to with null: the call goes to its server again.
 
-    As for the first time: who was asked before has nothing more to say, and no delivery is used.
+    As for the first time: earlier servers of the call have no say, and no delivery is used.
     """
     if said.number != events.changed(call, inputs).inputs_asked:
         return None
@@ -98,7 +98,7 @@ def answered(
 def expired(run: Run, call: ToolCall, inputs: RunInputs) -> Change:
     """The answer of a person did not come in time."""
     change = end_call(run, call, in_vain(call), inputs)
-    return cancelled(change, call, "nobody has answered in time", inputs)
+    return cancelled(change, call, "no person answered in time", inputs)
 
 
 def in_vain(call: ToolCall) -> ApprovalExpired:

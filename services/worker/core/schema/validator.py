@@ -48,7 +48,7 @@ class SchemaValidator:
     def is_valid(self, value: JsonValue) -> bool:
         """Whether `value` satisfies the schema. Raises TooMuchWorkError as `problems` does.
 
-        Also where nobody has to be spared, if the value is too large to be checked at all.
+        Also where work is not limited, if the value is too large to be checked at all.
         """
         work = self._bound.cost_of_check(value, affordable(CHECK_NS_MAX))
         spend(work)

@@ -145,7 +145,7 @@ class LaneState:
     def spend(
         self, lane_request: LaneRequest, plan: Plan, prompt: Prompt, now: datetime
     ) -> tuple[Spend, LaneWrite] | Reserved | BudgetExhausted:
-        """Charge one attempt, if the account allows it; who is to wait for that is set aside."""
+        """Charge one attempt, if the account allows it; a request that must wait is set aside."""
         cost = plan.worst_cost(prompt)
         key, labels = lane_request.key, lane_request.request.labels
         if claimed := self.budgets.claim(key, labels, (1, prompt.tokens_max, cost), now):

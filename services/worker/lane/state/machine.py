@@ -203,7 +203,7 @@ HAS_PRODUCER = frozenset(
 )
 # Nothing is spent here again, unless it is opened again.
 LEAVING = frozenset({State.HANDING_OVER, State.ABANDONED, State.CLOSED} | DRAINS)
-STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, who asks says how long
+STAY_S_MAX: Mapping[State, float] = {  # but for OPEN; for those that drain, the caller sets it
     State.OPENING: 600.0,  # one try, beside the time that its predecessor has; what hangs is redone
     State.SUSPENDED: 3_600.0,  # longer than any rebalance; Kafka itself may be away
     State.RESUMING: 90.0,  # one commit

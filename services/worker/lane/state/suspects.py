@@ -70,7 +70,7 @@ class Suspects:
         return len(certain) + sum(one not in certain for one in in_flight) < SUSPECTS_MAX
 
     def rank(self, request: RequestKey) -> int:
-        """How suspect it is: who is less so is tried before."""
+        """How suspect it is: less suspect requests are tried first."""
         suspect = self.found.get(request)
         return _rank(suspect) if suspect else 0
 

@@ -61,7 +61,7 @@ class RenewedToken:
         return self._token
 
     async def _renewed(self) -> None:
-        """One renewal serves all who wait; who leaves does not end it."""
+        """One renewal serves all callers; one that leaves does not end it."""
         await asyncio.shield(self._renewal())
 
     def _renewal(self) -> asyncio.Task[None]:

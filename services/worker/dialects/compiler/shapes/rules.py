@@ -22,7 +22,7 @@ class Rules:
     be of.
     `one_text_rule`: a text has a pattern, or a format, or lengths.
     `verbatim`: an answer is written as it is meant: free-form values as any JSON, members without a
-    name of their own beside the others. Else such travel as JSON text. Who enforces this has room
+    name of their own beside the others. Else such travel as JSON text. Such a provider has room
     for everything, and follows references in circles.
     `integer_max` is the largest integer that a provider allows, sent as the other bound
     where one alone is misread.
