@@ -87,7 +87,7 @@ class LaneCallSlot:
         reply = await ask_once(self.backend.provider, prompt, timeout_s)
         duration_s = _now() - began
         if self._is_current:  # else it says nothing of the provider that is asked by now
-            reply = self.lane_request.judge(reply, self.lease.served)
+            reply = self.lane_request.judge(reply, _now(), self.lease.served_since)
             self.lease.report(reply, duration_s)
         if lane.context.costly_work.waiting < CHECKS_WAITING_MAX:
             self.lease.leave()

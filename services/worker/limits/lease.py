@@ -59,9 +59,9 @@ class CallLease:
         self._limiter.call_begins()
 
     @property
-    def served(self) -> int:
-        """How many calls of the profile its model has worked on."""
-        return self._limiter.served
+    def served_since(self) -> float:
+        """When the last began of the calls that the profile has served."""
+        return self._limiter.breaker.served_since
 
     def report(self, reply: Reply, duration_s: float) -> None:
         """Let the profile's limits learn what the call came to."""

@@ -58,8 +58,6 @@ class ProfileLimiter:
         self._concurrency = Concurrency(slots)
         self._requests = TokenBucket(requests_per_minute) if requests_per_minute else None
         self._tokens = TokenBucket(tokens_per_minute) if tokens_per_minute else None
-        self.served = 0
-        """Calls that its model has worked on."""
         self.in_flight = 0
         """Calls at its provider; `slots.calling` also has those that wait for the worker."""
         self.waiting: dict[Callable[[], None], bool] = {}
@@ -222,7 +220,6 @@ class ProfileLimiter:
         self._listen(reply, now)
         match reply:
             case Answered() | Refused() | Truncated() | NoAnswer():
-                self.served += 1
                 self._concurrency.served(duration_s)
                 self.watchdog.served(duration_s)
                 self.check_fault = None

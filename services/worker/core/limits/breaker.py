@@ -35,10 +35,12 @@ class Breaker:
 
     A provider that was away is probed by one call at a time. One that had too much is asked by
     twice as many after each moment without a refusal, so that slow answers keep no request waiting.
+    `served_since` is when the last began of the calls that were served.
     """
 
     is_open: bool = False
     setup_fault: str | None = None
+    served_since: float = float("-inf")
     _failures: int = 0
     _pause_until: float = 0.0
     _was_throttled: bool = False
@@ -114,6 +116,7 @@ class Breaker:
         match reply:
             case Answered() | Refused() | Truncated() | NoAnswer():
                 self._was_forbidden = False
+                self.served_since = max(self.served_since, now - duration_s)
                 if proves:
                     self._close(now)
                     self.setup_fault = None

@@ -2,20 +2,29 @@
 
 from dataclasses import dataclass, replace
 
-from services.worker.core.attempt.reply import Rejected, Reply
+from services.worker.core.attempt.reply import (
+    Answered,
+    NoAnswer,
+    Refused,
+    Rejected,
+    Reply,
+    Truncated,
+)
 
-FORBIDDEN_MAX = 3  # times that a request is forbidden, with other calls served in between
+FORBIDDEN_MAX = 3  # times that a request is forbidden, with other calls made and served in between
 
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """How often a request was forbidden while others were not, and the calls served by then."""
+    """How often a request was forbidden while others were not, and when it was so last."""
 
     times: int = 0
-    served: int = -1
+    at: float = float("-inf")
 
-    def again(self, served: int) -> "Forbidden":
-        return Forbidden(self.times + (served > self.served), served)
+    def again(self, now: float, served_since: float) -> "Forbidden":
+        """Calls that began before, and are served still, do not show that others are not."""
+        is_first = not self.times
+        return Forbidden(self.times + 1, now) if is_first or served_since > self.at else self
 
     @property
     def is_of_request(self) -> bool:
@@ -23,11 +32,21 @@ class Forbidden:
         return self.times >= FORBIDDEN_MAX
 
 
-def judged(reply: Reply, before: Forbidden, served: int) -> tuple[Reply, Forbidden]:
-    """The reply, as a rejection of the request where that is at fault; `served` calls by now."""
+NOT_FORBIDDEN = Forbidden()
+
+
+def judged(
+    reply: Reply, before: Forbidden, now: float, served_since: float
+) -> tuple[Reply, Forbidden]:
+    """The reply, as a rejection of the request where that is at fault.
+
+    `served_since` is when the last began of the calls that the asked profile has served.
+    """
     match reply:
         case Rejected(scope="profile", status=403):
-            found = before.again(served)
+            found = before.again(now, served_since)
             return replace(reply, scope="request") if found.is_of_request else reply, found
+        case Answered() | Refused() | Truncated() | NoAnswer():
+            return reply, NOT_FORBIDDEN  # what is asked next is another prompt
         case _:
             return reply, before

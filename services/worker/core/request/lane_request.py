@@ -18,7 +18,7 @@ from services.worker.core.attempt.fallback import Failed
 from services.worker.core.attempt.history import bounded_prior
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.limits.fair_queue import FairKey
-from services.worker.core.limits.forbidden import Forbidden, judged
+from services.worker.core.limits.forbidden import NOT_FORBIDDEN, Forbidden, judged
 from services.worker.core.request.admit import Admitted, Arrival
 from services.worker.core.request.life import Life, RequestEvent, RequestState
 from services.worker.core.run.run import Run
@@ -96,7 +96,7 @@ class LaneRequest:
     size_bytes: int
     incoming_trace: Trace
     progress: RequestProgress = RequestProgress()
-    forbidden: Forbidden = Forbidden()  # noqa: RUF009 - immutable
+    forbidden: Forbidden = NOT_FORBIDDEN
     life: Life = Life()  # noqa: RUF009 - immutable
     run: Run | None = None
     scope: str | None = None
@@ -142,9 +142,9 @@ class LaneRequest:
         if self.progress.stored is None and not is_recorded:
             self.progress = replace(self.progress, stored=AtOffset(offset))
 
-    def judge(self, reply: Reply, served: int) -> Reply:
-        """The reply to a call of it, after `served` calls of its profile; see `Forbidden`."""
-        reply, self.forbidden = judged(reply, self.forbidden, served)
+    def judge(self, reply: Reply, now: float, served_since: float) -> Reply:
+        """The reply to a call of it, as far as others are served meanwhile; see `judged`."""
+        reply, self.forbidden = judged(reply, self.forbidden, now, served_since)
         return reply
 
     def change_run(self, run: Run) -> None:

@@ -176,3 +176,27 @@ def test_a_profile_that_is_forbidden_to_all_keeps_its_requests_to_their_deadline
     letters, _ = run(with_a_forbidden_one(0))
 
     assert letters == ["bad deadline_passed"]
+
+
+def test_calls_that_are_served_while_a_profile_forbids_new_ones_reject_none() -> None:
+    """Those that began before its key lost a right go on, for longer than some probes."""
+
+    async def main() -> list[str]:
+        began = now()
+
+        def reply(name: str, _: int) -> tuple[float, Reply]:
+            is_forbidden = now() - began >= 30
+            return (0.1, FORBIDDEN) if is_forbidden else (31.0 + int(name), answered())
+
+        stage = Stage(FakeProvider(reply))
+        await stage.worker.open()
+        for number in range(30):
+            stage.publish(str(number), workflow_id=workflow_of(0, number), ttl_s=120)
+        await asyncio.sleep(31)
+        stage.publish("30", workflow_id=workflow_of(0, 30), ttl_s=120)
+        await until(lambda: done(stage.broker, stage.names), 2_000.0)
+        await stage.worker.drain()
+        letters = events(stage.broker, DEAD_LETTERS)
+        return [one["cause"]["kind"] for one in letters if one["request_id"] == "30"]
+
+    assert run(main()) == ["deadline_passed"]
