@@ -186,12 +186,31 @@ async def test_many_refused_calls_ask_the_issuer_once(
     assert len(server.seen) == 50
 
 
+@pytest.mark.parametrize("lasts_s", [0, -3600, 10**400], ids=["now", "long ago", "never"])
+async def test_a_token_that_has_ended_by_our_clock_is_used_and_not_asked_for_at_each_call(
+    use: Use, server: KeyedServer, lasts_s: float
+) -> None:
+    """Here or at its issuer a clock is wrong; only its provider knows whether it holds."""
+    issuer = Issuer(lasts_s)
+    use(issuer)
+    server.valid = {"token-0"}
+    async with provider_at(server.address) as provider:
+        replies = [await provider.ask(PROMPT, timeout_s=LIMIT_S) for _ in range(30)]
+
+    assert all(isinstance(reply, Answered) for reply in replies)
+    assert issuer.given == 1
+
+
 async def gives_number(_audience: str | None) -> Any:
     return 5
 
 
 async def gives_line_break(_audience: str | None) -> Token:
     return Token("to\nken")
+
+
+async def gives_no_number(_audience: str | None) -> Token:
+    return Token("token", float("nan"))
 
 
 async def gives_keys_with_line_break(_audience: str | None) -> Token:
@@ -214,10 +233,11 @@ async def never_ends(_audience: str | None) -> Token:
         (gives_number, "gave something that is not a token"),
         (gives_line_break, "gave something that is not a token"),
         (gives_keys_with_line_break, "gave something that is not a token"),
+        (gives_no_number, "gave something that is not a token"),
         (gives_words, "gave something that is not a token"),
         (never_ends, "gave no token in 0.1 s"),
     ],
-    ids=["fails", "no token", "line break", "keys with a line break", "no seconds", "hangs"],
+    ids=["fails", "no token", "line break", "keys with a line break", "NaN", "no seconds", "hangs"],
 )
 async def test_a_credential_without_a_token_makes_its_profile_unhealthy(
     credential: Credential, fault: str, use: Use, monkeypatch: pytest.MonkeyPatch

@@ -25,13 +25,18 @@ class Token:
     @property
     def is_usable(self) -> bool:
         """Whether a header can carry it; a plug-in may have given anything."""
-        if not (self.lasts_s is None or type(self.lasts_s) in {int, float}):
+        if not (self.lasts_s is None or _is_number(self.lasts_s)):
             return False
         sent = [self.key]
         if isinstance(self.key, AwsKeys):
             session = self.key.session_token
             sent = [self.key.access_key, *([session] if session else [])]
         return all(isinstance(text, str) and text and is_header_text(text) for text in sent)
+
+
+def _is_number(value: object) -> bool:
+    """Also of an integer beyond a double; NaN is none, and True is none."""
+    return type(value) in {int, float} and value == value  # noqa: PLR0124
 
 
 Credential = Callable[[str | None], Awaitable[Token]]

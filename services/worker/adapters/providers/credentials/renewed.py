@@ -14,6 +14,7 @@ from services.worker.adapters.providers.credentials.credential import (
 TOKEN_S_MAX = 10.0  # until a credential has given a token
 BEFORE_END_S = 300.0  # a token is renewed so long before its end, or after half of a shorter life
 AGAIN_AFTER_S = 10.0  # between two tokens that are asked for one after the other
+LASTS_S_MAX = 1e9  # of a token without an end
 KEPT = 8  # of the texts that tokens have had: a server may still echo one of those
 
 
@@ -76,9 +77,12 @@ class RenewedToken:
         self._asked_at = loop.time()
         self._renew_at = self._asked_at + AGAIN_AFTER_S  # where this fails
         token = await self._asked()
-        lasts_s = float("inf") if token.lasts_s is None else token.lasts_s
-        self._token, self._ends_at = token, self._asked_at + lasts_s
-        self._renew_at = self._asked_at + max(lasts_s - BEFORE_END_S, lasts_s / 2)
+        lasts_s = LASTS_S_MAX if token.lasts_s is None else min(token.lasts_s, LASTS_S_MAX)
+        has_ended = lasts_s <= 0  # by our clock; its provider says whether by its own
+        self._token = token
+        self._ends_at = float("inf") if has_ended else self._asked_at + lasts_s
+        if not has_ended:
+            self._renew_at = self._asked_at + max(lasts_s - BEFORE_END_S, lasts_s / 2)
         fresh = [text for text in token.texts if text not in self.values]
         self.values = (*self.values, *fresh)[-KEPT:]
 
