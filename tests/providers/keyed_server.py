@@ -16,6 +16,8 @@ class KeyedServer:
     seen: list[str] = field(default_factory=list)
     held: asyncio.Event = field(default_factory=asyncio.Event)
     address: str = ""
+    refuses_with: int = 401
+    code: str | None = None
 
     def __post_init__(self) -> None:
         self.held.set()
@@ -24,7 +26,8 @@ class KeyedServer:
         key = request.headers["authorization"].removeprefix("Bearer ")
         self.seen.append(key)
         if key not in self.valid:
-            return web.json_response({"error": {"message": f"no such key {key}"}}, status=401)
+            error = {"message": f"no such key {key}", "code": self.code}
+            return web.json_response({"error": error}, status=self.refuses_with)
         if request.method == "GET":
             return web.json_response({"object": "list", "data": [{"id": "m"}]})
         await self.held.wait()

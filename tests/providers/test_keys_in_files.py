@@ -118,9 +118,11 @@ async def test_keys_swapped_under_load_fail_no_call(
     assert len(server.seen) <= CALLS + SWAPS * AT_ONCE  # once more each, and no more than that
 
 
+@pytest.mark.parametrize(("status", "code"), [(401, None), (200, "invalid_api_key")])
 async def test_a_refused_key_is_looked_for_once_more_though_the_file_seems_the_same(
-    server: KeyedServer, provider: Provider, key_file: Path
+    server: KeyedServer, provider: Provider, key_file: Path, status: int, code: str | None
 ) -> None:
+    server.refuses_with, server.code = status, code
     replace_unseen(key_file, "sk-other-0123456789")
     server.valid = {"sk-other-0123456789"}
 

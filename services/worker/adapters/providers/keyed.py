@@ -19,6 +19,7 @@ UNAUTHORIZED = 401
 NO_TOKEN = "no_token"  # noqa: S105 - our word for a credential that gave none
 REFUSED_KEY_CODES = {  # said with another status
     "API_KEY_INVALID",  # Gemini
+    "invalid_api_key",  # OpenAI
     *("ExpiredTokenException", "InvalidSignatureException", "UnrecognizedClientException"),  # AWS
 }
 Key = str | AwsKeys
