@@ -1,11 +1,13 @@
 """Errors under HTTP 200: each API reads them by the status that they tell, and counts no call."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from answerbus.budget import Usage
 from services.worker.adapters.providers.apis import anthropic as anthropic_replies
 from services.worker.adapters.providers.apis import bedrock as bedrock_replies
 from services.worker.adapters.providers.apis import gemini as gemini_replies
@@ -164,3 +166,39 @@ async def test_over_http_it_is_one_call(api: Api) -> None:
 
     assert reply == Throttled(3.0)
     assert len(server.seen) == 1
+
+
+CHAT_USAGE = {"prompt_tokens": 12, "completion_tokens": 3}
+RESPONSES_USAGE = {"input_tokens": 12, "output_tokens": 3}
+USED = CallFacts(usage=Usage(input_tokens=12, output_tokens=3))
+FAILED = replace(USED, stop_reason="failed")
+SLOW: dict[str, Any] = {"error": {"code": 429}}
+NO_CREDIT = {"error": {"code": "insufficient_quota"}}
+PAID: list[tuple[str, Any, Reply]] = [
+    ("openai", {**SLOW, "choices": [{}], "usage": CHAT_USAGE}, Unavailable(429, True, USED)),
+    ("openai", {"error": {"code": "content_filter"}, "usage": CHAT_USAGE},
+     Refused(FILTER.reason, USED, FILTER.category)),
+    ("openai", {**SLOW, "usage": {**CHAT_USAGE, "completion_tokens": 0}}, Throttled(None)),
+    ("responses", {**SLOW, "usage": RESPONSES_USAGE}, Unavailable(429, True, USED)),
+    ("responses", {**NO_CREDIT, "status": "failed", "usage": RESPONSES_USAGE},
+     Unavailable(200, True, FAILED)),
+    ("responses", {"error": {"code": "rate_limit_exceeded"}, "status": "failed",
+                   "usage": RESPONSES_USAGE}, Unavailable(200, True, FAILED)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "document", "expected"), PAID)
+def test_one_beside_a_usage_with_output_is_counted_with_that(
+    api: str, document: Any, expected: Reply
+) -> None:
+    """A model has written something, and its provider is paid for it."""
+    assert read(api, document) == expected
+
+
+@pytest.mark.parametrize(("error", "expected"), NUMBERED)
+def test_one_is_found_in_a_response_of_an_unknown_status(error: Any, expected: Reply) -> None:
+    """As a gateway sends it in the place of one of the maker's."""
+    found = read("responses", {"status": "error", "error": error})
+
+    facts = CallFacts(stop_reason="error") if not error else CallFacts()
+    assert found == (replace(expected, facts=facts) if expected == NOTHING else expected)

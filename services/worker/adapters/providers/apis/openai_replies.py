@@ -1,6 +1,7 @@
 """Reads a response of Chat Completions as a Reply, trusting nothing in it: pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -62,7 +63,7 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     document = json_in(body)
     match document:
         case {"error": {**error}} if error:
-            return error_inside(error, status, headers, document)
+            return error_inside(error, status, headers, document, _facts(document, None, headers))
         case {"choices": [{**choice}, *_]}:
             pass
         case {"choices": [], "usage": {**_used}}:
@@ -150,15 +151,26 @@ def _text(part: Any) -> str | None:
             return None
 
 
-def error_inside(error: Members, status: int, headers: Mapping[str, str], document: Any) -> Reply:
+def error_inside(
+    error: Members, status: int, headers: Mapping[str, str], document: Any, facts: CallFacts
+) -> Reply:
     """An error under a status of success, that names the true one, or a code of the profile."""
     real_status = true_status(error)
     if real_status is not None:
-        return _error(real_status, headers, document, None)
+        return charged(_error(real_status, headers, document, None), real_status, facts)
     codes = _codes(document)
     if not PROFILE_CODES.isdisjoint(codes):
-        return Rejected("profile", status, codes[0])
-    return Unavailable(status, ran=True)
+        return charged(Rejected("profile", status, codes[0]), status, facts)
+    return charged(Unavailable(status, ran=True), status, facts)
+
+
+def charged(reply: Reply, status: int, facts: CallFacts) -> Reply:
+    """The reply for an error, counted with its usage where that shows that a model has written."""
+    if not facts.usage.output_tokens:
+        return reply
+    if isinstance(reply, Refused | Unavailable):
+        return replace(reply, facts=facts)
+    return Unavailable(status, ran=True, facts=facts)
 
 
 def _codes(document: Any) -> tuple[str, ...]:

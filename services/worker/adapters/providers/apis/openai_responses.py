@@ -6,7 +6,11 @@ from typing import Any
 from answerbus.budget import Usage
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.wire import clip
-from services.worker.adapters.providers.apis.openai_replies import PROFILE_CODES, error_inside
+from services.worker.adapters.providers.apis.openai_replies import (
+    PROFILE_CODES,
+    charged,
+    error_inside,
+)
 from services.worker.adapters.providers.apis.response_fields import (
     code_in,
     json_in,
@@ -42,8 +46,8 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     match document:
         case {"status": str(state), **response}:
             pass
-        case {"error": {**error}}:
-            return error_inside(error, status, headers, document)
+        case {"error": {**_said}, **response}:
+            state = ""
         case _:
             return Unavailable(status, ran=True)
     reason = _member(response.get("incomplete_details"), "reason")
@@ -58,14 +62,16 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
         case "failed", _:
             code = code_in(_member(response.get("error"), "code"))
             if code == "rate_limit_exceeded":
-                return Throttled(retry_after_s(headers, None))
-            return _failed(code, facts, status)
+                return charged(Throttled(retry_after_s(headers, None)), status, facts)
+            return charged(_failed(code, facts, status), status, facts)
         case "incomplete", "max_output_tokens":
             return Truncated(limit, facts)
         case "incomplete", "content_filter":
             return Refused(_FILTERED, facts, "content_filter")
         case "completed", _:
             return _completed(response.get("output"), facts, status)
+        case _ if isinstance(error := document.get("error"), dict) and error:  # of a gateway
+            return error_inside(error, status, headers, document, facts)
         case _:
             return Unavailable(status, ran=True, facts=facts)
 
