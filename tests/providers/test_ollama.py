@@ -86,7 +86,8 @@ STATUSES: list[tuple[Script, Reply]] = [
     (answer({"error": "model 'm' not found"}, 404), Rejected("profile", 404, None)),
     (answer([1, 2], 429, {"retry-after": "7"}), Throttled(7.0)),
     (answer({}, 429), Throttled(None)),
-    (answer({"error": "server busy"}, 503), Unavailable(503, ran=True)),
+    (answer({"error": "server busy, please try again.  maximum pending …"}, 503), Throttled(None)),
+    (answer({"error": "something else"}, 503), Unavailable(503, ran=True)),
     (answer({}, 503, {"retry-after": "2"}), Throttled(2.0)),
     (
         answer({"error": "model requires more system memory (9 GiB) than is available"}, 500),

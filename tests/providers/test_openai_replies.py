@@ -210,6 +210,9 @@ ERRORS: list[tuple[int, Any, Reply]] = [
      Rejected("profile", 429, "insufficient_quota")),
     (429, {"error": {"type": "insufficient_quota", "code": "1"}}, Rejected("profile", 429, "1")),
     (500, {"error": {"code": "insufficient_quota"}}, Unavailable(500, ran=True)),
+    (503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
+     Unavailable(503, ran=False)),
+    (503, {"error": {"code": 503, "type": "server_error"}}, Unavailable(503, ran=True)),
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from services.worker.core.attempt.reply import (
     NoAnswer,
     Rejected,
     Reply,
+    Throttled,
     Truncated,
     Unavailable,
 )
@@ -44,6 +45,7 @@ _PROFILE_WORDS = {
     "does not support": "unsupported_by_model",
     "requires more system memory": "out_of_memory",
 }
+_QUEUE_IS_FULL = "server busy"
 
 
 def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: int) -> Reply:
@@ -79,10 +81,13 @@ def parse_error(
     status: int, headers: Mapping[str, str], body: bytes, now: datetime | None
 ) -> Reply:
     """Reads any other status; `now` is what a date in `Retry-After` counts from at need."""
-    code = _profile_code(_words(body))
+    words, wait_s = _words(body), retry_after_s(headers, now)
+    code = _profile_code(words)
     if code is not None:
         return Rejected("profile", status, code)
-    return parse_status(status, (), retry_after_s(headers, now), ())
+    if status == 503 and _QUEUE_IS_FULL in words:
+        return Throttled(wait_s)
+    return parse_status(status, (), wait_s, ())
 
 
 def _profile_code(words: str) -> str | None:

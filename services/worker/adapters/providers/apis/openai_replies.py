@@ -55,6 +55,7 @@ PROFILE_CODES = {
 # One request asks for more tokens than a minute allows: only this request is refused, and always.
 _REQUEST_TOO_LARGE = "request_too_large"
 _OVER_THE_MINUTE = "Request too large for"
+_LOADING = "unavailable_error"  # of llama.cpp's server, with 503 while its model loads
 _NO_SCHEMAS = "is not supported with this model"  # the answer to `json_schema`; it has no code
 
 
@@ -100,7 +101,10 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
         return Rejected("profile", status, NO_STRUCTURED_OUTPUT)
     if status == 429 and _message(document).startswith(_OVER_THE_MINUTE):
         return Rejected("request", status, _REQUEST_TOO_LARGE)
-    return parse_status(status, codes, retry_after_s(headers, now), PROFILE_CODES)
+    wait_s = retry_after_s(headers, now)
+    if status == 503 and wait_s is None and _LOADING in codes:
+        return Unavailable(status, ran=False)
+    return parse_status(status, codes, wait_s, PROFILE_CODES)
 
 
 def _facts(document: Members, finish: object, headers: Mapping[str, str]) -> CallFacts:
