@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import assert_never
 
 from answerbus.budget import Spent
 from answerbus.call_id import call_id
 from answerbus.call_outcome import CallOutcome, Denied, InvalidArgs, NotRun
 from answerbus.failure import Problem
-from answerbus.limits import TOOL_ARGS_BYTES_MAX
+from answerbus.limits import KIB, TOOL_ARGS_BYTES_MAX
 from answerbus.policy import PolicyVerdict
 from answerbus.private.runs import AskedCall
 from answerbus.request import Request
@@ -29,6 +30,7 @@ from services.worker.core.run.run import ASK_PERSON, DELEGATE, OWN_TOOLS, PROPOS
 from services.worker.core.schema.resolved import AcceptedStep, JsonObject, WantedCall
 
 POLICY_STEP_NS_MAX = 10_000_000  # of judging all calls of a step; those beyond it are not judged
+PROBLEMS_BYTES_MAX = 16 * KIB  # of one call, as JSON
 DENIED = Denied(by="policy", reason="the rules of this agent do not allow these arguments")
 
 
@@ -64,6 +66,8 @@ def asked_call(
     if outcome is None and same_as is None and wanted.tool == ASK_PERSON:
         found = read_question(inputs.request, run, args)
         outcome = _invalid(inputs.problems_of(found) if isinstance(found, Request) else found)
+    if isinstance(outcome, InvalidArgs):
+        outcome = InvalidArgs(problems=_first_that_fit(outcome.problems))
     return AskedCall(
         call_id=call_id(RequestKey.of(inputs.request), attempt, place),
         tool=wanted.tool,
@@ -75,6 +79,12 @@ def asked_call(
         outcome=outcome,
         same_as=same_as,
     )
+
+
+def _first_that_fit(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Control characters take six bytes each in JSON, and a record holds those of 32 calls."""
+    sizes = accumulate(len(problem.model_dump_json().encode()) for problem in problems)
+    return problems[: max(sum(size <= PROBLEMS_BYTES_MAX for size in sizes), 1)]
 
 
 def asked_calls(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pydantic import JsonValue
 
 from answerbus.answers.agent_action import ACTIONS_MAX
 from answerbus.call_outcome import CallOk
@@ -15,7 +16,7 @@ from answerbus.limits import (
     STEP_CALLS_MAX,
     TOOL_ARGS_BYTES_MAX,
 )
-from answerbus.private.runs import AgentDefinition, Delegation, RunCallRecord
+from answerbus.private.runs import AgentDefinition, Delegation, RunCallRecord, RunStepRecord
 from answerbus.step import ToolEnded
 from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.run import transitions
@@ -90,6 +91,18 @@ def test_as_many_wrong_calls_as_an_answer_can_have_fit_in_one_record() -> None:
     sizes = [len(event.model_dump_json().encode()) for event in change.written]
     assert max(sizes) < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
     assert ACTIONS_MAX <= STEP_ACTIONS_MAX
+
+
+def test_what_is_wrong_with_all_calls_of_a_step_fits_in_one_record() -> None:
+    """A control character takes six bytes of JSON, in names of the model and of the schema."""
+    rules: list[JsonValue] = [{"enum": [f"{number}" + "\x01" * 200]} for number in range(20)]
+    loose = tool(schema={"type": "object", "additionalProperties": {"allOf": rules}})
+    wrong = {"\x01" * 224: ""}
+    change = taken(Run(definition(loose)), *(call(**wrong) for _ in range(STEP_CALLS_MAX)))
+
+    assert outcomes(change) == ["invalid_args"] * STEP_CALLS_MAX
+    (record,) = [event for event in change.written if isinstance(event, RunStepRecord)]
+    assert len(record.model_dump_json().encode()) < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
 
 
 def test_a_step_that_is_written_longer_than_it_came_is_too_large() -> None:
