@@ -66,6 +66,10 @@ class Problem(Wire):
         """Whether `expected` is what a validator says of what it found, in its own words."""
         return self.code in _SAYING
 
+    def clipped(self) -> "Problem":
+        """The same problem within its size limit, which one from outside may exceed."""
+        return self.under("")
+
     def under(self, place: str) -> "Problem":
         """The same problem of a document that is at `place` of another one."""
         return Problem.of(

@@ -54,8 +54,8 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
             if is_long or has_more_values(data, TOOL_RESULT_VALUES_MAX):
                 return _too_large(text, len(data))
             return CallOk(value=value)
-        case ToolFailure(problems=problems) if problems:
-            return InvalidArgs(problems=problems)
+        case ToolFailure(problems=problems) if problems:  # of any length, as its server wrote them
+            return InvalidArgs(problems=tuple(problem.clipped() for problem in problems))
         case ToolFailure():
             return CallError(code=outcome.code, message=outcome.message)
         case _:

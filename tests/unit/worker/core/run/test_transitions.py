@@ -166,6 +166,20 @@ def test_only_who_could_read_the_call_can_end_it(forged: dict[str, str]) -> None
     assert transitions.on_result(change.run, result(sent(change)[0], **forged), inputs()) is None
 
 
+def test_problems_that_a_tool_server_wrote_at_any_length_are_clipped() -> None:
+    """The end of the call repeats them beside more: no record could hold it."""
+    change = called()
+    long = {"path": "/p" * 500_000, "code": "c", "expected": "e"}
+    failed = {"kind": "error", "code": "invalid_args", "problems": [long]}
+
+    after_it = heard(
+        transitions.on_result(change.run, result(sent(change)[0], outcome=failed), inputs())
+    )
+
+    assert ended(after_it) == [("1.0", "invalid_args")]
+    assert all(len(event.model_dump_json()) < 2_000 for event in after_it.written)
+
+
 def test_a_result_that_is_too_large_is_shown_by_its_beginning() -> None:
     change = called()
     large = result(sent(change)[0], "x" * TOOL_RESULT_BYTES_MAX)
