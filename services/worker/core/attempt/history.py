@@ -50,9 +50,18 @@ def bounded_prior(prior: tuple[Prior, ...]) -> tuple[Prior, ...]:
             text = shown.model_dump_json().encode()
         if len(text) > room and kept:
             break
+        if len(text) > room:  # as its client wrote it
+            shown = _with_clipped_problems(shown)
         room, values = room - len(text), max(0, values - signs_of_values(text))
         kept.append(shown)
     return tuple(reversed(kept))
+
+
+def _with_clipped_problems(entry: Prior) -> Prior:
+    if not isinstance(entry.failure, failure.Invalid):
+        return entry
+    problems = tuple(problem.clipped() for problem in entry.failure.problems)
+    return entry.model_copy(update={"failure": failure.Invalid(problems=problems)})
 
 
 def kept_answer(plan: Plan, content: str) -> JsonValue:

@@ -197,6 +197,18 @@ def test_upstreams_own_history_fits_as_well() -> None:
     assert len(history.bounded_prior((earlier(),) * 50)) == PRIOR_ENTRIES_MAX
 
 
+def test_a_problem_that_upstream_wrote_at_any_length_is_clipped() -> None:
+    """No record could hold it twice, and its lane would stop with the dead letter."""
+    long = failure.Problem(path="/p" * 250_000, code="c", expected="e")
+    written = Prior(attempt=1, failure=failure.Invalid(problems=(long,)))
+
+    (kept,) = history.bounded_prior((written,))
+
+    assert isinstance(kept.failure, failure.Invalid)
+    assert kept.failure.problems == (long.clipped(),)
+    assert len(kept.model_dump_json()) < 1_000
+
+
 def test_a_letter_knows_how_often_its_request_was_replayed() -> None:
     replay: JsonValue = {
         "dead_letter_id": "x",
