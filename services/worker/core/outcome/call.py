@@ -4,12 +4,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from answerbus import failure
 from answerbus.budget import Usage
 from answerbus.failure import Failure
 from answerbus.json_text import Parsed
-from answerbus.limits import REASON_BYTES_MAX
+from answerbus.json_values import has_more_values
+from answerbus.limits import ANSWER_VALUES_MAX, REASON_BYTES_MAX
 from answerbus.outcome import ModelUsed
 from answerbus.request import Prior, Request
 from answerbus.wire import clip
@@ -176,9 +178,14 @@ class Call:
 
     @property
     def answer_as_it_is(self) -> Parsed | None:
-        """An invalid answer without audit-only fields, if only parts of it are wrong."""
+        """An invalid answer without audit-only fields, if only parts of it are wrong.
+
+        None for one of more values than an answer may have: no reader would take its event.
+        """
         found = history.readable(self.plan, self._content)
-        return found if found and history.has_form(found.value, self.failure) else None
+        if found is None or not history.has_form(found.value, self.failure):
+            return None
+        return None if has_more_values(to_json(found.value), ANSWER_VALUES_MAX) else found
 
     @property
     def answer_as_text(self) -> Checked | None:

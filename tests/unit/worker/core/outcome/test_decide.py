@@ -1,5 +1,6 @@
 """Every reply becomes one outcome, and trying again is bounded by budget, deadline and number."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -192,6 +193,14 @@ WHOLE = failure.Invalid(problems=(failure.Problem.of("", "type", "an object"),))
 def test_what_has_not_the_form_of_an_answer_is_no_unvalidated_one(content: str) -> None:
     """It can be read as JSON, and yet is not what was asked for with a fault in it."""
     letter = decided(answered(content), WHOLE, asked(at_last="unvalidated"), **LAST)
+
+    assert isinstance(letter, dead_letter.DeadLetter)
+    assert letter.cause.kind == "budget_exhausted"
+
+
+def test_an_answer_of_more_values_than_readers_take_is_not_published_unvalidated() -> None:
+    content = json.dumps({"a": [0] * 27_980})
+    letter = decided(answered(content), INVALID, asked(at_last="unvalidated"), **LAST)
 
     assert isinstance(letter, dead_letter.DeadLetter)
     assert letter.cause.kind == "budget_exhausted"
