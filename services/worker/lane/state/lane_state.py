@@ -249,11 +249,22 @@ class LaneState:
             return verdict, []
         outcome = events.event_of(verdict, call, account.state, now)
         record = records.outcome_record(outcome, call.lane_request, self.partition)
-        if len(record.value or b"") > VALUE_BYTES_MAX:
+        if len(record.value or b"") > VALUE_BYTES_MAX and not isinstance(outcome, DeadLetter):
             too_large = End(call.lane_request.progress.prior, AnswerTooLarge())
             outcome = events.event_of(too_large, call, account.state, now)
-            record = records.outcome_record(outcome, call.lane_request, self.partition)
+        if isinstance(outcome, DeadLetter):
+            outcome, record = self._recorded(outcome, call.lane_request)
         return outcome, [record]
+
+    def _recorded(
+        self, found: DeadLetter, lane_request: LaneRequest
+    ) -> tuple[DeadLetter, OutRecord]:
+        """A dead letter and its record; of one that no record can hold what is not needed goes."""
+        record = records.outcome_record(found, lane_request, self.partition)
+        if len(record.value or b"") > VALUE_BYTES_MAX:
+            found = found.model_copy(update={"prior": (), "notes": ()})
+            record = records.outcome_record(found, lane_request, self.partition)
+        return found, record
 
     def release(self, lane_request: LaneRequest, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""
@@ -270,13 +281,9 @@ class LaneState:
     ) -> tuple[DeadLetter, LaneWrite]:
         """End a request without another call."""
         account = self.ledger.account(lane_request.request, now)
-        dead_letter = events.dead_letter_without_call(lane_request, cause, account.state, now)
-        return dead_letter, self._terminal(
-            lane_request,
-            dead_letter,
-            now,
-            records.outcome_record(dead_letter, lane_request, self.partition),
-        )
+        found = events.dead_letter_without_call(lane_request, cause, account.state, now)
+        dead_letter, record = self._recorded(found, lane_request)
+        return dead_letter, self._terminal(lane_request, dead_letter, now, record)
 
     def apply_decision(self, lane_request: LaneRequest, decision: Decision) -> None:
         """Let a committed decision take effect on the queue."""

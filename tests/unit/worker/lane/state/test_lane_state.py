@@ -334,6 +334,28 @@ def test_an_outcome_that_no_record_can_hold_becomes_a_dead_letter(
     assert VALUE_BYTES_MAX < RECORD_BYTES_MAX
 
 
+@pytest.mark.parametrize("is_called", [True, False])
+def test_a_dead_letter_that_no_record_can_hold_leaves_out_what_it_can(
+    monkeypatch: pytest.MonkeyPatch, is_called: bool
+) -> None:
+    monkeypatch.setattr(lane_states, "VALUE_BYTES_MAX", 15_000)
+    lane = lane_state()
+    earlier = {"attempt": 1, "failure": {"kind": "timed_out", "after_s": 1.0}, "answer": "x" * 9_000}
+    lane_request = running(lane, policy={"on_invalid": "dead_letter"}, prior=[earlier])
+    lane_request.add_note("n" * 1_000)
+    if is_called:
+        found, writing = settled(
+            lane, called(lane, lane_request, builders.answered("{"), Invalid(problems=()))
+        )
+    else:
+        found, writing = lane.dead_letter(lane_request, UnknownProfile(), NOW)
+
+    assert isinstance(found, DeadLetter)
+    assert found.cause.kind == ("invalid_answer" if is_called else "unknown_profile")
+    assert (found.prior, found.notes) == ((), ())
+    assert max(len(record.value or b"") for record in written(writing)) <= 15_000
+
+
 def test_the_first_terminal_is_progress_and_the_second_no_news() -> None:
     lane = lane_state()
     lane.ledger.lane = LaneRecord(
