@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,12 @@ from services.worker.core.attempt.reply import (
     Refused,
     Rejected,
     Reply,
+    Throttled,
+    TimedOut,
     Truncated,
     Unavailable,
 )
+from services.worker.core.budget.audit import FACT_BYTES_MAX
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, WireSchema
 from services.worker.dialects.dispatch import compile_for
@@ -223,3 +227,24 @@ async def test_what_is_logged_at_start_is_masked(monkeypatch: pytest.MonkeyPatch
 
     assert isinstance(found, Unhealthy)
     assert "http://user:***@127.0.0.1:1/v1" in found.why
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+def test_times_that_no_event_can_carry_are_left_out(seconds: float) -> None:
+    """A plug-in may take them from its server as they are."""
+    assert masked(Throttled(seconds), Mask([])) == Throttled(None)
+    assert masked(TimedOut(seconds), Mask([])) == Unavailable(None, ran=True)
+    assert masked(Truncated(-1, CallFacts()), Mask([])) == Truncated(0, CallFacts())
+
+
+def test_names_that_no_event_can_carry_are_clipped() -> None:
+    name = "\ud800" * 1_000
+    answered = masked(Answered("", CallFacts(name, name, name, service_tier=name)), Mask([]))
+    rejected = masked(Rejected("request", 400, name), Mask([]))
+
+    assert isinstance(answered, Answered)
+    assert isinstance(rejected, Rejected)
+    facts = answered.facts
+    for text in (facts.model, facts.request_id, facts.stop_reason, facts.service_tier):
+        assert len((text or "").encode()) == FACT_BYTES_MAX
+    assert len((rejected.code or "").encode()) == FACT_BYTES_MAX

@@ -1,10 +1,12 @@
 """A provider whose replies are masked: no echoed key reaches a reader."""
 
+import math
 from dataclasses import replace
 from typing import assert_never
 
 from answerbus.limits import ANSWER_BYTES_MAX
 from answerbus.masking import MASKED, Mask
+from answerbus.wire import clip
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import (
     Answered,
@@ -18,6 +20,7 @@ from services.worker.core.attempt.reply import (
     Truncated,
     Unavailable,
 )
+from services.worker.core.budget.audit import FACT_BYTES_MAX
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 from services.worker.ports.provider import NotReady, Provider, Readiness, Ready, Unhealthy
 
@@ -58,19 +61,26 @@ class MaskedProvider:
 
 
 def masked(reply: Reply, mask: Mask) -> Reply:
-    """The reply with all its texts masked, the answer too, before anything is checked."""
+    """The reply with all its texts masked, the answer too, before anything is checked.
+
+    What no event can carry is left out: a plug-in may pass on what its server sends.
+    """
     match reply:
         case Answered():
             return Answered(_content(reply.content, mask), _facts(reply.facts, mask))
         case Refused():
             facts, category = _facts(reply.facts, mask), _masked(reply.category, mask)
             return Refused(mask(reply.reason), facts, category)
-        case Truncated() | NoAnswer() | Unavailable():
+        case Truncated(limit=limit):
+            return Truncated(max(limit, 0), _facts(reply.facts, mask))
+        case NoAnswer() | Unavailable():
             return replace(reply, facts=_facts(reply.facts, mask))
         case Rejected():
             return replace(reply, code=_masked(reply.code, mask))
-        case Throttled() | TimedOut():
-            return reply  # numbers alone
+        case Throttled(retry_after_s=wait_s):
+            return reply if wait_s is None or _is_time(wait_s) else Throttled(None)
+        case TimedOut(after_s=after_s):
+            return reply if _is_time(after_s) else Unavailable(None, ran=True)
         case _:
             assert_never(reply)
 
@@ -92,4 +102,9 @@ def _facts(facts: CallFacts, mask: Mask) -> CallFacts:
 
 
 def _masked(text: str | None, mask: Mask) -> str | None:
-    return None if text is None else mask(text)
+    return None if text is None else clip(mask(text), FACT_BYTES_MAX)
+
+
+def _is_time(seconds: float) -> bool:
+    """Whether an event can carry it: a plug-in may take any number from its server."""
+    return 0 <= seconds < math.inf
