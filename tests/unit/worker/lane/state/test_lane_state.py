@@ -340,7 +340,11 @@ def test_a_dead_letter_that_no_record_can_hold_leaves_out_what_it_can(
 ) -> None:
     monkeypatch.setattr(lane_states, "VALUE_BYTES_MAX", 15_000)
     lane = lane_state()
-    earlier = {"attempt": 1, "failure": {"kind": "timed_out", "after_s": 1.0}, "answer": "x" * 9_000}
+    earlier = {
+        "attempt": 1,
+        "failure": {"kind": "timed_out", "after_s": 1.0},
+        "answer": "x" * 9_000,
+    }
     lane_request = running(lane, policy={"on_invalid": "dead_letter"}, prior=[earlier])
     lane_request.add_note("n" * 1_000)
     if is_called:
