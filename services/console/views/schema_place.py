@@ -1,10 +1,11 @@
 """Finds the part of a schema that governs a path of an answer; pure."""
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-STEPS_MAX = 200  # of references and alternatives, for one path
+STEPS_MAX = 500  # of references and alternatives, for one path
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
@@ -14,19 +15,19 @@ _Found = tuple[str, Any]
 def schema_place(schema: Any, path: str) -> str:
     """The pointer of that part; of the nearest one around it that the schema has."""
     place: _Found = ("", schema)
+    steps = iter(range(STEPS_MAX))
     for token in path.split("/")[1:]:
-        inner = _inside(schema, place, token.replace("~1", "/").replace("~0", "~"))
+        inner = _inside(schema, place, token.replace("~1", "/").replace("~0", "~"), steps)
         if inner is None:
             break
         place = inner
     return place[0]
 
 
-def _inside(root: Any, place: _Found, token: str) -> _Found | None:
-    waiting, steps = [place], 0
-    while waiting and steps < STEPS_MAX:
-        steps += 1
-        at, node = waiting.pop(0)
+def _inside(root: Any, place: _Found, token: str, steps: Iterator[int]) -> _Found | None:
+    waiting = deque([place])
+    while waiting and next(steps, None) is not None:
+        at, node = waiting.popleft()
         if not isinstance(node, dict):
             continue
         if found := _member(at, node, token):

@@ -97,6 +97,19 @@ def test_references_in_circles_end() -> None:
     assert schema_place({"prefixItems": [{}]}, "/" + "9" * 5_000) == ""
 
 
+def test_no_path_takes_long_to_find_in_a_schema() -> None:
+    deep: JsonValue = {"type": "string"}
+    place = "#/$defs/deep" + "/properties/x" * 14
+    for _ in range(14):
+        deep = {"properties": {"x": deep}}
+    last = {"properties": {"a": {"$ref": "#/$defs/a"}}}
+    many = {"anyOf": [*({"$ref": place} for _ in range(196)), last]}
+    schema: JsonValue = {"$ref": "#/$defs/a", "$defs": {"deep": deep, "a": many}}
+
+    assert schema_place(schema, "/a") == "/$defs/a/anyOf/196/properties/a"
+    assert spent(partial(schema_place, schema, "/a" * 190)).is_below(MARGIN * ANYBODY.loop_s)
+
+
 def test_only_what_is_near_a_rule_is_shown() -> None:
     schema = AGENT_ACTION.schema()
     found = schema_around(schema, [schema_place(schema, "/actions/0/args")])
