@@ -74,6 +74,16 @@ def test_the_text_is_that_of_rfc_8785(value: JsonValue) -> None:
     assert canonical(value) == rfc8785.dumps(value)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("digits", [1.0, 1.5, 1.2345678901234567, 9.999999999999999])
+def test_each_size_of_a_number_is_written_as_rfc_8785_does(digits: float, sign: int) -> None:
+    for exponent in (*range(-12, 25), -324, -300, 300, 307):
+        value = sign * float(f"{digits!r}e{exponent}")
+        kept: JsonValue = {"\U0001f600": [value], "\ufb33": {"b": value, "a": [[value], "1.0"]}}
+        if abs(value) < 2**53 or abs(value) > 1e16:  # between, exact ones are integers to it
+            assert canonical(kept) == rfc8785.dumps(kept)
+
+
 def test_each_character_is_written_as_rfc_8785_does() -> None:
     for code in (*range(0xD800), *range(0xE000, 0x11000)):
         assert canonical([chr(code)]) == rfc8785.dumps([chr(code)])
