@@ -293,7 +293,9 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         try:
             yield
         except IllegalOperation as error:
-            raise self._failure() or error from error
+            if (failure := self._failure()) is None:
+                raise
+            raise failure from error
 
     def _failure(self) -> BaseException | None:
         """Why the transaction has failed; None if it has not."""

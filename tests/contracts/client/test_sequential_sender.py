@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka.errors import (
+    IllegalOperation,
     InvalidProducerEpoch,
     KafkaConnectionError,
     KafkaError,
@@ -232,6 +233,14 @@ async def test_what_is_sent_once_a_transaction_has_failed_says_why_it_has() -> N
             await batch_sent(producer, "odd")
         with pytest.raises(TopicAuthorizationFailedError):
             await producer.send("odd", b"late", partition=0)
+
+
+async def test_what_is_sent_outside_of_a_transaction_is_an_error_without_a_cause() -> None:
+    async with producing(Brokers()) as producer:
+        with pytest.raises(IllegalOperation) as raised:
+            await producer.send("odd", b"early", partition=0)
+
+    assert raised.value.__cause__ is None
 
 
 async def test_a_commit_writes_what_was_sent_before_it_ends() -> None:
