@@ -29,8 +29,7 @@ async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int
     consumer, places = bus.consumer(auto_offset_reset="earliest"), bus.places(OUTCOMES, partitions)
     async with bus.running(consumer):
         consumer.assign(places)
-        with bus.explained():
-            ends = await consumer.end_offsets(places)
+        ends: Mapping[TopicPartition, int] = {}
         of_record: AnyOutcome | None = None
         while of_record is None or await _is_behind(consumer, ends):
             with bus.explained():
@@ -41,6 +40,9 @@ async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int
                     if outcome is not None and not is_of_record(outcome):
                         return outcome
                     of_record = of_record or outcome
+            if of_record is not None and not ends:
+                with bus.explained():
+                    ends = await consumer.end_offsets(places)
     return of_record
 
 

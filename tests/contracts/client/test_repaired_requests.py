@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import LeaderNotAvailableError
 
 from answerbus.cause import UndecodableCause
 from answerbus.client.bus import Bus
@@ -86,6 +87,17 @@ async def test_the_outcome_is_that_of_the_request_where_there_is_one(
     async with asyncio.timeout(LIMIT_S):
         assert await find_outcome(_bus(*events), KEY, [0]) == outcome
         assert await _followed(*events) == [outcome]
+
+
+async def test_an_outcome_is_found_while_a_partition_of_others_has_no_leader() -> None:
+    class WithoutLeader(Consumer):
+        async def end_offsets(self, places: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+            raise LeaderNotAvailableError
+
+    consumer: Any = WithoutLeader((ANSWER,))
+    bus = OneBus("there:9092", "answerbus", {}).read_by(consumer)
+
+    assert await find_outcome(bus, KEY, [0]) == ANSWER
 
 
 async def test_a_run_is_followed_on_after_an_invalid_record_under_its_id() -> None:
