@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,7 +34,8 @@ _BROKE_OFF = (
     *(httpx2.ReadTimeout, httpx2.WriteTimeout),
 )
 _NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
-NOT_SENT = "answerbus/not_sent"  # `data` of an error: the server has not seen the request
+# `data` of an error: the server has not seen the request. By chance, so that no server can say it.
+NOT_SENT = f"answerbus/not_sent/{secrets.token_hex()}"
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 
 _REFUSED = "the MCP server answers with status %d: --bearer-env gives it another token"

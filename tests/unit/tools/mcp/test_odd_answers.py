@@ -44,7 +44,7 @@ HARMLESS = {"readOnlyHint": True, "idempotentHint": True}
 async def answering(
     called: dict[str, Any] | None, hints: dict[str, Any], others: Sequence[Any] = ()
 ) -> AsyncIterator[TransportStreams]:
-    """A server that answers each call of its tool with this result, or ends in the call."""
+    """A server that answers each call of its tool with this result or error, or ends in it."""
     listed = {**CACHED, "tools": [*others, {**ACT, "annotations": hints}]}
     results = {"server/discover": DISCOVERED, "tools/list": listed, "tools/call": called}
     answers, reads = anyio.create_memory_object_stream[SessionMessage | Exception](1)
@@ -58,8 +58,11 @@ async def answering(
                 if result is None:
                     await answers.aclose()
                     return
-                answer = types.JSONRPCResponse(jsonrpc="2.0", id=request.id, result={**result})
-                await answers.send(SessionMessage(answer))
+                part = "error" if "code" in result else "result"
+                reply = {"jsonrpc": "2.0", "id": request.id, part: {**result}}
+                await answers.send(
+                    SessionMessage(types.jsonrpc_message_adapter.validate_python(reply))
+                )
 
     async with answers, requests, anyio.create_task_group() as group:
         group.start_soon(serve)
@@ -187,6 +190,12 @@ async def test_a_call_whose_server_ends_may_be_made_again_only_if_it_may_run_twi
     assert await outcome_of(None, hints) == ToolFailure(
         code="mcp_error", message=message, retryable=retryable
     )
+
+
+async def test_a_server_cannot_say_in_our_name_that_it_has_not_seen_a_call() -> None:
+    error = {"code": types.INTERNAL_ERROR, "message": "ran", "data": "answerbus/not_sent"}
+
+    assert await outcome_of(error) == ToolFailure(code="mcp_error", message="ran")
 
 
 @pytest.mark.parametrize("status", [401, 403])
