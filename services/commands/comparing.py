@@ -12,7 +12,7 @@ from services.console.tasks.comparison_reading import READ_S, ComparisonReader
 from services.operators.adapters import comparing
 from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.comparing import ComparisonProgress
-from services.operators.adapters.comparison_writer import is_claimed
+from services.operators.adapters.comparison_writer import claim_name
 from services.operators.adapters.judging import Judge
 from services.operators.comparisons.purse import Purse
 from services.operators.comparisons.sample import OutcomeSample
@@ -64,7 +64,7 @@ async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedC
                 "answers for 7 days by default), or another --contract."
             )
         await with_topic(bus, settings.kafka)
-        if not await is_claimed(bus, order.name):
+        if not await claim_name(bus, order.name):
             raise SetUpError(
                 f"Another comparison {order.name!r} has begun, and both would be one: give another "
                 f"--name, or see it with `answerbus compare --show {order.name}`."

@@ -13,7 +13,7 @@ from answerbus.client.bus import Bus as ClientBus
 from answerbus.envelope import COMPARE_SOURCE
 from answerbus.topics import ATTEMPTS, COMPARISONS, LEDGER, RESULTS
 from services.console.tasks.comparison_reading import ComparisonReader
-from services.operators.adapters.comparison_writer import is_claimed
+from services.operators.adapters.comparison_writer import claim_name
 from services.operators.adapters.shadowing import asked_on
 from services.operators.comparisons.listed import ComparisonList
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
@@ -133,7 +133,7 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     await ComparisonReader(ClientBus(bus.bootstrap, bus.prefix, {})).read(listed.take)
     assert [(row.name, row.folded.asked) for row in listed.newest()] == [(found["comparison"], 8)]
     ours = ClientBus(bus.bootstrap, bus.prefix, {})
-    claimed = await asyncio.gather(*(is_claimed(ours, "nightly") for _ in range(4)))
+    claimed = await asyncio.gather(*(claim_name(ours, "nightly") for _ in range(4)))
     late = await answerbus(bus.bootstrap, bus.prefix, *arguments, *chosen, "--name", "nightly")
     assert sorted(claimed) == [False, False, False, True]
     assert (late.code, "Another comparison 'nightly' has begun" in late.err) == (3, True)

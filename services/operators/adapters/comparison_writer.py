@@ -36,7 +36,7 @@ async def writing_comparisons(bus: Bus) -> AsyncIterator[WriteCompared]:
         yield write
 
 
-async def is_claimed(bus: Bus, name: str) -> bool:
+async def claim_name(bus: Bus, name: str) -> bool:
     """Take a name with a record without a value; False if another has in the last day.
 
     The topic has one partition, so that of two at once one is the first. Raises BusUnavailable.

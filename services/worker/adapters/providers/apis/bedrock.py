@@ -69,8 +69,8 @@ def parse_response(status: int, headers: Mapping[str, str], body: bytes, limit: 
     """Reads a 2xx; `limit` is the output limit in tokens that was asked for."""
     document = json_in(body)
     match document:
-        case {"error": {**error}} if (told := true_status(error)) is not None:
-            return _error(told, headers, document, None)
+        case {"error": {**error}} if (real_status := true_status(error)) is not None:
+            return _error(real_status, headers, document, None)
         case {"output": {"message": {"content": [*blocks]}}, **response}:
             pass
         case _:
