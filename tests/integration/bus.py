@@ -64,8 +64,8 @@ class Worker:
         return self.process.wait(limit_s)
 
     def log(self) -> list[dict[str, Any]]:
-        """What it logged."""
-        lines = self.log_file.read_text().splitlines()
+        """What it logged; a line that is being written is left out."""
+        *lines, _ = self.log_file.read_text().split("\n")
         return [json.loads(line) for line in lines if line.startswith("{")]
 
 
