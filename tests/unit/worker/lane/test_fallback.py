@@ -17,6 +17,7 @@ from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.attempt.fallback import Condition, Fallback
 from services.worker.core.attempt.reply import (
     Refused,
+    Rejected,
     Reply,
     Throttled,
     Truncated,
@@ -470,5 +471,22 @@ def test_hundreds_of_calls_that_fail_at_once_are_told_once() -> None:
         assert 1 <= len(told) <= 3
         assert max(told) >= 40
         await both.stage.worker.crash()
+
+    run(main())
+
+
+def test_two_profiles_that_are_forbidden_to_all_do_not_end_a_request() -> None:
+    async def main() -> None:
+        forbidden = Rejected("profile", 403, None)
+        small = FakeProvider(lambda name, _: (0.1, forbidden if name == "late" else GOOD))
+        both = TwoProfiles(small, always(forbidden))
+        both.stage.publish(*(f"r-{number}" for number in range(5)), answer_schema=NUMBER)
+        await both.stage.worker.open()
+        await both.stage.all_done()
+        both.stage.publish("late", answer_schema=NUMBER, ttl_s=900)
+        await both.stage.all_done(2_000.0)
+        await both.stage.worker.drain()
+
+        assert [one["cause"]["kind"] for one in both.outcomes()[5:]] == ["deadline_passed"]
 
     run(main())
