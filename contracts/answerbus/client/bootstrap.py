@@ -1,11 +1,16 @@
 """aiokafka's clients, whose start survives a bootstrap server that does not answer."""
 
+import random
+import time
 from typing import Any, Final
 
 from aiokafka import admin, client
+from aiokafka.errors import KafkaConnectionError
 
 SERVERS_S: Final = 20.0  # for all of them
 SERVER_S_MIN: Final = 3.0
+ASK_LAST_S: Final = 60.0  # a server that has failed is asked after the others, by all clients
+_failed_at: dict[str, float] = {}
 
 
 def share_start(client: Any) -> None:
@@ -17,15 +22,35 @@ def share_start(client: Any) -> None:
     bootstrap = client.bootstrap
 
     async def in_turn() -> None:
-        usual_ms = client._request_timeout_ms  # noqa: SLF001 - aiokafka has none for a start alone
-        server_s = max(SERVERS_S / len(client.hosts), SERVER_S_MIN)
+        # aiokafka has no option for a start alone, and none for the order of servers.
+        usual_ms, servers = client._request_timeout_ms, client._bootstrap_servers  # noqa: SLF001
+        names = in_order(servers)
+        server_s = max(SERVERS_S / len(names), SERVER_S_MIN)
         client._request_timeout_ms = min(usual_ms, round(server_s * 1000))  # noqa: SLF001
         try:
-            await bootstrap()
+            for name in names:
+                client._bootstrap_servers = name  # noqa: SLF001
+                try:
+                    await bootstrap()
+                except KafkaConnectionError:
+                    _failed_at[name] = time.monotonic()
+                else:
+                    _failed_at.pop(name, None)
+                    return
         finally:
-            client._request_timeout_ms = usual_ms  # noqa: SLF001
+            client._request_timeout_ms, client._bootstrap_servers = usual_ms, servers  # noqa: SLF001
+        raise KafkaConnectionError(f"no bootstrap server can be used: {', '.join(sorted(names))}")
 
     client.bootstrap = in_turn
+
+
+def in_order(servers: Any) -> list[str]:
+    """The servers as a client asks them: by chance, and last those that have failed of late."""
+    listed = servers.split(",") if isinstance(servers, str) else servers
+    names = [name.strip() for name in listed]
+    random.shuffle(names)
+    since = time.monotonic() - ASK_LAST_S
+    return sorted(names, key=lambda name: _failed_at.get(name, since) > since)
 
 
 class AIOKafkaClient(client.AIOKafkaClient):  # type: ignore[misc]  # aiokafka has no types

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from answerbus.client import bootstrap
-from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient
+from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient, share_start
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
@@ -16,6 +16,11 @@ from answerbus.client.transactional_producer import TransactionalProducer
 
 SERVER_S = 0.1
 LIMIT_S = 10.0  # aiokafka alone waits for 40 s, for each
+
+
+@pytest.fixture(autouse=True)
+def nothing_failed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "_failed_at", {})
 
 
 @pytest.fixture
@@ -66,3 +71,44 @@ async def test_each_server_has_its_part_of_a_start(
             await bounded(start(), LIMIT_S)
     finally:
         await close(client.stop() if hasattr(client, "stop") else client.close())
+
+
+class Starting:
+    """A client, as far as its start goes; `asked` are the servers that any of them has asked."""
+
+    def __init__(self, servers: str | list[str], asked: list[str], dead: set[str]) -> None:
+        self._bootstrap_servers: Any = servers
+        self._request_timeout_ms = 40_000
+        self._asked, self._dead = asked, dead
+        share_start(self)
+
+    async def bootstrap(self) -> None:
+        self._asked.append(self._bootstrap_servers)
+        if self._bootstrap_servers in self._dead:
+            raise KafkaConnectionError("Unable to bootstrap from [('b', 2, 0)]")
+
+
+async def test_a_server_that_has_failed_is_asked_last_by_the_next_clients() -> None:
+    asked: list[str] = []
+    while asked[:1] != ["b:2"]:
+        asked.clear()
+        await Starting("a:1,b:2", asked, {"b:2"}).bootstrap()
+    assert asked == ["b:2", "a:1"]
+    for _ in range(20):
+        await Starting(["a:1", "b:2"], asked, {"b:2"}).bootstrap()
+    assert asked[2:] == ["a:1"] * 20
+    await Starting("a:1,b:2", asked, {"a:1"}).bootstrap()
+    assert asked[22:] == ["a:1", "b:2"]
+    await Starting("a:1,b:2", asked, set()).bootstrap()
+    assert asked[24:] == ["b:2"]  # it has answered, and is asked first again
+
+
+async def test_the_error_names_all_servers_in_one_order() -> None:
+    for _ in range(10):
+        client = Starting("b:2,a:1", [], {"a:1", "b:2"})
+        with pytest.raises(
+            KafkaConnectionError, match=r"no bootstrap server can be used: a:1, b:2$"
+        ):
+            await client.bootstrap()
+        assert client._bootstrap_servers == "b:2,a:1"
+        assert client._request_timeout_ms == 40_000
