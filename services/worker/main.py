@@ -180,7 +180,7 @@ async def _serve(
     state, ahead_s = monitor.settings_state, lambda: clock.ahead_s
     watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
     watched = replace(watched, transactions=transactions, tools=tools, clock_ahead_s=ahead_s)
-    watched = replace(watched, advice=lambda: card_advice(live.current.worker))
+    watched = replace(watched, signals=signals, advice=lambda: card_advice(live.current.worker))
     worker = settings.worker
     health = Health(worker.health, watched, counts, worker.health_hosts, live.mask)
     rebalance_s = kafka.rebalance_timeout_ms / 1000

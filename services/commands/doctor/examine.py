@@ -95,9 +95,12 @@ async def examined_as(
     `group` is that of an app's subscriptions, `toolset` what a tool server serves.
     """
     try:
-        kafka = from_environment(config).kafka
+        settings = from_environment(config)
+        kafka = settings.kafka
         names = resource_names(kafka, group or f"{kafka.topic_prefix}-{role}", toolset)
-        held = await held_rights(bus_of(kafka), rights_of(role, names))
+        needs_runs = role == "worker" and bool(_agents(settings)[0] or settings.budgets)
+        rights = rights_of(role, names, needs_runs=needs_runs)
+        held = await held_rights(bus_of(kafka), rights)
     except (BusUnavailable, SetUpError) as error:
         yield Finding("broker", "wrong", str(error))
         return

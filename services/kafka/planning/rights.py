@@ -1,7 +1,7 @@
 """The table of rights: those of each role on a Kafka with ACLs, with their purpose."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from answerbus.topics import (
@@ -91,9 +91,16 @@ class ResourceNames:
         return f"{self.prefix}.replay"
 
 
-def rights_of(role: Role, names: ResourceNames) -> tuple[Right, ...]:
-    """All rows of a role."""
-    return tuple(_TABLE[role](names))
+def rights_of(role: Role, names: ResourceNames, *, needs_runs: bool = False) -> tuple[Right, ...]:
+    """All rows of a role; with agents or budgets (`needs_runs`) those on topics of runs are needed.
+
+    Without a right to that of accepted tools runs go on, and `/ready` says what is not kept.
+    """
+    of_runs = {it.full_name(names.prefix) for it in RUN_TOPICS if it is not ACCEPTED_TOOLS}
+    return tuple(
+        replace(right, needed=True) if needs_runs and right.name in of_runs else right
+        for right in _TABLE[role](names)
+    )
 
 
 def _topic(

@@ -16,6 +16,7 @@ def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     yield inputs.brokers.trouble
     yield _rebalances_often(inputs.membership)
     yield not_read(inputs)
+    yield inputs.signals.trouble
     yield clock_problem(inputs.clock_ahead_s())
     yield _opening(inputs.membership)
 

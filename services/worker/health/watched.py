@@ -97,6 +97,7 @@ class HealthInputs:
     )  # by default there is no reader
     coordinator: HasProblem = NoProblem()
     brokers: HasProblem = NoProblem()
+    signals: HasProblem = NoProblem()
     transactions: HeldBackRequests = field(default_factory=NothingHeldBack)
     clock_ahead_s: Callable[[], float | None] = lambda: None
     settings: SettingsState = field(default_factory=SettingsState)

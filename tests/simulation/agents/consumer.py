@@ -24,6 +24,9 @@ class SignalConsumer(SimReader):
         found = await self._cluster.ask(self._fetch)
         return {place: records[:max_records] for place, records in found.items()}
 
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {0}
+
     def seek(self, place: Any, offset: int) -> None:
         super().seek(place, offset)
         self._grown.set()

@@ -21,19 +21,16 @@ async def check_rights(settings: KafkaSettings, partitions: int, *, needs_runs: 
     Raises SetUpError that names every right without which this worker could not work. A broker that
     does not say what we may do keeps no worker from its start.
     """
-    rights = rights_of(ROLE, resource_names(settings, app_group=""))
+    rights = rights_of(ROLE, resource_names(settings, app_group=""), needs_runs=needs_runs)
     try:
         held = await held_rights(bus_of(settings), rights, range(partitions))
     except BusUnavailable as error:
         _log.warning("cannot list the rights of the worker: %s", error)
         return True
     missing = [right for right, is_held in held.items() if is_held is False]
-    # Without a right to that of accepted tools runs go on, and `/ready` says what is not kept.
     of_runs = {topic_name(settings, it) for it in RUN_TOPICS if it is not ACCEPTED_TOOLS}
     lacks_runs = any(right.name in of_runs for right in missing)
-    if needed := [
-        str(right) for right in missing if right.needed or (needs_runs and right.name in of_runs)
-    ]:
+    if needed := [str(right) for right in missing if right.needed]:
         raise SetUpError(
             f"The user of the worker has no right at {settings.bootstrap_servers} to "
             f"{'; '.join(needed)}: grant it, `answerbus topics acls --role {ROLE}` prints all that "

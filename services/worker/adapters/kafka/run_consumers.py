@@ -23,10 +23,17 @@ RARE_FETCH_WAIT_MS = 500  # of cards; and of cancellations, where there are no a
 
 
 class SignalConsumer:
-    """The consumer of signals of this moment; None before the first, and where none is read."""
+    """The consumer of signals of this moment; None before the first, and where none is read.
+
+    `trouble` is why some are not read.
+    """
 
     def __init__(self) -> None:
+        self.trouble: str | None = None
         self._current: RecordConsumer | None = None
+
+    def report(self, trouble: str | None) -> None:
+        self.trouble = trouble
 
     def current(self) -> RecordConsumer | None:
         """It may be about to start, or closed."""
@@ -68,7 +75,7 @@ async def reading_for_runs(
 
     wait_ms = FETCH_WAIT_MS if planner else RARE_FETCH_WAIT_MS
     new_consumer = partial(signals.made, partial(consumer, wait_ms))
-    reader = RunReader(new_consumer, name_of, lifecycles, poll_ms=wait_ms)
+    reader = RunReader(new_consumer, name_of, lifecycles, wait_ms, signals.report)
     if planner is None:
         return [asyncio.create_task(reader.run())]
     rarely = partial(consumer, RARE_FETCH_WAIT_MS)

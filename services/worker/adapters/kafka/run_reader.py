@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import inf
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
@@ -37,10 +38,14 @@ POLL_MS = 100
 RECORDS_PER_POLL_MAX = 500
 ASK_TIMEOUT_S = 30.0
 AGAIN_AFTER_S = 1.0
+WELL_AFTER_S = 5.0  # a refusal comes with the first fetch
 SPEAKING = (TOOL_RESULTS, APPROVALS, CONTROLS, LEASES)
 BATCH_BYTES_MAX = 2 * 1024 * 1024  # applied in one go: each is written twice, in one transaction
 BATCH_RECORDS_MAX = 50  # of any size: these take some milliseconds, and then others have a turn
 BATCH_VALUES_MAX = TOOL_RESULT_VALUES_MAX  # JSON values of all, as a result may have by itself
+
+_ALL = "cannot read tool results, approvals and cancellations"
+_CREATE = "create it with `answerbus topics apply --runs`, or grant the user Describe"
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -59,6 +64,10 @@ class RunConsumer(Protocol):
         ...
 
     def seek(self, place: TopicPartition, offset: int) -> None: ...
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Those of a topic; None if it is not known."""
+        ...
 
     def beginning_offsets(
         self, places: Collection[TopicPartition]
@@ -166,9 +175,15 @@ class RunReader:
         name_of: Callable[[Topic], str],
         lifecycles: Callable[[], Mapping[int, Lifecycle]],
         poll_ms: int = POLL_MS,
+        report: Callable[[str | None], None] = lambda _: None,
     ) -> None:
-        """`poll_ms` is how long it waits for records, and how late it sees that a lane is open."""
+        """`poll_ms` is how long it waits for records, and how late it sees that a lane is open.
+
+        `report` is called with why something is not read, and with None once all is read again.
+        """
         self._new_consumer, self._lifecycles = new_consumer, lifecycles
+        self._report, self._failed_at = report, inf  # loop time; inf: all is read
+        self._known_at = 0.0  # loop time: when the client last knew all topics
         self._poll_ms = poll_ms
         self._topics = {name_of(topic): topic for topic in SPEAKING}
         self._served: Mapping[int, OpenLane] = {}
@@ -184,14 +199,12 @@ class RunReader:
 
     async def _round(self) -> None:
         consumer = self._new_consumer()
+        self._known_at = asyncio.get_running_loop().time()
         try:
             await bounded(consumer.start(), ASK_TIMEOUT_S)
             await self._read(consumer)
         except (KafkaError, TimeoutError, OSError) as error:
-            _log.warning(
-                "cannot read tool results, approvals and cancellations: %s",
-                describe_error_for_log(error),
-            )
+            self._failed(_ALL, describe_error_for_log(error))
         finally:
             self._served, self._asked_at = {}, {}
             for question in self._questions.values():
@@ -199,9 +212,28 @@ class RunReader:
             self._questions = {}
             await close(consumer.stop())
 
+    def _failed(self, what: str, cause: str) -> None:
+        _log.warning("%s: %s", what, cause)
+        self._failed_at = asyncio.get_running_loop().time()
+        self._report(f"{what}: {cause}")
+
+    def _look(self, consumer: RunConsumer) -> None:
+        """Whether all is read: of a topic that is missing the client gives no error."""
+        now = asyncio.get_running_loop().time()
+        missing = [it for it in self._topics if consumer.partitions_for_topic(it) is None]
+        if not missing:
+            self._known_at = now
+        elif now - self._known_at > WELL_AFTER_S:
+            self._known_at = now  # looked at again, and logged, after that time
+            self._failed(_ALL, f"the topic {missing[0]} is missing: {_CREATE}")
+        if not missing and now - self._failed_at > WELL_AFTER_S and not self._questions:
+            self._failed_at = inf
+            self._report(None)
+
     async def _read(self, consumer: RunConsumer) -> None:
         while True:
             self._follow_lanes(consumer)
+            self._look(consumer)
             if not self._served:
                 await self._wait_for_offsets()
                 continue
@@ -289,8 +321,8 @@ class RunReader:
             except (KafkaError, TimeoutError, OSError) as error:
                 if not served:
                     raise
-                cause = describe_error_for_log(error)
-                _log.warning("cannot read what is said to runs of lane %d: %s", number, cause)
+                what = f"cannot read what is said to runs of lane {number}"
+                self._failed(what, describe_error_for_log(error))
                 continue
             self._ends |= ends
             self._asked_at[number] = question.asked_at

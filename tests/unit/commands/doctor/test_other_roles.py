@@ -1,6 +1,6 @@
 """What the doctor says to a user who may not do what a worker does."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from aiokafka.errors import GroupAuthorizationFailedError, KafkaConnectionError,
 
 from answerbus.client.bus import Bus
 from services.commands.doctor import broker, examine
+from services.kafka.planning.rights import Right
 
 GROUP = "acme.worker"
 
@@ -43,3 +44,21 @@ async def test_a_broker_that_is_away_has_nothing_to_do_with_roles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "--as" not in await said(KafkaConnectionError(), monkeypatch, tmp_path)
+
+
+BUDGET = '[budgets."tenant:acme"]\ncalls = {day = 10}\n'
+
+
+@pytest.mark.parametrize(("settings", "verdict"), [("", "warning"), (BUDGET, "wrong")])
+async def test_a_worker_with_budgets_needs_the_topics_of_runs(
+    settings: str, verdict: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def held(_bus: Bus, rights: Sequence[Right]) -> Mapping[Right, bool]:
+        return {right: right.name != "acme.controls.v1" for right in rights}
+
+    monkeypatch.setattr(examine, "held_rights", held)
+    file = tmp_path / "answerbus.toml"
+    file.write_text(f'[kafka]\ntopic_prefix = "acme"\n{settings}')
+    found = [one async for one in examine.examined_as("worker", None, file)]
+    (missing,) = [one for one in found if "no right to Read" in one.said]
+    assert missing.verdict == verdict

@@ -153,6 +153,9 @@ class RunConsumer:
     def seek(self, place: TopicPartition, offset: int) -> None:
         self._next[place] = offset
 
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {0}
+
     async def beginning_offsets(
         self, places: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:

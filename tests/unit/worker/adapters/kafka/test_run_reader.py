@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from aiokafka import TopicPartition
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from answerbus.topics import TOOL_RESULTS
 from services.worker.adapters.kafka.run_reader import (
@@ -45,6 +46,9 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self.at[partition] = offset
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {0}
 
     async def beginning_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
         return dict.fromkeys(places, 0)
@@ -281,6 +285,44 @@ def test_a_partition_without_a_leader_silences_its_own_lane_alone() -> None:
         silent = 0
         await asyncio.sleep(60)
         assert [lane.heard for lane in lanes.values()] == [[0], [0]]
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
+
+
+def test_what_is_not_read_is_reported_until_all_is_read_again() -> None:
+    """A refusal comes with a fetch of each new consumer; of a missing topic comes no error."""
+    refused, there = True, True
+    told: list[str | None] = []
+
+    class Controls(Consumer):
+        def partitions_for_topic(self, topic: str) -> set[int] | None:
+            return {0} if there else None
+
+        async def getmany(self, **_: object) -> dict[Any, Any]:
+            await super().getmany()
+            if refused:
+                raise TopicAuthorizationFailedError("t.controls.v1")
+            return {}
+
+    async def main() -> None:
+        nonlocal refused, there
+        lives: dict[int, Any] = {0: SimpleNamespace(lane=lane_that_hears(0))}
+        reader = RunReader(Controls, str, lambda: lives, report=told.append)
+        reading = asyncio.create_task(reader.run())
+        await asyncio.sleep(20)
+        assert len(told) > 1
+        assert all("no right to the topic t.controls.v1" in (text or "") for text in told)
+        refused = False
+        await asyncio.sleep(10)
+        assert told[-1] is None
+        there = False
+        await asyncio.sleep(20)
+        assert "is missing" in (told[-1] or "")
+        there = True
+        await asyncio.sleep(10)
+        assert told[-1] is None
         reading.cancel()
         await asyncio.wait([reading])
 
