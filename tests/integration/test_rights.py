@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic
+from answerbus.topics import CONTROLS, LEDGER, REQUESTS, RESULTS, RETRIES, RUN_TOPICS, TOPICS, Topic
 from tests.integration.bus import ANSWERED, Bus, Worker, create_topics, request, until
 from tests.integration.rights import DESCRIBE, GROUP, PASSWORD, READ, TOPIC, TRANSACTIONAL_ID, WRITE
 from tests.integration.secured import Secured, secured_broker
@@ -154,6 +154,33 @@ async def delete(bus: Bus, topic: Topic) -> None:
         await admin.delete_topics([bus.topic(topic)])
     finally:
         await admin.close()
+
+
+async def test_the_right_to_cancellations_goes_and_comes_back(secured: Secured, bus: Bus) -> None:
+    """Without agents, too: a request that was cancelled would be asked and paid for."""
+    await create_topics(bus, topics=RUN_TOPICS)
+    worker = await at_work(bus)
+    secured.revoke(TOPIC, f"{bus.prefix}.*", READ, WRITE, DESCRIBE)
+    for topic in (*TOPICS, *RUN_TOPICS):
+        rights = (WRITE, DESCRIBE) if topic is CONTROLS else (READ, WRITE, DESCRIBE)
+        secured.allow(TOPIC, bus.topic(topic), *rights)
+    await told(worker, f"no right to the topic {bus.topic(CONTROLS)}")
+    secured.allow(TOPIC, bus.topic(CONTROLS), READ)
+    await green(worker)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("topic", [RESULTS, LEDGER, CONTROLS], ids=str)
+async def test_a_topic_that_is_deleted_is_named_until_it_is_there_again(
+    bus: Bus, topic: Topic
+) -> None:
+    await create_topics(bus, topics=RUN_TOPICS)
+    worker = await at_work(bus)
+    await delete(bus, topic)
+    await publish(bus, 0)
+    await told(worker, f"the topic {bus.topic(topic)} is missing")
+    await create_topics(bus, topics=(topic,))
+    await green(worker)
 
 
 @pytest.mark.long

@@ -183,6 +183,9 @@ class SimReader:
             await asyncio.sleep(REJOIN_S)
             raise KafkaConnectionError("no broker")
 
+    async def topics(self) -> set[str]:
+        raise KafkaConnectionError("no broker")
+
     def assign(self, places: Collection[TopicPartition]) -> None:
         self._positions = dict.fromkeys(places, 0)
 

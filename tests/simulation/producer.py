@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -97,6 +97,9 @@ class SimProducer:
             cluster = self._cluster
             self._found[topic] = await cluster.ask(lambda: cluster.partitions_of(topic))
         return set(range(self._found[topic]))
+
+    async def missing(self, topics: Sequence[str]) -> str | None:
+        return None
 
     async def begin_transaction(self) -> None:
         assert not self._is_fatal, "after a fatal error nothing can begin"

@@ -6,7 +6,7 @@ It lacks InitProducerId as of version 3 (KIP-360), the next epoch of a producer,
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from aiokafka.errors import (
     ProducerClosed,
     ProducerFenced,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
     for_code,
 )
 from aiokafka.producer.sender import Sender, SendProduceReqHandler
@@ -230,6 +231,18 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         """See aiokafka. Once the transaction has failed, raises why."""
         with self._explained():
             return await super().send_batch(*given, **options)
+
+    async def missing(self, topics: Sequence[str]) -> str | None:
+        """The first of these topics that is not there; None also where no broker answers.
+
+        Raises TopicAuthorizationFailedError if one may not be seen.
+        """
+        if not await self.client.set_topics(topics):
+            return None
+        cluster = self.client.cluster
+        if hidden := sorted(cluster.unauthorized_topics.intersection(topics)):
+            raise TopicAuthorizationFailedError(*hidden)
+        return next((it for it in topics if cluster.partitions_for_topic(it) is None), None)
 
     async def renew_epoch(self) -> None:
         """Nothing is being sent now: each request is answered, or was given up."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
@@ -20,7 +20,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.client.turns import in_turns
-from answerbus.topics import LEDGER, REQUESTS, RETRIES, Topic, toolset_of
+from answerbus.topics import LEDGER, REQUESTS, RETRIES, TOPICS, Topic, toolset_of
 from services.kafka.options import TRANSACTION_TIMEOUT_MS
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.tool_access import UnavailableToolsets
@@ -122,6 +122,9 @@ class KafkaShard:
             max_request_size=PRODUCER_REQUEST_BYTES_MAX,
         )
         await bounded(self._producer.start(), START_TIMEOUT_S)
+        names = [self._names.topic(topic) for topic in TOPICS]
+        if missing := await bounded(self._producer.missing(names), ASK_TIMEOUT_S):
+            raise _missing(missing)
 
     async def read_private(
         self, take: Callable[[StoredRecord], None], progress: ReadProgress | None = None
@@ -129,7 +132,11 @@ class KafkaShard:
         progress = progress or self._progress
         reader: RecordConsumer | None = self._reader
         if reader is None:
-            reader = await bounded(self._start_reader(progress), START_TIMEOUT_S)
+            try:
+                reader = await bounded(self._start_reader(progress), START_TIMEOUT_S)
+            except TimeoutError:
+                await self._check_past()
+                raise
         # Once no other worker can write for the lane, all of it is read: also what is behind
         # the open transaction of another lane, which may write here and ends within its limit.
         ends_of = reader.high_watermarks if self._producer else reader.end_offsets
@@ -181,6 +188,13 @@ class KafkaShard:
             reader.seek(place, position)
         return reader
 
+    async def _check_past(self) -> None:
+        """Raises if a topic is missing: its client asks for that again and again."""
+        if self._reader is not None:
+            known = await bounded(self._reader.topics(), ASK_TIMEOUT_S)
+            if missing := sorted({place.topic for place in self._past} - known):
+                raise _missing(missing[0])
+
     async def stop_reading(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
@@ -231,6 +245,12 @@ class KafkaShard:
         if producer is not None:
             await _stopped(producer, f"the producer of partition {self._names.partition}")
             self._on_closed()
+
+
+def _missing(topic: str) -> KafkaError:
+    return UnknownTopicOrPartitionError(
+        f"the topic {topic} is missing: create it with `answerbus topics apply`"
+    )
 
 
 def _stored(topic: Topic, record: Record) -> StoredRecord:
