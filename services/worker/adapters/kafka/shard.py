@@ -8,7 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import (
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
@@ -230,9 +234,16 @@ class KafkaShard:
             acknowledgements = await asyncio.gather(*sent)
             self._note_broker_time(acknowledgements[-1], before_s)
         if offset is not None:
-            offsets = {self._requests: offset}
-            await producer.send_offsets_to_transaction(offsets, self._names.group_id)
+            await self._send_offset(producer, offset)
         await producer.commit_transaction()
+
+    async def _send_offset(self, producer: TransactionalProducer, offset: int) -> None:
+        try:
+            await producer.send_offsets_to_transaction(
+                {self._requests: offset}, self._names.group_id
+            )
+        except TopicAuthorizationFailedError as error:  # aiokafka does not name the topic here
+            raise TopicAuthorizationFailedError(self._requests.topic) from error
 
     def _note_broker_time(self, acknowledged: RecordMetadata, before_s: float) -> None:
         """An acknowledgement has the append time of the record, by the broker's clock."""
