@@ -56,6 +56,17 @@ async def diagnosis_at(
     return found
 
 
+async def is_silent(host: str, port: int, options: Mapping[str, Any]) -> bool:
+    """Whether a server takes a connection and then answers nothing; a refusal is an answer."""
+    try:
+        async with _connection(host, port, options):
+            return False
+    except TimeoutError:
+        return True
+    except _FAILURES:
+        return False
+
+
 @asynccontextmanager
 async def _connection(
     host: str, port: int, options: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Which brokers take no connection: where a majority is away, the others only seem slow."""
+"""Which brokers take no connection, or answer nothing: without them others only seem slow."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,18 +8,25 @@ from aiokafka.conn import collect_hosts
 from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S
-from services.kafka.options import client_options
+from answerbus.client.connection_check import is_silent
+from services.kafka.options import client_options, connection_options
 from services.settings.settings import KafkaSettings
+from services.text.counted import count_text
 from services.worker.tasks.rounds import rounds
 
 LOOK_EVERY_S = 3.0
 CONNECT_LIMIT_S = 3.0
 
 Address = tuple[str, int]
+_AWAY = "broker takes no connection", "brokers take no connection"
+_SILENT = (
+    "broker takes connections and answers nothing",
+    "brokers take connections and answer nothing",
+)
 
 
 class BrokerMonitor:
-    """`trouble` names them; None if all take connections, or while there is no reason to try."""
+    """`trouble` names them; None if all answer, or while there is no reason to try."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.trouble: str | None = None
@@ -34,19 +41,27 @@ class BrokerMonitor:
             else:
                 self.trouble = None
 
-        await rounds("the question which brokers take connections", look, LOOK_EVERY_S)
+        await rounds("the question which brokers answer", look, LOOK_EVERY_S)
 
     async def look(self) -> None:
         """Try each once: those of the settings, and those that the cluster names."""
         addresses = sorted({*self._set(), *await self._named()})
-        are_there = await asyncio.gather(*map(_takes_connections, addresses))
-        away = [
-            f"{host}:{port}"
-            for (host, port), is_there in zip(addresses, are_there, strict=True)
-            if not is_there
-        ]
-        what = "brokers take" if len(away) > 1 else "broker takes"
-        self.trouble = f"{len(away)} {what} no connection: {', '.join(away)}" if away else None
+        faults = await asyncio.gather(*map(self._fault, addresses))
+        found: dict[tuple[str, str], list[str]] = {}
+        for (host, port), fault in zip(addresses, faults, strict=True):
+            if fault:
+                found.setdefault(fault, []).append(f"{host}:{port}")
+        texts = (
+            f"{count_text(len(its), *fault)}: {', '.join(its)}" for fault, its in found.items()
+        )
+        self.trouble = "; ".join(texts) or None
+
+    async def _fault(self, address: Address) -> tuple[str, str] | None:
+        """Of one broker and of several."""
+        if not await _takes_connections(address):
+            return _AWAY
+        is_frozen = await is_silent(*address, connection_options(self._settings))
+        return _SILENT if is_frozen else None
 
     def _set(self) -> list[Address]:
         hosts = collect_hosts(self._settings.bootstrap_servers, randomize=False)
