@@ -108,4 +108,5 @@ class HealthInputs:
         """Whether something of it was not answered of late."""
         lifecycles = self.membership.lifecycles.values()
         are_stuck = any(lifecycle.stuck for lifecycle in lifecycles)
-        return are_stuck or bool(self.probe.trouble or self.coordinator.trouble)
+        is_silent = self.probe.trouble or self.coordinator.trouble or self.read_monitor.apart
+        return are_stuck or bool(is_silent)

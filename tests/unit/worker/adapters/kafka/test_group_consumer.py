@@ -1,11 +1,19 @@
 """The worker's consumer waits for records longer than FastStream lets it."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
+from aiokafka.client import ConnectionGroup
+from aiokafka.conn import CloseReason
+from aiokafka.errors import RequestTimedOutError
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.group import HeartbeatRequest
 
 from answerbus.client.records.consumer import RecordConsumer
+from services.worker.adapters.kafka import group_consumer
 from services.worker.adapters.kafka.group_consumer import POLL_MS, WatchedConsumer
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.subscription import REST_MS
@@ -24,3 +32,37 @@ async def test_a_poll_waits_for_long(asked_ms: int, wait_ms: int) -> None:
         assert await consumer.getmany(timeout_ms=asked_ms) == {}
 
     assert monitor.polled_at is not None
+
+
+async def test_no_broker_that_is_silent_is_waited_for_but_by_those_who_join(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The group moves to another coordinator; to join it may take as long as a rebalance."""
+    monkeypatch.setattr(group_consumer, "PROMPT_S", 0.05)
+    consumer = WatchedConsumer(read_monitor=ReadMonitor(), enable_auto_commit=False)
+    consumer._closed = True
+    client: Any = consumer._client
+    closed: list[Any] = []
+    node = (1, ConnectionGroup.COORDINATION)
+
+    def close(*, reason: CloseReason) -> None:
+        closed.append(reason)
+
+    client._conns[node] = SimpleNamespace(close=close)
+
+    async def silent(*_: object, **__: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(consumer, "_ask", silent)
+    monkeypatch.setattr(consumer, "_update", silent)
+    heartbeat, lookup = HeartbeatRequest("g", 1, "m"), FindCoordinatorRequest("g", 0)
+    for question, group in ((heartbeat, node[1]), (lookup, ConnectionGroup.DEFAULT)):
+        with pytest.raises(RequestTimedOutError):
+            await client.send(1, question, group=group)
+    assert closed == [CloseReason.CONNECTION_TIMEOUT]  # that of the heartbeat
+    assert not await client._metadata_update(client.cluster, [])
+    joining = asyncio.create_task(client.send(1, "to join", group=node[1]))
+    done, _ = await asyncio.wait([joining], timeout=0.2)
+    joining.cancel()
+    client._conns.clear()
+    assert not done
