@@ -3,11 +3,11 @@
 import errno
 import gc
 import logging
-import os
 import platform
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -19,6 +19,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 EXIT_SET_UP = 3
+EXIT_CTRL_C = 130  # as shells have it
+EXIT_SIGTERM = 143
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISTRIBUTIONS = ("answerbus-services", "answerbus")
 
@@ -277,21 +279,31 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not (isinstance(error, KafkaError) and record.getMessage().startswith("Future"))
 
 
-def _end_when_asked() -> None:
-    """The first process of a container gets no signal for which it has no handler.
+def _end_by_sigterm() -> Callable[[], bool]:
+    """Let SIGTERM end a command as Ctrl-C does, with its clean-up; gives whether it has come.
 
-    A worker that was to end while it starts would hear of it no more, and take up work.
+    The first process of a container gets no signal for which it has no handler: a worker that was
+    to end while it starts would hear of it no more, and take up work.
     """
-    if os.getpid() == 1:
-        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    came = threading.Event()
+
+    def interrupt(_number: int, _frame: object) -> None:
+        came.set()
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what ends with `&`
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, interrupt)
+    return came.is_set
 
 
 def main() -> None:
     """Run the command line.
 
-    Exit codes: 0 done, 1 what was asked about failed, 2 usage, 3 Kafka or set-up, 130 Ctrl-C.
+    Exit codes: 0 done, 1 what was asked about failed, 2 usage, 3 Kafka or set-up, 130 Ctrl-C,
+    143 SIGTERM.
     """
-    _end_when_asked()
+    sigterm_came = _end_by_sigterm()
     # What goes wrong with Kafka is said once and in our words; the worker sets up logs of its own.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").addFilter(_is_news)
@@ -300,6 +312,10 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     try:
         application()()
+    except SystemExit as end:
+        if end.code == EXIT_CTRL_C and sigterm_came():
+            sys.exit(EXIT_SIGTERM)
+        raise
     except Exception as error:
         if (text := _set_up_fault(error)) is None:
             raise

@@ -14,14 +14,13 @@ from services.operators.adapters.writer import Superseded
 
 EXIT_STOPPED = 130  # as shells have it for Ctrl-C
 HowEnded = Literal["done", "stopped", "superseded"]
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def stopping() -> Iterator[asyncio.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; what is under way is to be finished.
+    """An event that the first Ctrl-C sets, or SIGTERM, which services.cli makes one.
 
-    A second one ends the process at once.
+    What is under way is to be finished. A second one interrupts it.
     """
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
@@ -30,11 +29,9 @@ def stopping() -> Iterator[asyncio.Event]:
         release()
 
     def release() -> None:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(signal.SIGINT)
 
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGINT, on_signal)
     try:
         yield stop
     finally:

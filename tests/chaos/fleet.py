@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SET_UP_EXIT = 3  # what a worker says that finds no broker at its start
+SIGTERM_EXIT = 143  # of a worker that had not begun
 WORKER = ("-m", "tests.chaos.worker", "worker")
 NEXT_WORKER = ("-m", "tests.benchmarks.next_rebalance.worker", "worker")
 RESTART_S = 1.0  # after a worker ended by itself
@@ -117,7 +118,7 @@ class Fleet:
         found = []
         for worker in self.started:
             code = worker.process.poll()
-            if code not in {None, 0, SET_UP_EXIT, -signal.SIGKILL, -signal.SIGTERM}:
+            if code not in {None, 0, SET_UP_EXIT, SIGTERM_EXIT, -signal.SIGKILL, -signal.SIGTERM}:
                 found.append(f"{worker.log.name}: exit code {code}")
             found += [
                 f"{worker.log.name}: {line['message']}: {line.get('exception')} {line.get('trace')}"

@@ -46,7 +46,7 @@ async def answerbus(
     return await ended(await start(bootstrap, prefix, *arguments, **settings), stdin)
 
 
-async def interrupt(process: Command) -> Ended:
-    """Press Ctrl-C."""
-    process.send_signal(signal.SIGINT)
+async def interrupt(process: Command, number: int = signal.SIGINT) -> Ended:
+    """Press Ctrl-C, or send another signal."""
+    process.send_signal(number)
     return await ended(process)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -94,17 +95,18 @@ async def test_a_run_that_is_killed_three_times_and_repeated_sends_each_request_
     assert figures.groups_s < 10
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_ctrl_c_stops_between_transactions_and_the_same_command_goes_on(
-    bus: Bus, replay: Replay
+    bus: Bus, replay: Replay, number: int, code: int
 ) -> None:
     await publish(bus, dead_letters(40, WITH_REQUEST))
     command = ("run", *MENDING, "--reason", "the bill was paid", "--yes", "--json")
     process = await replay.begin(*command, "--rate", "5")
     await seen_on_the_wire(bus, process, 5)
-    stopped = await interrupt(process)
+    stopped = await interrupt(process, number)
     done = json.loads(stopped.out)
 
-    assert (stopped.code, done["end"]) == (130, "stopped")
+    assert (stopped.code, done["end"]) == (code, "stopped")
     assert 0 < done["replayed"] < 40
     assert sum((await request_ids(bus)).values()) == done["replayed"]
     rest = await replay.data(*command[:-1])
