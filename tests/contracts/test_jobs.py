@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -13,6 +14,8 @@ from answerbus.client import JobProgress, SyncClient
 from answerbus.client.job import SHOWN_MAX
 from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
 from answerbus.client.turns import TURN_S_MAX
+from answerbus.client.workflow_outcomes import WorkflowOutcomes
+from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result
 from answerbus.request import Request
 
@@ -187,3 +190,30 @@ async def test_other_tasks_have_their_turn_while_requests_are_made(
         await fake_client.ask_many(rows(), "Double it.", response_model=Double)
     task.cancel()
     assert turns > 0
+
+
+async def test_a_job_of_too_many_rows_is_refused_before_one_is_asked(
+    fake_client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("answerbus.client.job.ROWS_MAX", 5)
+
+    with pytest.raises(ValueError, match="at most 5 rows: ask the rest as another job"):
+        await fake_client.ask_many(({"n": n} for n in count()), "Double it.")
+
+    assert not fake_client.requests
+
+
+async def test_an_outcome_is_kept_until_its_row_has_it(fake_client: FakeClient) -> None:
+    fake_client.prepare_by(doubled)
+    job = await fake_client.ask_many(ROWS[:1], "Double it.", response_model=Double)
+    outcomes, outcome = WorkflowOutcomes(), cast("AnyOutcome", job[0].outcome)
+    name = str(outcome.request_id)
+    outcomes.add(outcome)
+
+    assert outcomes.taken(name) is outcome
+    assert outcomes.taken(name) is None
+    waiting = asyncio.create_task(outcomes.wait(name))
+    await asyncio.sleep(0)
+    outcomes.add(outcome)
+    assert await waiting is outcome
+    assert outcomes.taken(name) is None

@@ -3,12 +3,20 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, Generic
 
 from answerbus.client.answer_type import AnswerT, AnswerType
 from answerbus.client.connection import BusConnection
 from answerbus.client.follow_up import valid_answer
-from answerbus.client.job import CONCURRENCY_MAX, JobOutcomes, JobProgress, Row, RowOutcome
+from answerbus.client.job import (
+    CONCURRENCY_MAX,
+    JobOutcomes,
+    JobProgress,
+    JobRequests,
+    Row,
+    RowOutcome,
+)
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
@@ -19,7 +27,8 @@ JobProgressCallback = Callable[[JobProgress[Any]], None]
 async def ask_many(
     connection: BusConnection,
     job_id: str,
-    requests: Sequence[tuple[Row, Request]],
+    rows: Sequence[Row],
+    requests: JobRequests,
     answers: AnswerType[AnswerT],
     concurrency: int,
     on_progress: JobProgressCallback | None,
@@ -29,14 +38,14 @@ async def ask_many(
     """See `Client.ask_many`."""
     if not 1 <= concurrency <= CONCURRENCY_MAX:
         raise ValueError(f"concurrency is 1 to {CONCURRENCY_MAX:,}")
-    wanted = Wanted(job_id, {request.request_id: request for _, request in requests})
+    wanted = Wanted(job_id, requests)
     async with connection.outcomes_of(wanted, is_new=is_new) as outcomes:
         job = _Job(connection, outcomes, answers, len(requests), on_progress)
-        rows = iter(enumerate(requests))
+        open_rows = zip(count(), rows, requests, strict=False)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(min(concurrency, len(requests))):
-                    tasks.create_task(job.work(rows))
+                    tasks.create_task(job.work(open_rows, requests))
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
     found = sorted(job.found, key=lambda one: one.number)
@@ -64,10 +73,10 @@ class _Job(Generic[AnswerT]):
         self._connection, self._outcomes, self._answers = connection, outcomes, answers
         self._on_progress = on_progress
 
-    async def work(self, rows: Iterator[tuple[int, tuple[Row, Request]]]) -> None:
+    async def work(self, rows: Iterator[tuple[int, Row, str]], requests: JobRequests) -> None:
         """One row after the other; others work on the same iterator."""
-        for number, (row, request) in rows:
-            outcome = await valid_answer(request, self._answers, self._ask)
+        for number, row, request_id in rows:
+            outcome = await valid_answer(requests[request_id], self._answers, self._ask)
             newest = RowOutcome(number, row, outcome)
             self.found.append(newest)
             self.progress = self.progress.after(newest)
@@ -76,7 +85,7 @@ class _Job(Generic[AnswerT]):
             await asyncio.sleep(0)  # what is known already must not keep the loop busy
 
     async def _ask(self, request: Request) -> AnyOutcome:
-        if (known := self._outcomes.known(request.request_id)) is not None:
+        if (known := self._outcomes.taken(request.request_id)) is not None:
             return known
         await self._connection.publish(request)
         return await self._outcomes.wait(request.request_id)

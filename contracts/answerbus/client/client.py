@@ -19,7 +19,7 @@ from answerbus.client.controls import PublishedControl
 from answerbus.client.diagnosis import OptionNames
 from answerbus.client.follow import Followed
 from answerbus.client.follow_up import valid_answer
-from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes, job_requests
+from answerbus.client.job import CONCURRENCY_DEFAULT, JobOutcomes, JobRequests, Row
 from answerbus.client.progress import ProgressCallback, Published
 from answerbus.client.request_id import new_id
 from answerbus.client.subscription import Subscription
@@ -135,16 +135,20 @@ class Client:
         A job that is started again with the same `job_id`, also after a crash, asks only the rows
         without an outcome in the last 7 days; ids are digests of what is asked, so that changed
         rows and instructions are asked. `on_progress` is called with a JobProgress after each row;
-        `show_bar` draws a bar. Waits without a limit; raises BusUnavailable.
+        `show_bar` draws a bar. Waits without a limit; raises BusUnavailable, and ValueError for
+        an invalid row or more than 100,000 before one is asked.
         """
         answers = AnswerType.of(response_model, self._registry)
         name = job_id or f"job-{new_id()}"
-        requests = job_requests(rows, name, instructions, answers.ref, facts, asking)
-        asked = [one async for one in in_turns(requests)]
+        requests, asked = JobRequests(name, instructions, answers.ref, facts, asking), list[Row]()
+        async for row in in_turns(rows):
+            requests.add(row)
+            asked.append(row)
         return await ask_many(
             self._connection,
             name,
             asked,
+            requests,
             answers,
             concurrency,
             on_progress,

@@ -2,7 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, cast, overload
@@ -20,6 +21,7 @@ from answerbus.request import Policy, Request, SchemaRef
 
 CONCURRENCY_DEFAULT = 200
 CONCURRENCY_MAX = 1_000  # of the 2,000 requests that one account may have under way
+ROWS_MAX = 100_000  # the outcome of each takes 5 KiB and more until the job is over
 SHOWN_MAX = 20  # rows, in a notebook
 _DIGEST_BYTES = 15
 _BAR_CHARS = 20
@@ -137,30 +139,53 @@ class JobOutcomes(Sequence[RowOutcome[AnswerT]]):
         return html_table(str(self), [*shown, *rest])
 
 
-def job_requests(
-    rows: Iterable[Row],
-    job_id: str,
-    instructions: str,
-    schema: SchemaRef,
-    facts: Row,
-    asking: JobOptions,
-) -> Iterator[tuple[Row, Request]]:
-    """A request for each row, in one workflow, in no order; equal requests have equal ids.
+class JobRequests(Mapping[str, Request]):
+    """The requests of a job by their ids, in one workflow, in no order; equal ones have equal ids.
 
     An id is the digest of what is asked, whatever it may cost, and a number where the same is
-    asked again in the job.
-    Raises ValueError for an invalid request.
+    asked again in the job. Rows are kept as JSON: each request is made when it is looked up.
     """
-    policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
-    seen: dict[str, int] = {}
-    for row in rows:
-        named = {"policy": policy, "facts": {**facts, **row}}
-        options = cast("AskOptions", {**asking, **named})
-        request = make_request(instructions, job_id, schema, "row", options)
+
+    def __init__(
+        self, job_id: str, instructions: str, schema: SchemaRef, facts: Row, asking: JobOptions
+    ) -> None:
+        policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
+        self._options: JobOptions = {**asking, "policy": policy}
+        self._asked = job_id, instructions, schema
+        self._facts: Row = {name: to_jsonable_python(value) for name, value in facts.items()}
+        self._kept: dict[str, bytes] = {}
+        self._repeated: dict[str, int] = {}
+
+    def add(self, row: Row) -> None:
+        """Raises ValueError for an invalid request, and for more than ROWS_MAX rows."""
+        if len(self._kept) == ROWS_MAX:
+            raise ValueError(f"a job has at most {ROWS_MAX:,} rows: ask the rest as another job")
+        kept = to_json(to_jsonable_python(dict(row)))
+        request = self._made("row", kept)
         name = _name(request.model_dump(mode="json", exclude={"request_id", "budget"}))
-        seen[name] = seen.get(name, 0) + 1
-        number = f".{seen[name]}" if seen[name] > 1 else ""
-        yield row, request.model_copy(update={"request_id": f"row-{name}{number}"})
+        request_id = f"row-{name}"
+        if request_id in self._kept:
+            self._repeated[name] = self._repeated.get(name, 1) + 1
+            request_id += f".{self._repeated[name]}"
+        self._kept[request_id] = kept
+
+    def _made(self, request_id: str, kept: bytes) -> Request:
+        job_id, instructions, schema = self._asked
+        facts = {**self._facts, **json.loads(kept)}
+        options = cast("AskOptions", {**self._options, "facts": facts})
+        return make_request(instructions, job_id, schema, request_id, options)
+
+    def __getitem__(self, request_id: str) -> Request:
+        return self._made(request_id, self._kept[request_id])
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._kept
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
 
 def _name(body: dict[str, JsonValue]) -> str:

@@ -48,8 +48,9 @@ class Wanted:
         A conflicting id ends nothing: a job may go on with another budget. Other dead letters that
         keep a record end what they are about, as in `ends_request`.
         """
-        request = self.requests.get(outcome.request_id or "")
-        if request is None or not isinstance(outcome, DeadLetter) or outcome.raw is None:
+        if not isinstance(outcome, DeadLetter) or outcome.raw is None:
+            return ends_request(outcome)
+        if (request := self.requests.get(outcome.request_id or "")) is None:
             return ends_request(outcome)
         is_conflict = isinstance(outcome.cause, ConflictingId)
         return not is_conflict and ends_request(outcome, bytes_digest(encode(request).value))
@@ -63,15 +64,15 @@ class WorkflowOutcomes:
         self._waiting: dict[str, asyncio.Future[AnyOutcome]] = {}
         self._error: BaseException | None = None
 
-    def known(self, request_id: str) -> AnyOutcome | None:
-        """The outcome that the request has had."""
-        return self._known.get(request_id)
+    def taken(self, request_id: str) -> AnyOutcome | None:
+        """The outcome that the request has had, which is not kept any longer."""
+        return self._known.pop(request_id, None)
 
     async def wait(self, request_id: str) -> AnyOutcome:
         """The outcome, once it is there; raises BusUnavailable when the reader ends."""
         if self._error is not None:
             raise self._error
-        if (outcome := self._known.get(request_id)) is not None:
+        if (outcome := self.taken(request_id)) is not None:
             return outcome
         future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
@@ -82,9 +83,10 @@ class WorkflowOutcomes:
         key = request_key_of(outcome)
         if key is None:
             return
-        self._known.setdefault(key.request_id, outcome)
         waiter = self._waiting.pop(key.request_id, None)
-        if waiter is not None and not waiter.done():
+        if waiter is None:
+            self._known.setdefault(key.request_id, outcome)
+        elif not waiter.done():
             waiter.set_result(outcome)
 
     def end(self, error: BaseException) -> None:

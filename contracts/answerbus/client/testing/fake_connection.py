@@ -161,13 +161,13 @@ class FakeOutcomes(WorkflowOutcomes):
         super().__init__()
         self._workflow_id, self._outcome_of = workflow_id, outcome_of
 
-    def known(self, request_id: str) -> AnyOutcome | None:
+    def taken(self, request_id: str) -> AnyOutcome | None:
         """See WorkflowOutcomes."""
         return self._outcome_of(RequestKey(self._workflow_id, request_id))
 
     async def wait(self, request_id: str) -> AnyOutcome:
         """See WorkflowOutcomes."""
-        if (outcome := self.known(request_id)) is None:
+        if (outcome := self.taken(request_id)) is None:
             raise FakeClientError(
                 "The test has prepared no outcome for a row, or for the follow-up of its answer: "
                 "see `prepare` and `prepare_by`."
