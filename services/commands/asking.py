@@ -38,6 +38,7 @@ from services.operators.records.event_line import retry_text
 from services.operators.records.stored import RetryEnded
 from services.settings import plugins
 from services.settings.settings import KafkaSettings, from_environment
+from services.text.counted import count_text
 from services.text.escaping import json_line, plain, plain_json
 
 How = Literal["publish", "wait", "follow"]
@@ -156,9 +157,9 @@ def _cost_text(request: Request) -> str:
     budget = request.budget
     if request.agent is not None and not request.names_budget:
         return "may cost as much as the budget of its agent"
-    amounts = [f"{budget.attempts:,} calls"]
+    amounts = [count_text(budget.attempts, "call")]
     if budget.tokens is not None:
-        amounts.append(f"{budget.tokens:,} tokens")
+        amounts.append(count_text(budget.tokens, "token"))
     if budget.micro_usd is not None:
         amounts.append(usd(budget.micro_usd))
     return f"may cost up to {', '.join(amounts)} in all"

@@ -69,17 +69,17 @@ async def _verified(
 
 
 def lines(found: Verified, prefix: str) -> list[Text]:
-    counts = [f"{found.attempts:,} attempts of {found.accounts:,} accounts"]
+    counts = [f"{count_text(found.attempts, 'attempt')} of {count_text(found.accounts, 'account')}"]
     if found.runs:
-        counts.append(f"{found.steps:,} steps of {found.runs:,} runs")
+        counts.append(f"{count_text(found.steps, 'step')} of {count_text(found.runs, 'run')}")
     if found.begun_in_the_middle:
         counts.append(f"{found.begun_in_the_middle:,} begin in the middle (retention)")
     if found.without_ledger:
         counts.append(f"{found.without_ledger:,} are no longer in the ledger")
     if found.in_flight:
-        counts.append(f"{found.in_flight:,} calls in flight")
+        counts.append(f"{count_text(found.in_flight, 'call')} in flight")
     if found.passed_by:
-        counts.append(f"{len(found.passed_by):,} unreadable private records were skipped")
+        counts.append(f"skipped {count_text(len(found.passed_by), 'unreadable private record')}")
     message = "; ".join(counts)
     doubts = [plain_line(f"approval: {why}") for why in found.doubtful.values()]
     doubtful = [Text(why, "yellow") for why in doubts[:BREAKS_SHOWN_MAX]]

@@ -33,6 +33,7 @@ from services.settings.settings import (
     SetUpError,
     from_environment,
 )
+from services.text.counted import count_text
 from services.text.escaping import json_lines, plain
 
 _DAY_MS = 86_400_000
@@ -169,11 +170,11 @@ def move(
         return
     would = "would be " if dry_run else ""
     console = stdout()
-    console.print(f"from {moved.before} to {moved.after} partitions")
-    console.print(f"{len(grown)} topics {would}given more partitions")
-    console.print(f"{moved.ledger} entries of the ledger {would}moved")
-    console.print(f"{moved.retries} open retries {would}moved")
-    console.print(f"{moved.requests} unread requests {would}forwarded")
+    console.print(f"from {moved.before} to {count_text(moved.after, 'partition')}")
+    console.print(f"{count_text(len(grown), 'topic')} {would}given more partitions")
+    console.print(f"{count_text(moved.ledger, 'entry', 'entries')} of the ledger {would}moved")
+    console.print(f"{count_text(moved.retries, 'open retry', 'open retries')} {would}moved")
+    console.print(f"{count_text(moved.requests, 'unread request')} {would}forwarded")
     for obstacle in moved.obstacles:
         console.print(f"Before the move: {plain(obstacle)}", markup=False)
     if not dry_run:

@@ -16,6 +16,7 @@ from services.operators.adapters.writer import Superseded, writing
 from services.operators.dead_letters.row import DeadLetterRow, Status
 from services.operators.dead_letters.selection import Selection, select
 from services.settings.settings import from_environment
+from services.text.counted import count_text
 
 
 def dismiss(
@@ -77,7 +78,8 @@ async def _set_aside(
         if not chosen:
             return [], "done"
         if ask:
-            confirm(f"{'Reopen' if undone else 'Dismiss'} {len(chosen):,} dead letters as {by}?")
+            what = count_text(len(chosen), "dead letter")
+            confirm(f"{'Reopen' if undone else 'Dismiss'} {what} as {by}?")
         async with writing(bus) as writer:
             meant = await loaded.still(status, chosen)
             steps = dismissing(writer, meant, by, reason, now, undone=undone)

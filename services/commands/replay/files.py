@@ -37,6 +37,7 @@ from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.selection import Selection, select
 from services.operators.explain import cause_text
 from services.settings.settings import from_environment
+from services.text.counted import count_text
 from services.text.escaping import plain_line
 
 SUFFIX = ".json"
@@ -71,7 +72,8 @@ def export(
         return
     for one in written:
         stdout().print(plain_line(f"{one['file']}: {one['why']}"), markup=False)
-    stdout().print(f"{len(written):,} files. Repair them, then `answerbus replay import FILE…`.")
+    count, them = count_text(len(written), "file"), "it" if len(written) == 1 else "them"
+    stdout().print(f"{count}. Repair {them}, then `answerbus replay import FILE…`.")
 
 
 async def _export(bus: Bus, selection: Selection, folder: Path) -> list[dict[str, object]]:
@@ -143,7 +145,7 @@ async def _import(
         if not chosen:
             return Done(Forecast(known))
         if ask:
-            confirm(f"Send {len(chosen):,} repaired requests as {order.by}?")
+            confirm(f"Send {count_text(len(chosen), 'repaired request')} as {order.by}?")
         async with writing(bus) as writer:
             still_open = await loaded.still("open", chosen)
             by_dead_letter = {dead_letter.key: repair for dead_letter, repair in named}

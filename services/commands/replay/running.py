@@ -44,6 +44,7 @@ from services.operators.dead_letters.prepare_replay import ReplayOrder
 from services.operators.dead_letters.row import DeadLetterRow
 from services.operators.dead_letters.selection import Selection, select
 from services.settings.settings import from_environment
+from services.text.counted import count_text
 
 Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="At most so many a second.")]
 
@@ -235,7 +236,8 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             forecast = await _forecast(task, chosen)
             print_table(stderr(), views.forecast_table(forecast, "to be replayed"))
         if ask:
-            confirm(f"Replay {forecast.sendable:,} dead letters as {task.order.by}?")
+            what = count_text(forecast.sendable, "dead letter")
+            confirm(f"Replay {what} as {task.order.by}?")
         async with writing(task.bus) as writer:
             still_open = await loaded.still("open", chosen)
             return await send(

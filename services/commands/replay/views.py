@@ -48,7 +48,8 @@ def groups_lines(groups: Sequence[Group], keys: Sequence[Key]) -> Iterator[Text]
         when = f"{_local(one.oldest_ms)} to {_local(one.newest_ms)}"
         message = f"{when}, {amounts_text(one.spent)}, such as {plain_line(one.sample.text)}"
         yield Text(f"        {message}", "dim")
-    yield Text(f"{sum(one.count for one in groups):,} dead letters in {len(groups):,} groups")
+    count = count_text(sum(one.count for one in groups), "dead letter")
+    yield Text(f"{count} in {count_text(len(groups), 'group')}")
 
 
 def group_data(group: Group, keys: Sequence[Key]) -> Mapping[str, object]:
@@ -173,10 +174,12 @@ def status_table(data: StatusData) -> Table:
 
 def amounts_text(amounts: BudgetAmounts) -> str:
     """Amounts spent, or limits, in words."""
-    tokens = "any number of" if amounts.tokens is None else f"{amounts.tokens:,}"
+    tokens = "any number of tokens"
+    if amounts.tokens is not None:
+        tokens = count_text(amounts.tokens, "token")
     micro_usd = amounts.micro_usd
     money = "no limit in money" if micro_usd is None else dollars_of(micro_usd)
-    return f"{amounts.attempts:,} attempts, {tokens} tokens, {money}"
+    return f"{count_text(amounts.attempts, 'attempt')}, {tokens}, {money}"
 
 
 def _amounts_data(amounts: BudgetAmounts) -> Mapping[str, int | None]:
@@ -214,7 +217,7 @@ def _time(at_ms: int) -> str:
 
 def worst_text(amounts: BudgetAmounts) -> str:
     """The most that replays can use; what is not known is left out."""
-    tokens = "" if amounts.tokens is None else f", {amounts.tokens:,} tokens"
+    tokens = "" if amounts.tokens is None else f", {count_text(amounts.tokens, 'token')}"
     money = "" if amounts.micro_usd is None else f", {dollars_of(amounts.micro_usd)}"
     return f"at most {count_text(amounts.attempts, 'call')}{tokens}{money}"
 
@@ -236,7 +239,7 @@ def forecast_table(forecast: Forecast, verb: str) -> Table:
             "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.dead_letter.text))
         )
     if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
-        table.add_row("", f"{more:,} more runs", "")
+        table.add_row("", count_text(more, "more run"), "")
     for held in forecast.held_back.values():
         forced = " (--force sends it)" if held.rejection.forcible else ""
         message = f"held back, {held.rejection.code}: {held.rejection.text}{forced}"

@@ -21,8 +21,15 @@ def test_groups_are_shown_in_two_lines_each_without_control_sequences() -> None:
     assert lines[0] == "dead letters  cause             label:tenant"
     assert lines[1] == "1             budget_exhausted  -"
     assert lines[3] == r"1             budget_exhausted  acme\u001b[31m"
-    assert lines[2].endswith("1 attempts, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter@w-0")
+    assert lines[2].endswith("1 attempt, 10 tokens, $0.0000, such as r-2.replay.1.dead-letter@w-0")
     assert lines[-1] == "3 dead letters in 3 groups"
+
+
+def test_one_dead_letter_is_in_one_group() -> None:
+    keys = [Key("cause")]
+    lines = list(views.groups_lines(group(folded(dead_letter_body("r-1")), keys), keys))
+
+    assert str(lines[-1]) == "1 dead letter in 1 group"
 
 
 def test_no_dead_letters_are_no_groups() -> None:
