@@ -13,7 +13,7 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX
-from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.long_task import leave
 from services.commands.replay import views
 from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
@@ -129,7 +129,7 @@ def import_(
     if as_json:
         views.print_json(views.done_data(done.sent, done.sums, done.ended))
     else:
-        print_table(stdout(), views.forecast_table(done.sums, "sent"))
+        stdout().print(*views.forecast_lines(done.sums, "sent"), sep="\n")
     leave(done.ended)
     if done.sums.held_back:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ import typer
 
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import Replayed
-from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.long_task import HowEnded, leave, progress, slept, stopping
 from services.commands.replay import views
 from services.commands.replay.loading import (
@@ -123,7 +123,7 @@ def dry_run(
     if as_json:
         views.print_json(views.forecast_data(forecast))
     else:
-        print_table(stdout(), views.forecast_table(forecast, "to be replayed"))
+        stdout().print(*views.forecast_lines(forecast, "to be replayed"), sep="\n")
     if forecast.held_back:
         raise typer.Exit(1)
 
@@ -163,7 +163,7 @@ def run(
     if as_json:
         views.print_json(views.done_data(done.sent, done.sums, done.ended))
     else:
-        print_table(stdout(), views.forecast_table(done.sums, "replayed"))
+        stdout().print(*views.forecast_lines(done.sums, "replayed"), sep="\n")
     leave(done.ended)
     if done.sums.held_back:
         raise typer.Exit(1)
@@ -234,7 +234,7 @@ async def replayed(task: Task, *, ask: bool) -> Done:
             return Done(Forecast(task.known))
         if ask or task.order.restart:  # which tools have run is said before any runs again
             forecast = await _forecast(task, chosen)
-            print_table(stderr(), views.forecast_table(forecast, "to be replayed"))
+            stderr().print(*views.forecast_lines(forecast, "to be replayed"), sep="\n")
         if ask:
             what = count_text(forecast.sendable, "dead letter")
             confirm(f"Replay {what} as {task.order.by}?")

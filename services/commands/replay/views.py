@@ -222,34 +222,28 @@ def worst_text(amounts: BudgetAmounts) -> str:
     return f"at most {count_text(amounts.attempts, 'call')}{tokens}{money}"
 
 
-def forecast_table(forecast: Forecast, verb: str) -> Table:
-    """What is sent and at what cost at worst; what is held back, why, and one of them."""
-    table = Table("dead letters", "")
-    table.add_column("a sample", overflow="fold")
+def forecast_lines(forecast: Forecast, verb: str) -> Iterator[Text]:
+    """What is sent and at what cost at worst; what is held back, why, and one of them.
+
+    Each on a line of its own, so that ids can be copied on any screen.
+    """
     worst = worst_text(forecast.worst_known)
-    table.add_row(f"{forecast.sendable:,}", f"{verb}: {worst}", "")
+    yield Text(f"{count_text(forecast.sendable, 'dead letter')} {verb}: {worst}", "bold")
     for reason, count in forecast.unknown.most_common():
-        message = f"of these, the cost cannot be estimated: {reason}"
-        table.add_row(f"{count:,}", Text(plain_line(message)), "")
+        message = f"of these, the cost of {count:,} cannot be estimated: {reason}"
+        yield Text(f"  {plain_line(message)}")
     for one in forecast.dearest:
-        name = Text(plain_line(one.dead_letter.text))
-        table.add_row("", Text(f"  {worst_text(one.worst.amounts)}", "dim"), name)
+        message = f"{worst_text(one.worst.amounts)}: {one.dead_letter.text}"
+        yield Text(f"  {plain_line(message)}", "dim")
     for run in forecast.runs[:RUNS_SHOWN]:
-        table.add_row(
-            "", Text(plain_line(f"a run {run.text()}")), Text(plain_line(run.dead_letter.text))
-        )
+        yield Text(f"  {plain_line(f'a run {run.text()}: {run.dead_letter.text}')}")
     if (more := len(forecast.runs) - RUNS_SHOWN) > 0:
-        table.add_row("", count_text(more, "more run"), "")
+        yield Text(f"  {count_text(more, 'more run')}")
     for held in forecast.held_back.values():
         forced = " (--force sends it)" if held.rejection.forcible else ""
-        message = f"held back, {held.rejection.code}: {held.rejection.text}{forced}"
-        table.add_row(
-            f"{held.count:,}",
-            Text(plain_line(message)),
-            Text(plain_line(held.sample.text)),
-            style="yellow",
-        )
-    return table
+        why = f"{held.rejection.code}: {held.rejection.text}{forced}"
+        message = f"{count_text(held.count, 'dead letter')} held back, {why}"
+        yield Text(plain_line(f"{message}, such as {held.sample.text}"), "yellow")
 
 
 def forecast_data(forecast: Forecast) -> dict[str, object]:

@@ -1,10 +1,23 @@
 """Letters as operators see them on a screen."""
 
+from io import StringIO
+
+from answerbus.registry import Registry
+from services.command_line import PlainConsole
 from services.commands.replay import views
+from services.operators.dead_letters.forecast import Forecast, KnownNames
 from services.operators.dead_letters.groups import Key, group
+from services.operators.dead_letters.prepare_replay import Rejection
 from services.operators.dead_letters.row import STATUSES, BudgetAmounts
 from services.operators.dead_letters.selection import Selection, select
-from tests.unit.operators.dead_letters.examples import dead_letter_body, folded, replayed_body
+from services.operators.records.dead_letter_key import DeadLetterKey
+from tests.unit.operators.dead_letters.examples import (
+    dead_letter_body,
+    dead_letter_event,
+    folded,
+    replayed_body,
+)
+from tests.unit.operators.dead_letters.test_prepare_replay import prepared
 
 DEAD_LETTERS = folded(
     dead_letter_body("r-1", labels={"tenant": "acme\x1b[31m"}),
@@ -83,3 +96,23 @@ def test_what_has_no_limit_says_so() -> None:
         views.amounts_text(BudgetAmounts(3, 1_000, None))
         == "3 attempts, 1,000 tokens, no limit in money"
     )
+
+
+def test_ids_of_a_forecast_are_whole_on_a_narrow_screen() -> None:
+    long = "row-" + "a" * 90
+    forecast, dead_letter = Forecast(KnownNames(None, Registry())), dead_letter_event(long)
+    key = DeadLetterKey.of(dead_letter)
+    forecast.take(key, prepared(dead_letter))
+    forecast.take(key, Rejection("no_request", "It holds no request"))
+    console = PlainConsole(
+        file=StringIO(), width=80, force_terminal=True, color_system=None, soft_wrap=True
+    )
+
+    console.print(*views.forecast_lines(forecast, "to be replayed"), sep="\n")
+
+    assert isinstance(console.file, StringIO)
+    first, *_, last = console.file.getvalue().splitlines()
+    assert first.startswith("1 dead letter to be replayed: at most ")
+    assert last.startswith("1 dead letter held back, ")
+    assert last.endswith(f"such as {key.text}")
+    assert long in key.text
