@@ -1,9 +1,7 @@
 """aiokafka's clients, whose start survives a bootstrap server that does not answer."""
 
-import asyncio
 import random
 import time
-import traceback
 from typing import Any, Final
 
 from aiokafka import admin, client
@@ -36,10 +34,6 @@ def share_start(client: Any) -> None:
                     await bootstrap()
                 except KafkaConnectionError:
                     _failed_at[name] = time.monotonic()
-                except asyncio.CancelledError as error:
-                    _failed_at[name] = time.monotonic()
-                    _close_left_open(error)
-                    raise
                 else:
                     _failed_at.pop(name, None)
                     return
@@ -48,13 +42,6 @@ def share_start(client: Any) -> None:
         raise KafkaConnectionError(f"no bootstrap server can be used: {', '.join(sorted(names))}")
 
     client.bootstrap = in_turn
-
-
-def _close_left_open(error: asyncio.CancelledError) -> None:
-    """Close the connection of a start that was cut off: aiokafka keeps it in a variable alone."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if connection := frame.f_locals.get("bootstrap_conn"):
-            connection.close()
 
 
 def in_order(servers: Any) -> list[str]:

@@ -1,8 +1,6 @@
 """Clients whose bootstrap servers take connections, and say nothing."""
 
 import asyncio
-import gc
-import struct
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -17,7 +15,6 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.transactional_producer import TransactionalProducer
 
 SERVER_S = 0.1
-API_VERSIONS = 18  # Kafka's number of the first question
 LIMIT_S = 10.0  # aiokafka alone waits for 40 s, for each
 
 
@@ -115,32 +112,3 @@ async def test_the_error_names_all_servers_in_one_order() -> None:
             await client.bootstrap()
         assert client._bootstrap_servers == "b:2,a:1"
         assert client._request_timeout_ms == 40_000
-
-
-async def test_a_start_that_is_cut_off_leaves_no_connection_open() -> None:
-    """As a broker that answers the first question, and is slow with metadata, makes it."""
-    hung_up = asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while size := await reader.read(4):
-            asked = await reader.readexactly(int.from_bytes(size))
-            api_key, correlation = asked[:2], asked[4:8]
-            if api_key == API_VERSIONS.to_bytes(2):
-                names = b"".join(struct.pack(">hhh", key, 0, 1) for key in (3, 10))
-                answer = correlation + struct.pack(">hi", 0, 2) + names
-                writer.write(len(answer).to_bytes(4) + answer)
-        writer.close()
-        hung_up.set()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    client = admin(["{}:{}".format(*server.sockets[0].getsockname())])
-    gc.disable()  # it would close the connection, and say so in the log
-    try:
-        with pytest.raises(TimeoutError):
-            await bounded(client.start(), 0.5)
-        await close(client.close())
-        async with asyncio.timeout(LIMIT_S):
-            await hung_up.wait()
-    finally:
-        gc.enable()
-        server.close()
