@@ -20,7 +20,7 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor
 POLL_MS: Final = 500  # that a poll of an idle topic waits at least
 # Each of these is answered at once. aiokafka waits 40 s for an answer, while a cluster has replaced
 # a broker that is frozen after some seconds.
-PROMPT_S: Final = 5.0
+PROMPT_S: Final = 10.0
 PROMPT: Final = (HeartbeatRequest, FindCoordinatorRequest)
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
