@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from functools import lru_cache
 from typing import NamedTuple, Protocol, Self
 
 MARK_BYTES = 10  # 80 bits: no two workflows and requests have the same mark by chance or by search
@@ -46,13 +47,18 @@ class RequestKey(NamedTuple):
     @property
     def mark(self) -> str:
         """A digest of 16 letters and digits, for ids that must differ between workflows."""
-        # The length of the workflow's id separates the two: `a` and `bc` are not `ab` and `c`.
-        content = f"{len(self.workflow_id)}:{self.workflow_id}{self.request_id}".encode()
-        return base64.b32encode(hashlib.sha256(content).digest()[:MARK_BYTES]).decode().lower()
+        return _mark(self.workflow_id, self.request_id)
 
     def record_key(self, part: str = "") -> str:
         """The key of a record of a compacted topic; `part` distinguishes those of one request."""
         return f"{self.request_id}{part}{SEPARATOR}{self.workflow_id}"
+
+
+@lru_cache(maxsize=1)  # a step may name it 500 times
+def _mark(workflow_id: str, request_id: str) -> str:
+    # The length of the workflow's id separates the two: `a` and `bc` are not `ab` and `c`.
+    content = f"{len(workflow_id)}:{workflow_id}{request_id}".encode()
+    return base64.b32encode(hashlib.sha256(content).digest()[:MARK_BYTES]).decode().lower()
 
 
 class CallKey(NamedTuple):

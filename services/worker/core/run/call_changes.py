@@ -60,7 +60,9 @@ def end_call(
     kept: Mapping[str, object] = MappingProxyType({}),
 ) -> Change:
     """The one end of a call, and what else its record keeps."""
-    event, link = events.call_ended(run, call, outcome, inputs, micro_usd, reconciled=reconciled)
+    event, link = events.call_ended(
+        run.link, call, outcome, inputs, micro_usd, reconciled=reconciled
+    )
     ended = {"outcome": outcome, "link": link, "due_at": None, "reconciliation": None}
     record = events.changed(call, inputs, **ended, **kept)
     change = changed_call(run, call, record)

@@ -67,11 +67,10 @@ _Chained = TypeVar("_Chained", Step, ToolEnded)
 
 
 def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
-    """The event as the next of its run's chain, and where the chain is then."""
-    linked = event.model_copy(update={"previous": before.hash if before else None})
-    digest = record_digest(linked.model_dump(mode="json"))
+    """The event with its hash, and where the chain is then; its `previous` is that of `before`."""
+    digest = record_digest(event.model_dump(mode="json"))
     number = before.number + 1 if before else 1
-    return linked.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
+    return event.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
 
 
 def step_event(
@@ -105,7 +104,7 @@ def step_event(
         composed=composed,
         chosen=chosen,
         at=inputs.now,
-        previous=None,
+        previous=run.link.hash if run.link else None,
         hash=UNHASHED,
     )
     return chained(event, run.link)
@@ -117,7 +116,7 @@ def _name_of(record: RunStepRecord, composed: Composed | None) -> str:
 
 
 def call_ended(
-    run: Run,
+    before: Link | None,
     call: ToolCall,
     outcome: CallOutcome,
     inputs: RunInputs,
@@ -125,7 +124,7 @@ def call_ended(
     *,
     reconciled: bool = False,
 ) -> tuple[ToolEnded, Link]:
-    """The one end of a call, and what the account is charged for it."""
+    """The one end of a call, next in the chain, and what the account is charged for it."""
     request, call_record = inputs.request, call.asked
     called_at = call.record.called_at if call.record else None
     took = inputs.now - called_at if called_at else None
@@ -141,10 +140,10 @@ def call_ended(
         reconciled=reconciled,
         edited=call.edited,
         at=inputs.now,
-        previous=None,
+        previous=before.hash if before else None,
         hash=UNHASHED,
     )
-    return chained(event, run.link)
+    return chained(event, before)
 
 
 def approval_requested(call: ToolCall, inputs: RunInputs) -> ApprovalRequested:

@@ -293,10 +293,6 @@ class Run:
         """The run with one more step."""
         return self._changed(steps=(*self.steps, step), link=step.link)
 
-    def with_link(self, link: Link) -> "Run":
-        """The run after an event that no record of its own goes with."""
-        return self._changed(link=link)
-
     def _changed(self, **changes: Any) -> "Run":
         """What follows from the definition alone is not worked out for each change."""
         after = replace(self, **changes)

@@ -273,15 +273,15 @@ def _ended_with_step(run: Run, step: RunStepRecord, inputs: RunInputs) -> Change
 
     The last one has a record of its own, by which the chain goes on.
     """
-    written, last = list[Written](), None
+    written, last, link = list[Written](), None, run.link
     for call in run.calls_of(step):
         if call.asked.outcome is not None:
-            ended, link = events.call_ended(run, call, call.asked.outcome, inputs)
-            run, last = run.with_link(link), call
+            ended, link = events.call_ended(link, call, call.asked.outcome, inputs)
             written.append(ended)
+            last = call
     if last is None:
         return Change(run)
-    record = events.changed(last, inputs, link=run.link, outcome=last.outcome)
+    record = events.changed(last, inputs, link=link, outcome=last.outcome)
     return Change(run, tuple(written)).then(changed_call(run, last, record))
 
 
