@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, JsonValue
+from pydantic_core import to_json
 
 from answerbus import limits
 from answerbus.json_values import has_more_values
@@ -27,9 +28,13 @@ def small_json(
 
     Raises ValueError.
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="replace")
+    too_large = ValueError(f"at most {bytes_max:,} bytes of JSON")
+    compact = to_json(value)  # a tenth of the time; no longer but for numbers such as 0.00001
+    if len(compact) - 2 * compact.count(b"0.0000") > bytes_max:
+        raise too_large
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     if len(text) > bytes_max:
-        raise ValueError(f"at most {bytes_max:,} bytes of JSON")
+        raise too_large
     if has_more_values(text, values_max):
         raise ValueError(f"at most {values_max:,} JSON values")
     if _depth(text) > PERSONS_JSON_DEPTH_MAX:

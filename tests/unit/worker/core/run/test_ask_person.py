@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from answerbus.cause import Cancelled
 from answerbus.control import Input, InputRequested
-from answerbus.edited_args import PERSONS_JSON_DEPTH_MAX
+from answerbus.edited_args import PERSONS_JSON_DEPTH_MAX, small_json
 from answerbus.failure import Problem
 from answerbus.json_text import NotJson, parse
 from answerbus.limits import INPUT_SCHEMA_BYTES_MAX, REASON_BYTES_MAX, TOOL_RESULT_BYTES_MAX
@@ -278,6 +278,27 @@ def test_an_answer_that_no_record_could_hold_is_no_event(value: Any) -> None:
     (asking,) = requested(taken(RUN, question()))
     with pytest.raises(ValidationError):
         given(asking, value)
+
+
+@pytest.mark.parametrize("number", [0.00001, 0.000015, 1.5e-300, 1e16, -1.0, 7])
+def test_an_answer_may_be_as_long_as_its_text_says(number: float) -> None:
+    """Also of numbers for which other writers take more characters."""
+    value: JsonValue = [number] * 1_000
+    size = len(json.dumps(value))
+
+    small_json(value, size)
+    with pytest.raises(ValueError, match=f"at most {size - 1:,} bytes"):
+        small_json(value, size - 1)
+
+
+def test_an_answer_far_beyond_the_limit_is_not_written_as_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """17,000 numbers, which are 153 KB, took 20 ms to write."""
+    monkeypatch.setattr(json, "dumps", None)
+
+    with pytest.raises(ValueError, match="at most 65,536 bytes"):
+        small_json([1.5e-300] * 17_000, 65_536)
 
 
 def test_only_agents_that_may_ask_are_told_of_it() -> None:
