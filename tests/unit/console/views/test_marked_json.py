@@ -102,8 +102,9 @@ def test_no_path_takes_long_to_find_in_a_schema() -> None:
     place = "#/$defs/deep" + "/properties/x" * 14
     for _ in range(14):
         deep = {"properties": {"x": deep}}
-    last = {"properties": {"a": {"$ref": "#/$defs/a"}}}
-    many = {"anyOf": [*({"$ref": place} for _ in range(196)), last]}
+    last: JsonValue = {"properties": {"a": {"$ref": "#/$defs/a"}}}
+    refers: JsonValue = {"$ref": place}
+    many: JsonValue = {"anyOf": [*[refers] * 196, last]}
     schema: JsonValue = {"$ref": "#/$defs/a", "$defs": {"deep": deep, "a": many}}
 
     assert schema_place(schema, "/a") == "/$defs/a/anyOf/196/properties/a"
