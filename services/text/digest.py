@@ -61,9 +61,12 @@ def _is_plain(value: JsonValue) -> bool:
         found = waiting.pop()
         kind = type(found)
         if kind is dict:
+            is_looked_at = False
             for name, inner in found.items():  # type: ignore[union-attr]
-                if not _is_in_order(name):
-                    return False
+                if not (is_looked_at or name.isascii()):
+                    is_looked_at = True  # all names of the object at once
+                    if _has_pairs("".join(found)):  # type: ignore[arg-type]
+                        return False
                 if type(inner) not in _SPELT_ALIKE:
                     waiting.append(inner)
         elif kind is list:
@@ -100,8 +103,7 @@ def _carried(value: JsonValue) -> bytes:
 
 def _encoder(objects: Sequence[dict[str, Any]]) -> Encoder:
     """One that writes names in the order of their UTF-16 code units; it may be put in here."""
-    names = set(chain.from_iterable(objects))
-    if all(map(str.isascii, names)) or all(map(_is_in_order, names)):
+    if not _has_pairs("".join(set(chain.from_iterable(objects)))):
         return _SORTING
     for members in objects:
         items = sorted(members.items(), key=lambda item: _utf_16(item[0]))
@@ -110,9 +112,9 @@ def _encoder(objects: Sequence[dict[str, Any]]) -> Encoder:
     return _AS_SORTED
 
 
-def _is_in_order(name: str) -> bool:
-    """Whether its place among names is the same in UTF-16: it has no pair of code units."""
-    return name.isascii() or len(_utf_16(name)) == 2 * len(name)
+def _has_pairs(names: str) -> bool:
+    """Whether UTF-16 may put them in another order: by a character of two code units."""
+    return len(_utf_16(names)) != 2 * len(names)
 
 
 def _utf_16(name: str) -> bytes:
