@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from answerbus import limits
 from answerbus.agent import AgentId
@@ -81,7 +81,7 @@ class ToolEnded(Wire):
     workflow_id: WorkflowId
     call_id: CallId
     tool: str
-    outcome: CallOutcome
+    outcome: SerializeAsAny[CallOutcome]
     took_ms: Count | None
     micro_usd: Annotated[Count | None, OMIT_NONE] = None
     reconciled: Annotated[bool, OMIT_FALSY] = False

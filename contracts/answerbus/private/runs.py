@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from answerbus import limits
 from answerbus.agent import Malformed, Version
@@ -191,7 +191,7 @@ class AskedCall(Wire):
     args: dict[str, Any]
     args_digest: Digest
     needs_approval: bool = False
-    outcome: CallOutcome | None = None
+    outcome: SerializeAsAny[CallOutcome] | None = None
     cap: Annotated[Count | None, OMIT_NONE] = None
     same_as: Annotated[CallId | None, OMIT_NONE] = None
     policy: Annotated[PolicyVerdict | None, OMIT_NONE] = None
@@ -265,7 +265,7 @@ class RunCallRecord(Wire):
     tokens: tuple[Digest, ...] = ()
     called_at: Timestamp | None = None
     due_at: Timestamp | None = None
-    outcome: CallOutcome | None = None
+    outcome: SerializeAsAny[CallOutcome] | None = None
     notes: Notes = ()
     child: Annotated[RequestId | None, OMIT_NONE] = None
     children: Annotated[Count, OMIT_FALSY] = 0

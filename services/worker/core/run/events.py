@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from pydantic_core import from_json
+
 from answerbus.budget import AccountState, Spent
 from answerbus.call_outcome import CallOutcome
 from answerbus.continued_call import ToolContinue
@@ -68,7 +70,8 @@ _Chained = TypeVar("_Chained", Step, ToolEnded)
 
 def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
     """The event with its hash, and where the chain is then; its `previous` is that of `before`."""
-    digest = record_digest(event.model_dump(mode="json"))
+    # For a large result less time than `model_dump` takes.
+    digest = record_digest(from_json(event.model_dump_json()))
     number = before.number + 1 if before else 1
     return event.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
 
