@@ -103,7 +103,7 @@ def _in_64_bits(number: int) -> int:
 
 
 IN_64_BITS = AfterValidator(_in_64_bits)
-"""Marks an integer of a request that stands in events, too: readers have 64 bits for it."""
+"""Marks an integer of a request that events repeat: their readers have 64 bits for it."""
 
 Timestamp = Annotated[
     AwareDatetime,

@@ -144,7 +144,7 @@ class _Run:
             yield Followed(self._outcome, position_of(self._offsets))
 
     def _awaited(self, outcome: AnyOutcome) -> list[TopicPartition]:
-        """What is read to its end behind an outcome; another may be there for one of a record."""
+        """The partitions to read to their ends; another outcome may follow one of a record."""
         is_last = not is_of_record(outcome)
         return [at for at, (topic, _) in self._places.items() if topic == STEPS.name or not is_last]
 

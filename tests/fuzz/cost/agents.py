@@ -53,16 +53,21 @@ AGENT = definition(
 Work = Callable[[], object]
 
 
-@cache
-def _compiled(schema: str, dialect: DialectName) -> Compiled | None:
+def inline_ref(schema: str) -> InlineRef | None:
+    """The reference of a JSON text that is a schema; None for all others."""
     found = json_text.parse(schema.encode())
     if not (isinstance(found, json_text.Parsed) and isinstance(found.value, dict | bool)):
         return None
     try:
-        ref = InlineRef(name="found", wrapped=False, json_schema=found.value)
+        return InlineRef(name="found", wrapped=False, json_schema=found.value)
     except ValidationError:
         return None
-    return SchemaCache(Registry()).compiled(ref, dialect)
+
+
+@cache
+def _compiled(schema: str, dialect: DialectName) -> Compiled | None:
+    ref = inline_ref(schema)
+    return SchemaCache(Registry()).compiled(ref, dialect) if ref else None
 
 
 def decoded(data: bytes) -> Work | None:

@@ -129,14 +129,10 @@ def _values(data: bytes) -> list[JsonValue] | None:
 
 @cache
 def _plan(schema: str) -> Plan | None:
-    found = json_text.parse(schema.encode())
-    if not (isinstance(found, json_text.Parsed) and isinstance(found.value, dict | bool)):
-        return None
-    try:
-        ref = InlineRef(name="found", wrapped=False, json_schema=found.value)
-    except ValidationError:
-        return None
-    return builders.plan(ref) if isinstance(resolve(ref, REGISTRY), ResolvedSchema) else None
+    ref = agents.inline_ref(schema)
+    return (
+        builders.plan(ref) if ref and isinstance(resolve(ref, REGISTRY), ResolvedSchema) else None
+    )
 
 
 def _check(data: bytes) -> Work | None:

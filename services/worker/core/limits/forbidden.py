@@ -2,14 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from services.worker.core.attempt.reply import (
-    Answered,
-    NoAnswer,
-    Refused,
-    Rejected,
-    Reply,
-    Truncated,
-)
+from services.worker.core.attempt.reply import Rejected, Reply, Served
 
 FORBIDDEN_MAX = 3  # times that a request is forbidden, with other calls made and served in between
 
@@ -42,11 +35,8 @@ def judged(
 
     `served_since` is when the last began of the calls that the asked profile has served.
     """
-    match reply:
-        case Rejected(scope="profile", status=403):
-            found = before.again(now, served_since)
-            return replace(reply, scope="request") if found.is_of_request else reply, found
-        case Answered() | Refused() | Truncated() | NoAnswer():
-            return reply, NOT_FORBIDDEN  # what is asked next is another prompt
-        case _:
-            return reply, before
+    if isinstance(reply, Rejected) and (reply.scope, reply.status) == ("profile", 403):
+        found = before.again(now, served_since)
+        return replace(reply, scope="request") if found.is_of_request else reply, found
+    # The next call after one that was served has another prompt.
+    return reply, NOT_FORBIDDEN if isinstance(reply, Served) else before
