@@ -3,9 +3,9 @@
 import ast
 import re
 from collections import defaultdict
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.rules.source import ROOT, tree
+
 TERMS_MAX = 60
 TERM = re.compile(r"^- \*\*(.+?)\*\*: (.+)$")
 SECOND_MEANING = re.compile(r"[;.] (?:also|as|for|in|in general|of|on)\b", re.IGNORECASE)
@@ -41,7 +41,7 @@ def test_no_name_of_a_class_gets_a_second_meaning() -> None:
     places: dict[str, set[str]] = defaultdict(set)
     for folder in ("contracts/answerbus", "services"):
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for node in tree(path).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places[node.name].add(path.relative_to(ROOT).as_posix())
     double = {name: found for name, found in places.items() if len(found) > 1}

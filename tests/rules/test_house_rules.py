@@ -3,10 +3,10 @@
 import ast
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.rules.source import ROOT, nodes, tree
+
 CODE = ("contracts/answerbus", "services", "infra")
 FILE_LINES_MAX = 400
 TEST_LINES_MAX = 500
@@ -24,16 +24,6 @@ CONTRACTS_MAY_IMPORT = {
 
 def modules(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
-
-
-@cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree(path)))
 
 
 def imports(path: Path) -> Iterator[str]:

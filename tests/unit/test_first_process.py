@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.wide  # starts processes
 START_S = 60.0
 END_S = 10.0
 

@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+pytestmark = pytest.mark.wide  # starts processes
 END_S = 30.0
 STUCK = """
 import asyncio
