@@ -16,7 +16,7 @@ from answerbus.client.errors import BusUnavailable
 from answerbus.client.outcome_reader import is_of_record, names_other_request, outcome_for
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
 from answerbus.client.records.batch import Record
-from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
 from answerbus.control import (
@@ -179,7 +179,7 @@ class _Run:
 
     async def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
         with self._bus.explained():
-            return any([await self._consumer.position(place) < end for place, end in ends.items()])
+            return await is_behind(self._consumer, ends)
 
 
 def _after(record: Record) -> int:

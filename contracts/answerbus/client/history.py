@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.outcome_reader import is_of_record, outcome_for
 from answerbus.client.records.batch import Record
-from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.turns import in_turns
 from answerbus.event import AnyOutcome
 from answerbus.request_key import RequestKey
@@ -31,7 +31,7 @@ async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int
         consumer.assign(places)
         ends: Mapping[TopicPartition, int] = {}
         of_record: AnyOutcome | None = None
-        while of_record is None or await _is_behind(consumer, ends):
+        while of_record is None or await is_behind(consumer, ends):
             with bus.explained():
                 found = await consumer.getmany(timeout_ms=_POLL_MS)
             for records in found.values():
@@ -80,10 +80,6 @@ async def find_past_outcome(
                     return outcome
                 ends = begins
     return None
-
-
-async def _is_behind(consumer: RecordConsumer, ends: Mapping[TopicPartition, int]) -> bool:
-    return any([await consumer.position(place) < end for place, end in ends.items()])
 
 
 async def _between(

@@ -12,7 +12,7 @@ from answerbus.client.bounded import ClientCancelled, was_cancelled
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.follow_up import root_of
 from answerbus.client.outcome_reader import ends_request, outcome_in, request_key_of
-from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import encode
@@ -115,11 +115,7 @@ async def workflow_outcomes(
             ends_now: Mapping[TopicPartition, int] = await consumer.end_offsets(places)
             for place in places if is_new else ():
                 consumer.seek(place, ends_now[place])
-
-            async def is_behind() -> bool:
-                return any([await consumer.position(place) < ends_now[place] for place in places])
-
-            while not is_new and await is_behind():
+            while not is_new and await is_behind(consumer, ends_now):
                 await _read(consumer, wanted, outcomes.add)
         task = asyncio.create_task(_follow(bus, consumer, wanted, outcomes))
         try:

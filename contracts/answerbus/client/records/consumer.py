@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -172,6 +172,11 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         self._fetching = fetcher
         if fetcher is not None:
             _Replacing(fetcher, self._allowance, self.notices)
+
+
+async def is_behind(consumer: RecordConsumer, ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether the consumer has not read all of these partitions up to there."""
+    return any([await consumer.position(place) < end for place, end in ends.items()])
 
 
 class _Replacing:
