@@ -30,7 +30,8 @@ async def follow_to_end(
         async with limit:
             after = await client.position(request.workflow_id)
             await client.publish(request)
-            events = client.follow(request.request_id, request.workflow_id, after=after)
+            ids = request.request_id, request.workflow_id
+            events = client.follow(*ids, after=after, request=request)
             return await _outcome(events, show)
     except TimeoutError:
         if not limit.expired():

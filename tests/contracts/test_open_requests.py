@@ -198,8 +198,10 @@ async def test_a_dead_letter_about_another_record_does_not_end_what_is_followed(
     await fake.publish(text_request(profile="another"))  # the same id with another body
 
     (followed,) = [it async for it in fake.follow(ASKED_ID, "w")]
+    (own,) = [it async for it in fake.follow(ASKED_ID, "w", request=text_request())]
 
     assert isinstance(followed.event, Result)
+    assert own == followed
 
 
 async def test_an_approval_is_bound_to_the_very_arguments() -> None:

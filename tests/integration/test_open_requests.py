@@ -13,11 +13,14 @@ from answerbus.agent import AgentRef
 from answerbus.client import BusUnavailable, Client, Followed, PublishedControl
 from answerbus.client.follow import StepEvent
 from answerbus.control import Approval, ApprovalRequested, Cancel, ControlApplied
+from answerbus.dead_letter import ConflictingId, DeadLetter
 from answerbus.envelope import decode, encode
 from answerbus.event import Event
+from answerbus.outcome import Result
 from answerbus.partition import partition_of
 from answerbus.request import Context, Request, TextRef
 from answerbus.topics import APPROVALS, CONTROLS, REQUESTS, RUN_TOPICS, STEPS, TOPIC_OF_KIND
+from services.commands.following import follow_to_end
 from tests.integration.answering import NOW, result, write
 from tests.integration.bus import Bus, create_topics
 from tests.integration.command_line import Ended, answerbus
@@ -132,6 +135,38 @@ async def test_a_run_is_followed_approved_and_cancelled(bus: Bus) -> None:
         assert [it.event.kind for it in since][-3:] == kinds[-3:]
         again = await _all(client.follow(RUN_ID, WORKFLOW, after=since[-1].position))
         assert again == since[-1:]
+
+
+async def test_an_invalid_record_under_its_id_does_not_end_what_is_followed(bus: Bus) -> None:
+    bus.start_worker(bus.config([{"reply": {"kind": "answered", "content": "It was shipped."}}]))
+    await create_topics(bus, topics=RUN_TOPICS)
+    request = REQUEST.model_copy(update={"agent": None})
+    ids = {"kind": "request", "request_id": RUN_ID, "workflow_id": WORKFLOW}
+    lane, invalid = partition_of(WORKFLOW, bus.partitions), json.dumps(ids).encode()
+    async with (
+        asyncio.timeout(60),
+        Client(bus.bootstrap, topic_prefix=bus.prefix) as client,
+        AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as other,
+    ):
+        before = await client.position(WORKFLOW)
+        await other.send_and_wait(bus.topic(REQUESTS), invalid, partition=lane)
+        assert isinstance(await client.outcome_of(RUN_ID, WORKFLOW), DeadLetter)
+        (unknown,) = await _all(client.follow(RUN_ID, WORKFLOW, after=before))
+        assert isinstance(unknown.event, DeadLetter), "the follower does not know what was asked"
+
+        following = asyncio.create_task(
+            _all(client.follow(RUN_ID, WORKFLOW, after=before, request=request))
+        )
+        await client.publish(request)
+        (answered,) = await following
+
+        another = request.model_copy(update={"context": Context(instructions="And mine?")})
+        conflict = await follow_to_end(client, another, 30, lambda _: None)
+        assert isinstance(conflict, DeadLetter)
+        assert conflict.cause == ConflictingId()
+
+    assert isinstance(answered.event, Result)
+    assert answered.event.answer == "It was shipped."
 
 
 @asynccontextmanager

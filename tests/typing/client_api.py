@@ -1,5 +1,6 @@
 """What users of the client see, for type checkers alone: this file is never run."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import assert_never, assert_type
 
@@ -189,6 +190,7 @@ async def text_without_a_type(client: Client) -> None:
 
 
 async def prepared_requests(client: Client, request: Request) -> None:
+    assert_type(client.follow("r", "w", request=request), AsyncIterator[Followed])
     assert_type(await client.publish(request), Published)
     assert_type(await client.publish(request, trace=Trace("a", "b")), Published)
     answer = await client.ask_request(request)

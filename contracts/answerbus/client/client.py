@@ -246,6 +246,7 @@ class Client:
         *,
         after: str | None = None,
         since: datetime | None = None,
+        request: Request | None = None,
     ) -> AsyncIterator[Followed]:
         """What a run does, as it comes: steps, ends of calls, approvals asked for, controls.
 
@@ -253,8 +254,10 @@ class Client:
         `since` at a time by Kafka's clock, and with `after` behind an earlier item, also of another
         process: a `position` is a text that can be stored. It waits without a limit for further
         events, also while Kafka is unavailable.
+        With the `request`, as a client published it, dead letters about other records under its id
+        do not end the iteration. Without it, one about an invalid record does until a step is seen.
         """
-        return self._connection.follow(request_id, workflow_id, after, since)
+        return self._connection.follow(request_id, workflow_id, after, since, request)
 
     async def position(self, workflow_id: str) -> str:
         """The `after` with which `follow` skips all events up to now."""

@@ -194,12 +194,17 @@ class BusConnection:
         return workflow_outcomes(self._bus, wanted, homes, is_new=is_new)
 
     def follow(
-        self, request_id: str, workflow_id: str, after: str | None, since: datetime | None
+        self,
+        request_id: str,
+        workflow_id: str,
+        after: str | None,
+        since: datetime | None,
+        request: Request | None,
     ) -> AsyncIterator[Followed]:
         """See `Client.follow`."""
         self._open()
-        homes = self._layout.homes(workflow_id)
-        return follow(self._bus, RequestKey(workflow_id, request_id), homes, after, since)
+        key, homes = RequestKey(workflow_id, request_id), self._layout.homes(workflow_id)
+        return follow(self._bus, key, homes, after, since, digest_of(request))
 
     async def position(self, workflow_id: str) -> str:
         """See `Client.position`."""
@@ -266,6 +271,11 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
     if isinstance(read, Undecodable):  # its dead letter might name no id, and no ask would end
         raise ValueError(f"No worker can read the request: {'; '.join(map(str, read.problems))}")  # noqa: TRY004
     return record
+
+
+def digest_of(request: Request | None) -> str | None:
+    """That of the record that a client publishes; see `ends_request`."""
+    return None if request is None else bytes_digest(encode(request).value)
 
 
 @dataclass(slots=True)

@@ -53,9 +53,11 @@ async def follow(
     partitions: Collection[int],
     after: str | None,
     since: datetime | None,
+    digest: str | None = None,
 ) -> AsyncIterator[Followed]:
     """What the run does, up to its outcome, which comes last. Raises ValueError, BusUnavailable.
 
+    `digest` is that of the record that was published, where it is known: see `ends_request`.
     The position of the outcome is its own offset: a reader that goes on from there gets it again.
     """
     given = {} if after is None else offsets_of(after)
@@ -66,7 +68,7 @@ async def follow(
         consumer.assign(list(places))
         with bus.explained():
             offsets = await _start(consumer, places, given, since)
-        run = _Run(bus, consumer, request, places, offsets)
+        run = _Run(bus, consumer, request, digest, places, offsets)
         async for followed in run.events():
             yield followed
 
@@ -117,10 +119,12 @@ class _Run:
         bus: Bus,
         consumer: RecordConsumer,
         request: RequestKey,
+        digest: str | None,
         places: Mapping[TopicPartition, tuple[str, int]],
         offsets: Offsets,
     ) -> None:
-        self._bus, self._consumer, self._request = bus, consumer, request
+        self._bus, self._consumer = bus, consumer
+        self._request, self._digest = request, digest
         self._places, self._offsets = places, offsets
         self._outcome: AnyOutcome | None = None
         self._has_begun = False
@@ -159,7 +163,7 @@ class _Run:
                 self._outcome = None  # an invalid record under the id of the run
             return event
         if self._outcome is None or is_of_record(self._outcome):
-            found = outcome_for(record, self._request)
+            found = outcome_for(record, self._request, self._digest)
             if found is not None and is_of_record(found) and (self._has_begun or self._outcome):
                 found = None
             if found is None and self._outcome is None:

@@ -174,8 +174,13 @@ def ends_request(outcome: AnyOutcome, digest: str | None = None) -> bool:
 
 
 def is_of_record(outcome: AnyOutcome) -> bool:
-    """Whether it is about one invalid record: a request with its id may have another outcome."""
-    return isinstance(outcome, DeadLetter) and outcome.raw is not None
+    """Whether it is about one invalid record: a request with its id may have another outcome.
+
+    A conflicting id is final for the one record that it is about.
+    """
+    if not isinstance(outcome, DeadLetter) or outcome.raw is None:
+        return False
+    return not isinstance(outcome.cause, ConflictingId)
 
 
 def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:

@@ -138,9 +138,12 @@ class SyncClient:
         *,
         after: str | None = None,
         since: datetime | None = None,
+        request: Request | None = None,
     ) -> Iterator[Followed]:
         """See `Client.follow`."""
-        events = self._client.follow(request_id, workflow_id, after=after, since=since)
+        events = self._client.follow(
+            request_id, workflow_id, after=after, since=since, request=request
+        )
         while (followed := self._thread.call(_next(events))) is not None:
             yield followed
 

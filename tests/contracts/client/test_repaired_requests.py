@@ -13,7 +13,7 @@ from answerbus.cause import UndecodableCause
 from answerbus.client.bus import Bus
 from answerbus.client.follow import follow
 from answerbus.client.history import find_outcome
-from answerbus.dead_letter import Raw
+from answerbus.dead_letter import ConflictingId, Raw
 from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.failure import Problem
@@ -32,6 +32,8 @@ RECORD = dead_letter(REQUEST).model_copy(
         "raw": Raw(base64="", bytes=0, digest=DIGEST, truncated=False),
     }
 )
+CONFLICT = RECORD.model_copy(update={"cause": ConflictingId()})
+OTHER = f"sha256:{'1' * 64}"
 ANSWER = result(REQUEST, "said")
 STEP = step("r", 1, call("r", 1), workflow_id="w")
 
@@ -103,6 +105,30 @@ async def test_an_outcome_is_found_while_a_partition_of_others_has_no_leader() -
 async def test_a_run_is_followed_on_after_an_invalid_record_under_its_id() -> None:
     for events in ((RECORD, STEP, ANSWER), (STEP, RECORD, ANSWER)):
         assert await _followed(*events) == [STEP, ANSWER]
+
+
+@pytest.mark.parametrize(
+    ("events", "digest", "followed"),
+    [
+        ((RECORD, STEP, ANSWER), OTHER, [STEP, ANSWER]),
+        ((RECORD,), DIGEST, [RECORD]),
+        ((STEP, CONFLICT, ANSWER), DIGEST, [STEP, CONFLICT]),
+        ((STEP, CONFLICT, ANSWER), OTHER, [STEP, ANSWER]),
+    ],
+    ids=["another record", "invalid", "conflict", "another conflict"],
+)
+async def test_what_was_asked_is_followed_whatever_others_publish_under_its_id(
+    events: tuple[Event, ...], digest: str, followed: list[Event]
+) -> None:
+    class OneAfterTheOther(Consumer):
+        async def high_watermarks(self, places: list[TopicPartition]) -> Mapping[Any, int]:
+            return {place: self._at[place] for place in places}
+
+    consumer: Any = OneAfterTheOther(events)
+    bus = OneBus("there:9092", "answerbus", {}).read_by(consumer)
+    async with asyncio.timeout(LIMIT_S):
+        found = [it.event async for it in follow(bus, KEY, [0], None, None, digest)]
+    assert found == followed
 
 
 async def _followed(*events: Event) -> list[Event]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Self
 
 from answerbus.client.bus import Bus
-from answerbus.client.connection import BusConnection, request_record
+from answerbus.client.connection import BusConnection, digest_of, request_record
 from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import NoAnswerYet
 from answerbus.client.follow import Followed, step_event_of
@@ -86,16 +86,17 @@ class FakeConnection(BusConnection):
         workflow_id: str,
         after: str | None,
         since: datetime | None,  # noqa: ARG002 - all that there is has the same time
+        request: Request | None,
     ) -> AsyncIterator[Followed]:
         """See BusConnection."""
         self._check_open()
         await asyncio.sleep(0)
-        records, request = self._fake.outcomes, RequestKey(workflow_id, request_id)
+        records, run = self._fake.outcomes, RequestKey(workflow_id, request_id)
         begin = 0 if after is None else offsets_of(after)[STEPS.name, PARTITION]
         for record in records[begin:]:
-            if (event := step_event_of(record, request)) is not None:
+            if (event := step_event_of(record, run)) is not None:
                 yield Followed(event, _position(record.offset + 1))
-        outcome = self._outcome_of(request)
+        outcome = self._outcome_of(run, digest_of(request))
         if outcome is None:
             raise NoAnswerYet(request_id, workflow_id, None)
         yield Followed(outcome, _position(len(records)))
@@ -143,8 +144,8 @@ class FakeConnection(BusConnection):
                 return event
         return None
 
-    def _outcome_of(self, request: RequestKey) -> AnyOutcome | None:
-        found = (outcome_for(record, request) for record in self._fake.outcomes)
+    def _outcome_of(self, request: RequestKey, digest: str | None = None) -> AnyOutcome | None:
+        found = (outcome_for(record, request, digest) for record in self._fake.outcomes)
         return next((outcome for outcome in found if outcome is not None), None)
 
     def _check_open(self) -> None:
