@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 from answerbus.client.answer_type import AnswerT, AnswerType
 from answerbus.client.connection import BusConnection
-from answerbus.client.follow_up import valid_answer
+from answerbus.client.follow_up import is_follow_up, valid_answer
 from answerbus.client.job import (
     CONCURRENCY_MAX,
     JobOutcomes,
@@ -40,7 +40,7 @@ async def ask_many(
         raise ValueError(f"concurrency is 1 to {CONCURRENCY_MAX:,}")
     wanted = Wanted(job_id, requests)
     async with connection.outcomes_of(wanted, is_new=is_new) as outcomes:
-        job = _Job(connection, outcomes, answers, len(requests), on_progress)
+        job = _Job(connection, wanted, outcomes, answers, on_progress)
         open_rows = zip(count(), rows, requests, strict=False)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -63,14 +63,15 @@ class _Job(Generic[AnswerT]):
     def __init__(
         self,
         connection: BusConnection,
+        wanted: Wanted,
         outcomes: WorkflowOutcomes,
         answers: AnswerType[AnswerT],
-        rows: int,
         on_progress: JobProgressCallback | None,
     ) -> None:
-        self.progress: JobProgress[AnswerT] = JobProgress(rows)
+        self.progress: JobProgress[AnswerT] = JobProgress(len(wanted.requests))
         self.found: list[RowOutcome[AnswerT]] = []
-        self._connection, self._outcomes, self._answers = connection, outcomes, answers
+        self._connection, self._wanted = connection, wanted
+        self._outcomes, self._answers = outcomes, answers
         self._on_progress = on_progress
 
     async def work(self, rows: Iterator[tuple[int, Row, str]], requests: JobRequests) -> None:
@@ -87,8 +88,12 @@ class _Job(Generic[AnswerT]):
     async def _ask(self, request: Request) -> AnyOutcome:
         if (known := self._outcomes.taken(request.request_id)) is not None:
             return known
+        if is_follow_up(request.request_id):
+            self._wanted.follow_ups[request.request_id] = request
         await self._connection.publish(request)
-        return await self._outcomes.wait(request.request_id)
+        outcome = await self._outcomes.wait(request.request_id)
+        self._wanted.follow_ups.pop(request.request_id, None)
+        return outcome
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

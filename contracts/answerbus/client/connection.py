@@ -16,7 +16,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.controls import PublishedControl, find_effect, publish_control
 from answerbus.client.errors import BusUnavailable, NoAnswerYet
 from answerbus.client.follow import Followed, follow, position_now
-from answerbus.client.follow_up import is_follow_up, root_of
+from answerbus.client.follow_up import root_of
 from answerbus.client.history import find_outcome, find_past_outcome
 from answerbus.client.outcome_reader import OutcomeReader
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
@@ -289,6 +289,6 @@ class _Asked:
     is_published: bool = False
 
     @property
-    def digest(self) -> str | None:
-        """See `OutcomeReader.awaiting`."""
-        return None if is_follow_up(self.request.request_id) else bytes_digest(self.record.value)
+    def digest(self) -> str:
+        """See `ends_request`."""
+        return bytes_digest(self.record.value)

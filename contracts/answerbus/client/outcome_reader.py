@@ -13,6 +13,7 @@ from aiokafka import ConsumerRecord
 from answerbus.client.bounded import bounded, was_cancelled
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.follow_up import is_follow_up
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
@@ -70,11 +71,7 @@ class OutcomeReader:
     async def awaiting(
         self, request: RequestKey, partition: int, digest: str | None
     ) -> AsyncIterator[asyncio.Future[AnyOutcome]]:
-        """A future for the outcome of the request from this moment on.
-
-        A dead letter `conflicting_id` concerns the record with this digest alone; the request of
-        that id goes on.
-        """
+        """A future for the outcome of the request from this moment on; see `ends_request`."""
         future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
         waiter = _Waiter(future, digest)
         self._waiters[request].append(waiter)
@@ -165,12 +162,15 @@ def ends_request(outcome: AnyOutcome, digest: str | None = None) -> bool:
 
     A dead letter that keeps a record is about that record alone: an invalid one ends no request
     with another body under its id. Where no digest is known, only a conflicting id ends nothing.
+    Nor does it end a follow-up: one that was published with other words of its validator goes on.
     """
     if not isinstance(outcome, DeadLetter):
         return True
+    is_conflict = isinstance(outcome.cause, ConflictingId)
     if digest is None or outcome.raw is None:
-        return not isinstance(outcome.cause, ConflictingId)
-    return outcome.raw.digest == digest
+        return not is_conflict
+    is_copy = is_conflict and is_follow_up(outcome.request_id or "")
+    return outcome.raw.digest == digest and not is_copy
 
 
 def is_of_record(outcome: AnyOutcome) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiokafka import TopicPartition
 
@@ -33,6 +33,7 @@ class Wanted:
 
     workflow_id: str
     requests: Mapping[str, Request]  # by their ids
+    follow_ups: dict[str, Request] = field(default_factory=dict)  # those that are under way
 
     def __contains__(self, key: object) -> bool:
         """Whether the outcome of this request is kept."""
@@ -46,14 +47,16 @@ class Wanted:
         """Whether it is the outcome of one of them.
 
         A conflicting id ends nothing: a job may go on with another budget. Other dead letters that
-        keep a record end what they are about, as in `ends_request`.
+        keep a record end what they are about, as in `ends_request`; one about a follow-up of an
+        earlier start does not, as that is asked again.
         """
         if not isinstance(outcome, DeadLetter) or outcome.raw is None:
             return ends_request(outcome)
-        if (request := self.requests.get(outcome.request_id or "")) is None:
-            return ends_request(outcome)
-        is_conflict = isinstance(outcome.cause, ConflictingId)
-        return not is_conflict and ends_request(outcome, bytes_digest(encode(request).value))
+        request_id, is_conflict = outcome.request_id or "", isinstance(outcome.cause, ConflictingId)
+        request = self.requests.get(request_id) or self.follow_ups.get(request_id)
+        if request is None or is_conflict:
+            return False
+        return ends_request(outcome, bytes_digest(encode(request).value))
 
 
 class WorkflowOutcomes:

@@ -1,13 +1,23 @@
 """A dead letter about a record ends the request that was published in it, and no other."""
 
-import pytest
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
+import pytest
+from pydantic import BaseModel, field_validator
+
+from answerbus.client.answer_type import AnswerType
+from answerbus.client.ask_many import ask_many
+from answerbus.client.job import JobRequests
 from answerbus.client.outcome_reader import ends_request
-from answerbus.client.workflow_outcomes import Wanted
+from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
+from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.wire import bytes_digest
+from tests.integration.answering import result
 from tests.unit.operators.runs.events import event
 
 OWN, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
@@ -51,3 +61,70 @@ def test_a_row_of_a_job_is_ended_by_a_letter_about_its_own_record_and_by_no_conf
     assert job.ends_request(own) == (name != "conflicting_id")
     assert not job.ends_request(other)
     assert job.ends_request(letter("invalid_answer").model_copy(update=ids))
+
+
+def test_a_follow_up_is_ended_by_a_letter_about_its_own_record_and_by_no_conflict() -> None:
+    again = {"request_id": "r.again-1"}
+    assert ends_request(about("undecodable", OWN).model_copy(update=again), OWN)
+    assert not ends_request(about("undecodable", OTHER).model_copy(update=again), OWN)
+    assert not ends_request(about("conflicting_id", OWN).model_copy(update=again), OWN)
+
+
+class Even(BaseModel):
+    n: int
+
+    @field_validator("n")
+    @classmethod
+    def _even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("not even")
+        return n
+
+
+class Odd:
+    """A connection whose answers are odd; a letter about a record comes before the last one."""
+
+    def __init__(self, digest: str | None) -> None:
+        self._digest = digest
+
+    @asynccontextmanager
+    async def outcomes_of(self, wanted: Wanted, *, is_new: bool) -> AsyncIterator[WorkflowOutcomes]:
+        assert is_new
+        self._wanted, self._outcomes = wanted, WorkflowOutcomes()
+        yield self._outcomes
+        assert not wanted.follow_ups
+
+    async def publish(self, request: Request) -> None:
+        if not request.prior:
+            self._outcomes.add(result(request, {"n": 1}))
+            return
+        digest = self._digest or bytes_digest(encode(request).value)
+        ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
+        found = about("undecodable", digest).model_copy(update=ids)
+        if self._wanted.ends_request(found):
+            self._outcomes.add(found)
+        self._outcomes.add(result(request, {"n": 2}))
+
+
+@pytest.mark.parametrize(("digest", "kind"), [(OTHER, "result"), (None, "dead_letter")])
+async def test_a_follow_up_in_a_job_is_ended_by_a_letter_about_its_own_record(
+    digest: str | None, kind: str
+) -> None:
+    connection: Any = Odd(digest)
+    answers = AnswerType.of(Even, Registry(()))
+    requests = JobRequests("job", "Even, please.", answers.ref, {}, {})
+    requests.add({"n": 1})
+
+    job = await ask_many(connection, "job", [{"n": 1}], requests, answers, 1, None, is_new=True)
+
+    assert [one.outcome.kind for one in job] == [kind]
+
+
+def test_a_letter_about_a_follow_up_of_an_earlier_start_ends_nothing() -> None:
+    request = event("request/minimal")
+    assert isinstance(request, Request)
+    again = {"request_id": f"{request.request_id}.again-1", "workflow_id": request.workflow_id}
+    job = Wanted(request.workflow_id, {request.request_id: request})
+
+    assert not job.ends_request(about("undecodable", OWN).model_copy(update=again))
+    assert job.ends_request(letter("invalid_answer").model_copy(update=again))
