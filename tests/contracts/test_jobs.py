@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -15,9 +15,10 @@ from answerbus.client.job import SHOWN_MAX
 from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
 from answerbus.client.turns import TURN_S_MAX
 from answerbus.client.workflow_outcomes import WorkflowOutcomes
-from answerbus.event import AnyOutcome
+from answerbus.envelope import encode
 from answerbus.outcome import Refusal, Result
 from answerbus.request import Request
+from tests.unit.operators.runs.events import event
 
 pytest_plugins = ["answerbus.client.testing.pytest_plugin"]
 
@@ -203,17 +204,16 @@ async def test_a_job_of_too_many_rows_is_refused_before_one_is_asked(
     assert not fake_client.requests
 
 
-async def test_an_outcome_is_kept_until_its_row_has_it(fake_client: FakeClient) -> None:
-    fake_client.prepare_by(doubled)
-    job = await fake_client.ask_many(ROWS[:1], "Double it.", response_model=Double)
-    outcomes, outcome = WorkflowOutcomes(), cast("AnyOutcome", job[0].outcome)
-    name = str(outcome.request_id)
-    outcomes.add(outcome)
+async def test_an_outcome_is_kept_until_its_row_has_it() -> None:
+    outcomes, outcome = WorkflowOutcomes(), event("result/dep_bump")
+    assert isinstance(outcome, Result)
+    name, value = outcome.request_id, encode(outcome).value
+    outcomes.add(outcome, value)
 
-    assert outcomes.taken(name) is outcome
+    assert outcomes.taken(name) == outcome
     assert outcomes.taken(name) is None
     waiting = asyncio.create_task(outcomes.wait(name))
     await asyncio.sleep(0)
-    outcomes.add(outcome)
+    outcomes.add(outcome, value)
     assert await waiting is outcome
     assert outcomes.taken(name) is None

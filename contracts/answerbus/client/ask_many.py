@@ -14,6 +14,7 @@ from answerbus.client.job import (
     JobOutcomes,
     JobProgress,
     JobRequests,
+    KeptOutcome,
     Row,
     RowOutcome,
 )
@@ -48,7 +49,7 @@ async def ask_many(
                     tasks.create_task(job.work(open_rows, requests))
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
-    found = sorted(job.found, key=lambda one: one.number)
+    found = sorted(job.found, key=lambda kept: kept.number)
     return JobOutcomes(job_id, job.progress, tuple(found))
 
 
@@ -69,7 +70,7 @@ class _Job(Generic[AnswerT]):
         on_progress: JobProgressCallback | None,
     ) -> None:
         self.progress: JobProgress[AnswerT] = JobProgress(len(wanted.requests))
-        self.found: list[RowOutcome[AnswerT]] = []
+        self.found: list[KeptOutcome[AnswerT]] = []
         self._connection, self._wanted = connection, wanted
         self._outcomes, self._answers = outcomes, answers
         self._on_progress = on_progress
@@ -79,7 +80,7 @@ class _Job(Generic[AnswerT]):
         for number, row, request_id in rows:
             outcome = await valid_answer(requests[request_id], self._answers, self._ask)
             newest = RowOutcome(number, row, outcome)
-            self.found.append(newest)
+            self.found.append(KeptOutcome.of(newest))
             self.progress = self.progress.after(newest)
             if self._on_progress is not None:
                 self._on_progress(self.progress)

@@ -21,7 +21,7 @@ from answerbus.request import Policy, Request, SchemaRef
 
 CONCURRENCY_DEFAULT = 200
 CONCURRENCY_MAX = 1_000  # of the 2,000 requests that one account may have under way
-ROWS_MAX = 100_000  # the outcome of each takes 5 KiB and more until the job is over
+ROWS_MAX = 100_000  # the outcome of each takes 1.4 KiB and more until the job is over
 SHOWN_MAX = 20  # rows, in a notebook
 _DIGEST_BYTES = 15
 _BAR_CHARS = 20
@@ -50,6 +50,32 @@ class RowOutcome(Generic[AnswerT]):
         if not isinstance(value, dict):
             return {**found, "answer": value}
         return {**found, **{f"answer.{name}": member for name, member in value.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOutcome(Generic[AnswerT]):
+    """A RowOutcome in a quarter of its memory: the answer as it is, and all else as JSON."""
+
+    number: int
+    _row: Row
+    _type: "type[TypedOutcome[AnswerT]]"
+    _json: str
+    _answer: AnswerT | None
+
+    @classmethod
+    def of(cls, one: RowOutcome[AnswerT]) -> "KeptOutcome[AnswerT]":
+        """Keep it."""
+        outcome, answer = one.outcome, None
+        if isinstance(outcome, Result):
+            outcome, answer = outcome.model_copy(update={"answer": None}), outcome.answer
+        return cls(one.number, one.row, type(outcome), outcome.model_dump_json(), answer)
+
+    def read(self) -> RowOutcome[AnswerT]:
+        """As it was."""
+        outcome = self._type.model_validate_json(self._json)
+        if isinstance(outcome, Result):
+            outcome = outcome.model_copy(update={"answer": self._answer})
+        return RowOutcome(self.number, self._row, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +127,11 @@ class JobProgress(Generic[AnswerT]):
 
 @dataclass(frozen=True)
 class JobOutcomes(Sequence[RowOutcome[AnswerT]]):
-    """The outcome of each row, in the order of the rows."""
+    """The outcome of each row, in the order of the rows; read again each time it is looked at."""
 
     job_id: str
     progress: JobProgress[AnswerT]
-    _all: tuple[RowOutcome[AnswerT], ...] = field(repr=False)
+    _all: tuple[KeptOutcome[AnswerT], ...] = field(repr=False)
 
     @overload
     def __getitem__(self, number: int) -> RowOutcome[AnswerT]: ...
@@ -114,14 +140,16 @@ class JobOutcomes(Sequence[RowOutcome[AnswerT]]):
     def __getitem__(self, number: slice) -> Sequence[RowOutcome[AnswerT]]: ...
 
     def __getitem__(self, number: int | slice) -> Any:
-        return self._all[number]
+        if isinstance(number, slice):
+            return tuple(kept.read() for kept in self._all[number])
+        return self._all[number].read()
 
     def __len__(self) -> int:
         return len(self._all)
 
     def records(self) -> list[dict[str, Any]]:
         """Each row as plain data: see RowOutcome.record."""
-        return [one.record() for one in self._all]
+        return [one.record() for one in self]
 
     def to_pandas(self) -> Any:
         """A pandas.DataFrame of `records`; pandas must be installed."""
@@ -133,7 +161,7 @@ class JobOutcomes(Sequence[RowOutcome[AnswerT]]):
         return f"job {self.job_id} {self.progress}"
 
     def _repr_html_(self) -> str:
-        shown = [(str(one.number), str(one.outcome)) for one in self._all[:SHOWN_MAX]]
+        shown = [(str(one.number), str(one.outcome)) for one in self[:SHOWN_MAX]]
         more = len(self._all) - len(shown)
         rest = [("", f"and {more:,} more: to_pandas() has all")] if more else []
         return html_table(str(self), [*shown, *rest])

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from aiokafka import TopicPartition
 
@@ -15,7 +16,7 @@ from answerbus.client.outcome_reader import ends_request, outcome_in, request_ke
 from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import ConflictingId, DeadLetter
-from answerbus.envelope import encode
+from answerbus.envelope import decode, encode
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
@@ -63,13 +64,14 @@ class WorkflowOutcomes:
     """See the module; for one event loop."""
 
     def __init__(self) -> None:
-        self._known: dict[str, AnyOutcome] = {}
+        self._known: dict[str, bytes] = {}  # a fifth of what they take as events
         self._waiting: dict[str, asyncio.Future[AnyOutcome]] = {}
         self._error: BaseException | None = None
 
     def taken(self, request_id: str) -> AnyOutcome | None:
         """The outcome that the request has had, which is not kept any longer."""
-        return self._known.pop(request_id, None)
+        value = self._known.pop(request_id, None)
+        return None if value is None else cast("AnyOutcome", decode(value))
 
     async def wait(self, request_id: str) -> AnyOutcome:
         """The outcome, once it is there; raises BusUnavailable when the reader ends."""
@@ -81,14 +83,14 @@ class WorkflowOutcomes:
         self._waiting[request_id] = future
         return await future
 
-    def add(self, outcome: AnyOutcome) -> None:
-        """Take an outcome; the first of a request counts."""
+    def add(self, outcome: AnyOutcome, value: bytes) -> None:
+        """Take an outcome, which a record has as its value; the first of a request counts."""
         key = request_key_of(outcome)
         if key is None:
             return
         waiter = self._waiting.pop(key.request_id, None)
         if waiter is None:
-            self._known.setdefault(key.request_id, outcome)
+            self._known.setdefault(key.request_id, value)
         elif not waiter.done():
             waiter.set_result(outcome)
 
@@ -119,7 +121,7 @@ async def workflow_outcomes(
             for place in places if is_new else ():
                 consumer.seek(place, ends_now[place])
             while not is_new and await is_behind(consumer, ends_now):
-                await _read(consumer, wanted, outcomes.add)
+                await _read(consumer, wanted, outcomes)
         task = asyncio.create_task(_follow(bus, consumer, wanted, outcomes))
         try:
             yield outcomes
@@ -142,18 +144,16 @@ async def _follow(
 async def _read_on(consumer: RecordConsumer, wanted: Wanted, outcomes: WorkflowOutcomes) -> None:
     try:
         while True:
-            await _read(consumer, wanted, outcomes.add)
+            await _read(consumer, wanted, outcomes)
     except asyncio.CancelledError as error:
         if was_cancelled(error):
             raise
         raise ClientCancelled from None  # else each row waits for ever
 
 
-async def _read(
-    consumer: RecordConsumer, wanted: Wanted, take: Callable[[AnyOutcome], None]
-) -> None:
+async def _read(consumer: RecordConsumer, wanted: Wanted, outcomes: WorkflowOutcomes) -> None:
     for records in (await consumer.getmany(timeout_ms=_POLL_MS)).values():
         async for record in in_turns(records):
             outcome = outcome_in(record, wanted)
             if outcome is not None and wanted.ends_request(outcome):
-                take(outcome)
+                outcomes.add(outcome, record.value or b"")

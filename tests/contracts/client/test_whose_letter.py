@@ -14,6 +14,7 @@ from answerbus.client.outcome_reader import ends_request
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
+from answerbus.event import AnyOutcome
 from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.wire import bytes_digest
@@ -96,14 +97,17 @@ class Odd:
 
     async def publish(self, request: Request) -> None:
         if not request.prior:
-            self._outcomes.add(result(request, {"n": 1}))
+            self._add(result(request, {"n": 1}))
             return
         digest = self._digest or bytes_digest(encode(request).value)
         ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
         found = about("undecodable", digest).model_copy(update=ids)
         if self._wanted.ends_request(found):
-            self._outcomes.add(found)
-        self._outcomes.add(result(request, {"n": 2}))
+            self._add(found)
+        self._add(result(request, {"n": 2}))
+
+    def _add(self, outcome: AnyOutcome) -> None:
+        self._outcomes.add(outcome, encode(outcome).value)
 
 
 @pytest.mark.parametrize(("digest", "kind"), [(OTHER, "result"), (None, "dead_letter")])
