@@ -183,6 +183,11 @@ def _calls(reply: RunReport) -> Iterator[str]:
             yield f"A6 {name} calls {call['tool']}, which the agent does not have"
         if not str(call["args"].get("order_id")).isdecimal():
             yield f"A6 {name} has arguments outside of its schema"
+    yield from (
+        f"A4 {name} ended, and its step is not committed"
+        for name in reply.ended
+        if name not in reply.asked
+    )
     for name, times in reply.history.tools.ran.items():
         if name not in reply.asked:
             yield f"A4 {name} ran, and its step is not committed"
@@ -252,6 +257,8 @@ def _results(reply: RunReport) -> Iterator[str]:
         reported = reply.history.tools.said.get(call.body["reply"]["token"], [])
         tokens[call.body["call_id"]] += reported
     for name, ends in reply.ended.items():
+        if name not in reply.asked:
+            continue  # reported by `_calls`
         outcome = ends[0].body["outcome"]
         was_called = any(call.body["call_id"] == name for call in reply.events["tool_call"])
         is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
@@ -320,6 +327,8 @@ def _nothing_left(reply: RunReport) -> Iterator[str]:
 def _charged(reply: RunReport) -> Iterator[str]:
     """G13: a call that its tool server ended is charged what it costs, and no other call is."""
     for name, ends in reply.ended.items():
+        if name not in reply.asked:
+            continue  # reported by `_calls`
         outcome, charged = ends[0].body["outcome"], ends[0].body.get("micro_usd", 0)
         is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
         is_own = outcome["kind"] == "ok" and not is_childs and "same_as" not in outcome
