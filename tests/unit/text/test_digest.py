@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import partial
 
 import pytest
 import rfc8785
@@ -18,6 +19,7 @@ from services.text.digest import (
     members_digest,
     text_digest,
 )
+from tests.cost.budget import spent
 
 SCALARS = (
     st.none()
@@ -82,6 +84,14 @@ def test_each_size_of_a_number_is_written_as_rfc_8785_does(digits: float, sign: 
         kept: JsonValue = {"\U0001f600": [value], "\ufb33": {"b": value, "a": [[value], "1.0"]}}
         if abs(value) < 2**53 or abs(value) > 1e16:  # between, exact ones are integers to it
             assert canonical(kept) == rfc8785.dumps(kept)
+
+
+def test_a_number_in_another_form_takes_little_more_than_others() -> None:
+    common, other = (
+        min(spent(partial(canonical, [number] * 17_900)).spent_s for _ in range(3))
+        for number in (0.5, -9.123456789012345e-6)
+    )
+    assert other < 8 * common
 
 
 def test_each_character_is_written_as_rfc_8785_does() -> None:
