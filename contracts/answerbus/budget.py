@@ -1,5 +1,6 @@
 """Budgets and accounts: the limits of a workflow, and its spending so far."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -57,11 +58,16 @@ class Usage(Wire):
 
     def plus(self, other: "Usage") -> "Usage":
         """Both together; what was not reported counts as nothing."""
-        both: dict[str, int | None] = {}
+        return Usage.of_all((self, other))
+
+    @staticmethod
+    def of_all(usages: Sequence["Usage"]) -> "Usage":
+        """All together; what was not reported counts as nothing."""
+        totals: dict[str, int | None] = {}
         for name in Usage.model_fields:
-            total = (getattr(self, name) or 0) + (getattr(other, name) or 0)
-            both[name] = total if name in _ALWAYS_SAID else total or None
-        return Usage(**both)
+            total = sum(getattr(one, name) or 0 for one in usages)
+            totals[name] = total if name in _ALWAYS_SAID else total or None
+        return Usage(**totals)
 
 
 _ALWAYS_SAID = frozenset({"input_tokens", "output_tokens", "micro_usd"})

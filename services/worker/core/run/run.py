@@ -330,17 +330,16 @@ class Run:
 
     def summary(self, since: Usage) -> RunSummary:
         """What it came to; `since` is what attempts since its last step have used."""
-        used = since
+        used = [since]
         for step in self.own_steps:
-            used = used.plus(step.usage).plus(step.retried or Usage())
-        for record in self.calls.values():
-            used = used.plus(record.usage or Usage())
+            used += [step.usage, step.retried] if step.retried else [step.usage]
+        used += [record.usage for record in self.calls.values() if record.usage]
         return RunSummary(
             agent=self.agent,
             steps=len(self.own_steps),
             tool_calls=sum(len(step.calls) for step in self.own_steps),
             children=sum(record.children for record in self.calls.values()),
-            usage=Usage().plus(used),
+            usage=Usage.of_all(used),
         )
 
 
