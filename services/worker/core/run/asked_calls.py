@@ -1,9 +1,10 @@
 """The tool calls of a step: which of them may be made, and the first state of each; pure."""
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import assert_never
+
+from pydantic_core import to_json
 
 from answerbus.budget import Spent
 from answerbus.call_id import call_id
@@ -128,7 +129,7 @@ def _asks_no_child(wanted: WantedCall, earlier: EarlierCalls) -> bool:
 
 
 def _are_too_large(args: JsonObject) -> bool:
-    return len(json.dumps(args, ensure_ascii=False).encode()) > TOOL_ARGS_BYTES_MAX
+    return len(to_json(args)) > TOOL_ARGS_BYTES_MAX
 
 
 def children_left(run: Run) -> int:

@@ -69,11 +69,12 @@ _Chained = TypeVar("_Chained", Step, ToolEnded)
 
 
 def chained(event: _Chained, before: Link | None) -> tuple[_Chained, Link]:
-    """The event with its hash, and where the chain is then; its `previous` is that of `before`."""
+    """The event, which is new, gets its hash; where the chain is then. It has that of `before`."""
     # For a large result less time than `model_dump` takes.
     digest = record_digest(from_json(event.model_dump_json()))
     number = before.number + 1 if before else 1
-    return event.model_copy(update={"hash": digest}), Link(number=number, hash=digest)
+    event.__dict__["hash"] = digest  # it is frozen, and nobody else has it yet
+    return event, Link(number=number, hash=digest)
 
 
 def step_event(

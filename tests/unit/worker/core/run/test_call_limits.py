@@ -53,7 +53,7 @@ def outcomes(change: Change) -> list[str]:
 @pytest.mark.parametrize(("over", "kinds"), [(0, []), (1, ["invalid_args"])])
 def test_arguments_have_64_kib_at_most(over: int, kinds: list[str]) -> None:
     loose = definition(tool(schema={"type": "object"}))
-    around = len('{"order_id": ""}')
+    around = len('{"order_id":""}')
     large = "x" * (TOOL_ARGS_BYTES_MAX - around + over)
     change = taken(Run(loose), call(order_id=large))
 
