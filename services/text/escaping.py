@@ -37,6 +37,11 @@ def plain_json(document: str) -> str:
     return _BEYOND_ASCII.sub(lambda found: _each(found[0], _TO_JSON), document)
 
 
+def plain_html(escaped: str) -> str:
+    """Text that is escaped for HTML, as one that means the same and has references in it."""
+    return _BEYOND_ASCII.sub(lambda found: _each(found[0], _TO_HTML), escaped)
+
+
 def json_line(value: object) -> str:
     """A value as JSON on one line, for programs and for terminals."""
     return plain_json(json.dumps(value, ensure_ascii=False))
@@ -78,4 +83,8 @@ def _shown_in_json(sign: str) -> str:
     return encode_basestring_ascii(sign)[1:-1]
 
 
-_TO_TEXT, _TO_JSON = _Table(_shown), _Table(_shown_in_json)
+def _shown_in_html(sign: str) -> str:
+    return f"&#{ord(sign)};"
+
+
+_TO_TEXT, _TO_JSON, _TO_HTML = _Table(_shown), _Table(_shown_in_json), _Table(_shown_in_html)

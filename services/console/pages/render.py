@@ -22,7 +22,7 @@ from services.operators.dead_letters.why import why_text
 from services.operators.runs.run_words import again_lines, show_text
 from services.operators.runs.shown_args import shown_args
 from services.text.counted import count_text
-from services.text.escaping import json_lines, plain
+from services.text.escaping import json_lines, plain, plain_html
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -65,12 +65,7 @@ def environment() -> Environment:
 
 def exact(value: str) -> Markup:
     """For fields of forms: what is sent back is the value itself, and not how it is shown."""
-    if plain(value) == value:
-        return escape(value)
-    return Markup("").join(
-        escape(sign) if plain(sign) == sign else Markup(f"&#{ord(sign)};")  # noqa: S704 - a number
-        for sign in value
-    )
+    return Markup(plain_html(escape(value)))  # noqa: S704 - it adds references to signs
 
 
 def _shown(value: object) -> object:

@@ -10,6 +10,7 @@ import pytest
 from services.console.access.tokens import Tokens
 from services.console.pages.render import environment, exact
 from services.operators.records.stored import Stored
+from tests.function_calls import functions_called
 from tests.unit.console.context import OPERATOR, VIEWER, site
 from tests.unit.console.pages.test_pages import (
     DEAD_LETTER,
@@ -53,6 +54,12 @@ async def test_what_a_form_sends_back_is_the_value_itself() -> None:
         text = await response.text()
 
     assert str(exact(dead_letter_id)) in text
+
+
+def test_a_long_value_with_one_of_them_is_not_looked_at_sign_by_sign() -> None:
+    text = "\u202e" + "x" * 10_000
+
+    assert functions_called(lambda: exact(text)) < 100
 
 
 @pytest.mark.parametrize("text", ["", "plain", "\u202e<b>", "a\U000e0041\"'&"])
