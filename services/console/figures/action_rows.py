@@ -42,12 +42,21 @@ class ActionRow:
     is_bad: bool
 
 
-def action_rows(
+def newest_first(
     dead_letters: Iterable[OperatorAction], controls: Iterable[ControlAction]
-) -> Sequence[ActionRow]:
-    """Newest first."""
-    rows = [*map(_of_dead_letters, dead_letters), *map(_of_control, controls)]
-    return sorted(rows, key=lambda row: -row.at_ms)
+) -> Sequence[OperatorAction | ControlAction]:
+    """In one order; rows are made of those alone that a page shows."""
+    return sorted((*dead_letters, *controls), key=lambda action: -_at_ms(action))
+
+
+def action_row(action: OperatorAction | ControlAction) -> ActionRow:
+    if isinstance(action, ControlAction):
+        return _of_control(action)
+    return _of_dead_letters(action)
+
+
+def _at_ms(action: OperatorAction | ControlAction) -> int:
+    return action.at_ms if isinstance(action, ControlAction) else action.last_ms
 
 
 def _of_dead_letters(action: OperatorAction) -> ActionRow:

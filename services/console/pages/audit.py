@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from services.console.context import CONTEXT
-from services.console.figures.action_rows import action_rows
+from services.console.figures.action_rows import action_row, newest_first
 from services.console.form import known_names, page_number
 from services.console.guard import operator_of
 from services.console.pages.render import page
@@ -38,7 +38,8 @@ async def actions(request: web.Request) -> web.Response:
     """All that people did, the newest first."""
     known_names(request, "page")
     state = request.app[CONTEXT].feed.state
-    found = action_rows(operator_actions(state.dead_letters), state.control_actions.newest())
+    found = newest_first(operator_actions(state.dead_letters), state.control_actions.newest())
     number, last = page_number(request, len(found), PAGE_ACTIONS)
     shown = found[number * PAGE_ACTIONS :][:PAGE_ACTIONS]
-    return page(request, "actions.html", rows=shown, number=number, last=last)
+    rows = [action_row(action) for action in shown]
+    return page(request, "actions.html", rows=rows, number=number, last=last)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
-from services.console.figures.action_rows import action_rows
+from services.console.figures.action_rows import action_row
 from services.console.state import control_actions
 from services.console.state.console_state import ConsoleState
 from services.console.state.control_actions import ControlActions
@@ -22,7 +22,7 @@ def fold(*records: Stored) -> ControlActions:
 
 
 def shown(found: ControlActions) -> list[tuple[str, str, str, bool]]:
-    rows = action_rows([], found.newest())
+    rows = map(action_row, found.newest())
     return [(row.what, row.subject, row.effect, row.is_bad) for row in rows]
 
 
@@ -36,7 +36,7 @@ def test_an_approval_is_one_action_with_its_effect_whichever_topic_is_read_first
     ]
     for records in ([approval, applied], [applied, approval]):
         assert shown(fold(*records)) == [("approved", control["call_id"], "done", False)]
-    (row,) = action_rows([], fold(approval).newest())
+    (row,) = map(action_row, fold(approval).newest())
     assert (row.by, row.reason) == (control["by"], control["reason"])
     assert row.href == f"/workflow?id={control['workflow_id']}"
 
@@ -62,7 +62,7 @@ def test_denials_cancellations_and_what_had_no_effect_are_listed() -> None:
 @pytest.mark.parametrize("topic", [LEDGER, RETRIES, RUNS])
 def test_a_record_that_an_operator_skipped_is_listed(topic: Topic) -> None:
     one = replace(stored("skipped/unreadable"), topic=topic)
-    (row,) = action_rows([], fold(one).newest())
+    (row,) = map(action_row, fold(one).newest())
 
     assert (row.what, row.effect, row.href) == ("skipped", "done", None)
     assert row.subject.endswith(f"offset {body_of('skipped/unreadable')['offset']}")
