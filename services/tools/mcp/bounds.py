@@ -9,6 +9,7 @@ MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 VALUES_MAX = 50_000  # of one message; a result that fits the bus has at most 18,000
 TYPED_VALUES_MAX = 10_000  # of one message, where the SDK reports each fault that it finds
 LISTED_MAX = 1_000  # tools of a server; the bus takes fewer
+LISTED_BYTES_MAX = 8 * 1024 * 1024  # of these, as JSON; a card on the bus is smaller
 BYTES_PER_S = 4 * 1024 * 1024  # of one connection, in the long run
 BURST_BYTES = 16 * 1024 * 1024
 MESSAGE_COST_BYTES = 4 * 1024  # that a message counts beside its own: at most 1,024 a second

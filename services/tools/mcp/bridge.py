@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 from mcp import Client
 from pydantic import JsonValue
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from answerbus.failure import Problem
 from answerbus.limits import TOOLSET_TOOLS_MAX
@@ -20,7 +20,7 @@ from answerbus.tools.core.function_tool import ToolSignatureError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
-from services.tools.mcp.bounds import LISTED_MAX
+from services.tools.mcp.bounds import LISTED_BYTES_MAX, LISTED_MAX
 from services.tools.mcp.calls import call_tool, end_task
 from services.tools.mcp.connected import Connected
 from services.tools.mcp.mapping.listed import (
@@ -97,11 +97,19 @@ async def toolset_of(
 
 
 async def _listed(client: Client) -> Sequence[ListedTool]:
+    """The tools of all pages; a server may make each page as large as a message may be."""
     found: list[ListedTool] = []
     cursor: str | None = None
+    size = 0
     async with asyncio.timeout(LIST_S):
         for _ in range(PAGES_MAX):
             page = await client.list_tools(cursor=cursor)
+            size += len(to_json(page.tools))
+            if size > LISTED_BYTES_MAX:
+                _log.warning(
+                    "tools beyond the first %d are left out: they are too large", len(found)
+                )
+                break
             found += map(_of, page.tools)
             cursor = page.next_cursor
             if not cursor or len(found) > LISTED_MAX:

@@ -123,6 +123,31 @@ async def test_of_a_list_of_tools_no_more_is_looked_at_than_is_used(
     assert len(caplog.messages) == LISTED_MAX
 
 
+class Pages:
+    """A list of tools that never ends, with pages as large as a message may be."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def list_tools(self, **_: Any) -> types.ListToolsResult:
+        self.asked += 1
+        large = types.Tool(
+            name=f"t{self.asked}", description="x" * 4_000_000, input_schema={"type": "object"}
+        )
+        return types.ListToolsResult(tools=[large], next_cursor="more")
+
+
+async def test_a_list_of_tools_is_bounded_in_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    pages: Any = Pages()
+    found = await toolset_of(
+        pages, lambda: pages, "odd", InPlace(), approval="never", timeout_s=5.0
+    )
+
+    assert list(found.tools) == ["t1", "t2"]
+    assert pages.asked == 3
+    assert caplog.messages == ["tools beyond the first 2 are left out: they are too large"]
+
+
 async def test_what_is_no_result_is_an_error_of_the_server() -> None:
     outcome = await outcome_of({"resultType": "complete", "content": 7})
 
