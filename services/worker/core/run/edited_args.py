@@ -4,12 +4,13 @@ from answerbus.control import Approval
 from answerbus.edited_args import EditedArgs
 from answerbus.failure import Problem
 from services.text.digest import canonical_digest
-from services.worker.core.guard.effort import sparing
+from services.worker.core.guard.effort import LOOP_NS, sparing
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.ask_person import problems_of_answer
 from services.worker.core.run.asked_calls import POLICY_STEP_NS_MAX, verdict_on
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.schema.validator import too_large
 
 
 def is_for(approval: Approval, call: ToolCall) -> bool:
@@ -32,7 +33,10 @@ def edited_args(
     """They are judged as if the model had written them in that step."""
     if call.next_delivery > 1:
         return (Problem.of("", "delivered", "the arguments that the call was delivered with"),)
-    if problems := problems_of_answer(run.tools[call.asked.tool].card.args_schema, args):
+    schema = run.tools[call.asked.tool].card.args_schema
+    if problem := too_large(schema, LOOP_NS):
+        return (problem,)
+    if problems := problems_of_answer(schema, args):
         return problems
     with sparing(POLICY_STEP_NS_MAX):
         policy = verdict_on(run.before_last_step, call.asked.tool, args, inputs, inputs.spent)

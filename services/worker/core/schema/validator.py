@@ -1,9 +1,11 @@
 """The full check of answers to an inline schema: compiled once, bounded in time and memory."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 import jsonschema_rs
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from answerbus.failure import Problem
 from answerbus.limits import PROBLEMS_MAX
@@ -26,6 +28,9 @@ from services.worker.core.schema.tags import name_tags
 # Bounds on what is done at all; where an event loop waits there is less time (guard/effort.py).
 CHECK_NS_MAX = 500_000_000
 FINDINGS_NS_MAX = 500_000_000  # about 250 MB
+SCHEMA_NS = 60_000  # of admitting and weighing one schema of those in a schema
+CONTAINER_NS = 8_000  # of any object or list in it
+_SIMPLER = Problem.of("", "too_costly", "a smaller or simpler schema: it takes too long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +113,30 @@ def too_costly(schema: AnySchema, most_ns: int) -> Problem | None:
     return bound if isinstance(bound, Problem) else None
 
 
+def too_large(schema: AnySchema, most_ns: int) -> Problem | None:
+    """Why it takes longer only to look at a schema, which is counted no further than that."""
+    text = to_json(schema)
+    left_ns = most_ns - (text.count(b"{") + text.count(b"[")) * CONTAINER_NS
+    if left_ns < 0:
+        return _SIMPLER
+    count_max = left_ns // SCHEMA_NS
+    found = islice(Document(schema).schemas(), count_max + 1)
+    return _SIMPLER if sum(1 for _ in found) > count_max else None
+
+
 def _bounded(document: Document, most_ns: int | None) -> WorkBound | Problem:
     """The work of a schema that takes no longer to weigh and to compile, or what is wrong."""
     if most_ns is None:
         weights = weigh(document)
         return weights if isinstance(weights, Problem) else WorkBound(document, weights)
-    simpler = Problem.of("", "too_costly", "a smaller or simpler schema: it takes too long")
     tries = len(AUTOMATON_BYTES_STEPS)
     if rewriting_ns(patterns_of(document)) * tries > most_ns:
-        return simpler
+        return _SIMPLER
     weights = weigh(document, most_ns // AUTOMATON_BYTE_NS)
     if isinstance(weights, Problem):
         return weights
     bound = WorkBound(document, weights)
-    return simpler if bound.compile_ns > most_ns else bound
+    return _SIMPLER if bound.compile_ns > most_ns else bound
 
 
 def _arrived(document: Document, bound: WorkBound) -> SchemaValidator:

@@ -10,6 +10,7 @@ from pydantic import JsonValue, ValidationError
 from answerbus.approving import approval_of
 from answerbus.call_outcome import CallOk
 from answerbus.control import Approval, ApprovalRequested
+from answerbus.failure import Problem
 from answerbus.limits import EDITED_ARGS_VALUES_MAX, JSON_DEPTH_MAX, TOOL_ARGS_BYTES_MAX
 from answerbus.policy import ToolPolicy
 from answerbus.reconcile import ToolReconcile
@@ -22,6 +23,7 @@ from services.worker.core.run.new_run import new_run
 from services.worker.core.run.reconciling import END_OF_TOOLS
 from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import transcript
+from tests.function_calls import functions_called
 from tests.unit.worker.builders import after
 from tests.unit.worker.core.run_builders import (
     ORDER,
@@ -38,6 +40,7 @@ from tests.unit.worker.core.run_builders import (
 ASKED: dict[str, JsonValue] = {"order_id": "4711"}
 CHANGED: dict[str, JsonValue] = {"order_id": "12"}
 TIMEOUT_S = 30.0
+SIMPLER = "a smaller or simpler schema: it takes too long"
 DENIES_NINES = ToolPolicy(
     deny={"properties": {"args": {"properties": {"order_id": {"pattern": "^9"}}}}},
     ask={"properties": {"run": {"properties": {"steps": {"maximum": 0}}}}},
@@ -105,6 +108,20 @@ def test_arguments_that_do_not_fit_the_schema_are_refused_and_the_call_waits_for
         assert found[0].path.startswith(path)
 
     assert sent(edited(change))[0].args == CHANGED
+
+
+def test_a_schema_that_takes_too_long_is_counted_and_not_looked_at() -> None:
+    large: dict[str, Any] = {"properties": {f"p{n}": {"type": "string"} for n in range(1_000)}}
+    refund = tool("orders.refund", {**ORDER, **large, "required": []}, approval="always")
+    change = taken(Run(definition(refund)), call("orders.refund", p0="a"))
+    approval, found = approved_with(change, {"p0": "b"}), list[object]()
+
+    called = functions_called(
+        lambda: found.append(transitions.on_approval(change.run, approval, inputs(1)))
+    )
+
+    assert found == [(Problem.of("", "too_costly", SIMPLER),)]
+    assert called < 10_000  # hundreds of thousands where it is compiled
 
 
 def test_changed_arguments_are_judged_and_a_policy_that_asks_has_asked_already() -> None:
