@@ -2,6 +2,7 @@
 
 An input that takes more than its budget twice over is written to .run/fuzz, with the command that
 measures it again. `--keep` writes the costliest to tests/fuzz/cost/worst.json, which is a test.
+Pages of the console have a program of their own, `python -m tests.fuzz.cost.pages`.
 """
 
 import argparse

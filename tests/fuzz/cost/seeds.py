@@ -119,6 +119,7 @@ REPLIES: Sequence[Recipe] = (
 )
 VALUES: Sequence[Recipe] = (
     ["all", "[", ["times", "1.5e-300", 17_000, ","], "]"],
+    ["all", "[", ["times", "-9.123456789012345e-6", 17_900, ","], "]"],
     ["all", "{", ["times", '"é§":1e21', 8_000, ","], "}"],
     ["all", "[", ["times", '"a"', 298, ","], "]\n[", ["times", '"a","b"', 149, ","], "]"],
     ["all", '{"', ["times", "k", 100_000, ""], '":[', ["times", "0", 3_000, ","], "]}"],
@@ -137,6 +138,21 @@ SCHEMAS: Sequence[Recipe] = (
     ["all", '{"pattern":"', ["times", "a?", 190, ""], '"}'],
     ["nested", '{"items":', "{}", "}", 29],
     ["all", '{"patternProperties":{', ["times", '"^a§.*b":{"type":"string"}', 9, ","], "}}"],
+)
+_STRING = '{"type":"string"}'
+CARDS: Sequence[Recipe] = (
+    *SCHEMAS,
+    ["all", '{"properties":{', ["times", f'"p§":{_STRING}', 280, ","], "}}"],
+    ["all", '{"properties":{', ["times", f'"p§":{_STRING}', 2_000, ","], "}}"],
+    [
+        "all",
+        '{"$defs":{',
+        ["times", f'"a§":{_STRING}', 140, ","],
+        '},"properties":{',
+        ["times", '"p§":{"$ref":"#/$defs/a§"}', 140, ","],
+        "}}",
+    ],
+    ["all", '{"enum":[', ["times", '{"a":[§]}', 1_200, ","], "]}"],
 )
 _MANY: Recipe = ["all", "[", ["times", "0", 17_000, ","], "]"]
 _NAMES: Recipe = ["all", "{", ["times", '"m§":0', 8_000, ","], "}"]
@@ -228,7 +244,7 @@ _OF_ONE_TOOL: Sequence[Recipe] = tuple(
 )
 STEPS: Sequence[Recipe] = (
     *_OF_ONE_TOOL,
-    ["all", '{"actions":[', ["times", _CALLS[1], 300, ","], "]}"],
+    ["all", '{"actions":[', ["times", _CALLS[1], 500, ","], "]}"],
     [
         "all",
         '{"actions":[{"kind":"tool_call","name":"orders.get","args":{"a":[',

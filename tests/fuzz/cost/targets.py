@@ -17,6 +17,7 @@ from answerbus.envelope import decode
 from answerbus.limits import (
     ANSWER_BYTES_MAX,
     DIFF_BYTES_MAX,
+    INLINE_SCHEMA_BYTES_MAX,
     RECORD_BYTES_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_VALUES_MAX,
@@ -25,10 +26,11 @@ from answerbus.limits import (
 from answerbus.masking import Mask
 from answerbus.registry import Registry
 from answerbus.request import InlineRef, Request
-from answerbus.topics import LEDGER, TOPIC_OF_KIND, Topic
+from answerbus.topics import LEDGER, REQUESTS, TOPIC_OF_KIND, Topic
 from services.console.state.console_state import ConsoleState
 from services.console.views.marked_json import difference, marked_json
 from services.operators.dead_letters.edit import Edits, edited, edits_of
+from services.operators.records.prompt_text import PromptText
 from services.operators.records.stored import Stored
 from services.text.digest import canonical_digest
 from services.tools.mcp.bounds import MESSAGE_BYTES_MAX, VALUES_MAX, is_costly, values_in
@@ -40,12 +42,12 @@ from services.worker.adapters.providers.apis.connection import ExchangeLimits
 from services.worker.core.attempt.check import check
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.turns import Fence
-from services.worker.core.guard.effort import TooMuchWorkError, sparing
+from services.worker.core.guard.effort import LOOP_NS, TooMuchWorkError, sparing
 from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.core.run.tool_report import read_report
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema
-from services.worker.core.schema.validator import compile_schema
+from services.worker.core.schema.validator import compile_schema, too_large
 from services.worker.dialects.dispatch import DialectName
 from services.worker.dialects.schema_cache import SchemaCache, compiled_for
 from services.worker.lane.opening import RecoveredState
@@ -238,6 +240,21 @@ def _compared(data: bytes) -> Work | None:
     return lambda: (marked_json(values[0], [("/0", "x")]), difference(values[0], values[-1]))
 
 
+def _searched(data: bytes) -> Work:
+    """A record, as a search of prompts looks for a text that it does not have."""
+    stored = Stored(REQUESTS, 0, 7, 0, b"key", data, ())
+    return partial(PromptText("lost in translation").match, stored)
+
+
+def _of_card(data: bytes) -> Work | None:
+    """A tool's schema, as the loop compiles it to check changed arguments."""
+    values = _values(data)
+    if values is None or len(values) != 1 or not isinstance(values[0], dict):
+        return None
+    schema = values[0]
+    return lambda: too_large(schema, LOOP_NS) or compile_schema(schema, LOOP_NS)
+
+
 def _message(data: bytes) -> Work | None:
     """As a line of an MCP server is taken, where it is not refused by its size."""
     if len(data) > MESSAGE_BYTES_MAX or values_in(data) > VALUES_MAX:
@@ -265,6 +282,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 seeds.JSON,
                 RECORD_BYTES_MAX,
             ),
+            Target("find", _searched, seeds.of("request"), seeds.JSON, REQUEST_BYTES_MAX),
             Target("console", _read_by(_folded), seeds.of_events(), seeds.JSON, RECORD_BYTES_MAX),
             Target(
                 "reply", _answered, seeds.REPLIES, seeds.JSON, ExchangeLimits().response_bytes_max
@@ -272,6 +290,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             Target("stored", _stored, seeds.of_stored(), seeds.JSON, STORED_BYTES_MAX, WORKERS),
             Target("check", _check, seeds.CHECKED, seeds.SCHEMA, 64 * 1024 + ANSWER_BYTES_MAX),
             Target("compile", _compile, seeds.SCHEMAS, seeds.SCHEMA, IN_PLACE_CHARS_MAX),
+            Target("card", _of_card, seeds.CARDS, seeds.SCHEMA, INLINE_SCHEMA_BYTES_MAX),
             Target("arrive", _arrives, seeds.SCHEMAS, seeds.SCHEMA, 64 * 1024),
             Target("fence", _fenced, seeds.TEXTS, seeds.TEXT, REQUEST_BYTES_MAX),
             Target("prompt", _prompted, seeds.PROMPTS, seeds.TEXT, REQUEST_BYTES_MAX),
