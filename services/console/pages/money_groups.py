@@ -1,5 +1,6 @@
 """The page of spending in groups, such as by contract and tenant, over days, and its CSV."""
 
+import asyncio
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -55,7 +56,7 @@ async def groups(request: web.Request) -> web.Response:
         return page(request, "message.html", title=_TITLE, text="")
     asked = _asked(request)
     found, is_cut = await _read(request, asked)
-    rows = found.rows(ROWS_SHOWN)
+    rows = await asyncio.to_thread(found.rows, ROWS_SHOWN)  # of up to 10,000 groups
     by = ",".join(asked.keys)
     axis = Axis(
         asked.steps.starts_ms,
@@ -88,7 +89,8 @@ async def csv_file(request: web.Request) -> web.Response:
     """All groups that are known, for finance."""
     asked = _asked(request)
     found, _ = await _read(request, asked)
-    lines = [line async for line in in_turns(csv_lines(found, found.rows()))]
+    rows = await asyncio.to_thread(found.rows)
+    lines = [line async for line in in_turns(csv_lines(found, rows))]
     name = f"spend-{as_text(asked.steps.first_ms)[:10]}-{as_text(asked.steps.end_ms)[:10]}.csv"
     return web.Response(
         text="".join(lines),
