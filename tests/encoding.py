@@ -131,7 +131,7 @@ class _Writer:
                 continue
             alone = self.shapes.starting_at(branch)
             if not jsonschema_rs.is_valid(
-                emit(alone, keeps_null=self.keeps_null),
+                emit(alone, keeps_null=self.keeps_null)[0],
                 written,
                 offline=True,
                 validate_formats=True,

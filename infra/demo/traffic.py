@@ -22,7 +22,6 @@ from services.operators.records.decoded import DecodedRecord, decoded
 
 FOLLOWED = (*OUTCOMES, RETRIES, ATTEMPTS, STEPS)
 _POLL_S = 0.1
-_POLL_MS = 200
 
 
 @dataclass(frozen=True)

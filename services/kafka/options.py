@@ -17,7 +17,6 @@ from services.settings.secret_file import SecretFile
 from services.settings.secrets import secret_file
 from services.settings.settings import KafkaSettings, SetUpError, secret
 
-READ_COMMITTED = "read_committed"
 TRANSACTION_TIMEOUT_MS = 15_000  # of a killed process: so long do readers of its partitions wait
 _PASSWORD_FILE = "`kafka.sasl_plain_password_file`"  # noqa: S105 - the name of the setting
 _PASSWORD = "sasl_plain_password"  # noqa: S105 - the name of the option

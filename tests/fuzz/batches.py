@@ -6,7 +6,7 @@ so that a broker looks further.
 
 import random
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -161,9 +161,6 @@ def framed(summed: bytes, base_offset: int = 0, *, sum_is_right: bool = True) ->
     """What the checksum covers, with what is before it."""
     crc = calc_crc32c(summed) ^ (0 if sum_is_right else 1)
     return struct.pack(">qiibI", base_offset, len(summed) + 9, -1, 2, crc) + summed
-
-
-Damage = Callable[[Draft, random.Random], Draft]
 
 
 def batch_of(seed: int, values: Sequence[bytes | None], *, sound: bool = False) -> RawBatch:

@@ -16,7 +16,6 @@ from packaging.utils import canonicalize_name
 from infra import run_lock
 
 ROOT = Path(__file__).parents[2]
-HERE = {"answerbus", "infra", "services"}
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 HASHES = re.compile(r"(?: --hash=sha256:[0-9a-f]{64})+")
 OURS = {"answerbus": ROOT / "contracts", "answerbus-services": ROOT}

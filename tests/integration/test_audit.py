@@ -19,7 +19,6 @@ from tests.integration.evidence_packs import is_whole, keys
 pytestmark = pytest.mark.kafka
 
 WORKFLOW = "order-1"
-REFUSED = {"kind": "answered", "json": {"kind": "refuse", "reason": "out_of_scope", "detail": "x"}}
 INVALID = {"kind": "answered", "json": {**DEP_BUMP, "manifest_path": "../etc", "rationale": "r"}}
 RULES: list[dict[str, Any]] = [
     {"when": {"request_id": "r-retry", "attempt": 1}, "reply": INVALID},

@@ -68,10 +68,6 @@ async def stays_ready(worker: Worker, for_s: float) -> None:
         await asyncio.sleep(0.2)
 
 
-def lane_of(workflow_id: str, bus: Bus) -> str:
-    return str(partition_of(workflow_id, bus.partitions))
-
-
 @pytest.mark.long
 async def test_an_idle_worker_and_one_without_partitions_are_ready(
     kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path

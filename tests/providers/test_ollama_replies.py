@@ -1,7 +1,6 @@
 """What bodies of an Ollama server say, row by row."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from services.worker.core.attempt.reply import (
     Unavailable,
 )
 
-NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 NOTHING = Unavailable(200, ran=True)
 
 

@@ -7,7 +7,7 @@ from contextvars import Context
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from answerbus.budget import Usage
 from services.telemetry.log_context import LOG_CONTEXT
@@ -178,9 +178,3 @@ class SimProvider:
         if chance.random() < 0.15:
             return delay_s, Answered(chance.choice((INVALID, MALFORMED)), FACTS)
         return delay_s, Answered(GOOD, FACTS)
-
-
-def ran(call: Any) -> bool:
-    """Whether the model may have worked on a call that was noted."""
-    counted = {None, "answered", "refused", "truncated", "no_answer", "timed_out"}
-    return call.reply in counted or bool(call.ran)

@@ -19,7 +19,6 @@ TOPICS = ("requests", "results", "refusals", "retries", "dead-letters", "attempt
 CARD_TOPIC = "toolsets.deeds"
 RUN_TOPICS = ("tool-results", CARD_TOPIC, "approvals", "controls", "runs", "steps")
 CALL_TOPICS = "tools."
-TERMINAL_KINDS = ("result", "unvalidated_result", "refusal", "dead_letter")
 
 Json = dict[str, Any]
 Spend = tuple[str, int]  # request id, attempt number

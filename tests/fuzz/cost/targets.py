@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -60,7 +59,6 @@ from tests.fuzz.replies import READERS
 from tests.fuzz.stored import KINDS, TOPICS
 from tests.unit.worker import builders
 
-EXAMPLES = Path(__file__).parents[3] / "contracts" / "examples"
 DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
 REGISTRY = Registry([])
 TOKENS = 77

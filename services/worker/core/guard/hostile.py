@@ -200,12 +200,6 @@ def _unsupported(*problems: Problem) -> UnsupportedSchema:
     return UnsupportedSchema(dialect=ANY_DIALECT, problems=problems)
 
 
-def guard(schema: object) -> tuple[Problem, ...]:
-    """Why the worker will not touch this schema; empty if it may be compiled."""
-    admitted = admit(schema)
-    return () if isinstance(admitted, Document) else admitted.problems
-
-
 def _size(schema: JsonObject) -> Problem | None:
     # Depth goes first: the JSON writer that measures bytes is itself recursive.
     if nests_deeper(schema, INLINE_SCHEMA_DEPTH_MAX):

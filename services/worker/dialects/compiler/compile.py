@@ -28,7 +28,7 @@ from services.worker.dialects.compiler.shapes.shape import (
     Shapes,
 )
 from services.worker.dialects.compiler.wire.decode import decode
-from services.worker.dialects.compiler.wire.emit import emit_with_lost_texts
+from services.worker.dialects.compiler.wire.emit import emit
 from services.worker.dialects.compiler.wire.rewritten import rewritten
 
 ROOT_NAME = "answer"
@@ -93,7 +93,7 @@ def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | U
     if is_boxed:
         box = Object((Member(ROOT_NAME, shapes.root, optional=False),), rest=None)
         shapes = shapes.starting_at(box)
-    wire, without_text = emit_with_lost_texts(shapes, keeps_null=rules.keeps_null)
+    wire, without_text = emit(shapes, keeps_null=rules.keeps_null)
     return Compiled(
         shapes,
         frozenset() if rules.verbatim else rewritten(shapes),

@@ -22,7 +22,6 @@ from tests.unit.operators.stored_examples import NOON_MS, body_of
 
 CALL = "r-1.call.1.0"
 AGENT = {"name": "support"}
-RUN = {"steps": 1, "calls": 1, "spent": {"attempts": 1, "tokens": 0, "micro_usd": 0}}
 
 
 def fold(*events: Event) -> OpenRuns:

@@ -16,7 +16,6 @@ from aiokafka import TopicPartition
 from aiokafka.errors import ProducerFenced
 
 from answerbus.envelope import Headers
-from answerbus.outcome import Origin
 from answerbus.partition import partition_of
 from answerbus.topics import LEDGER, PARTITIONS_DEFAULT, REQUESTS, RETRIES, Topic, toolset_of
 from services.worker.core.request.admit import Arrival
@@ -358,9 +357,3 @@ class PausedConsumer:
         for place in partitions:
             if place.partition in self._intakes:
                 self._intakes[place.partition].pause()
-
-
-def origin(record: Kept, partition: int = 0) -> Origin:
-    return Origin(
-        topic=builders.TOPIC, partition=partition, offset=record.offset, timestamp=record.at
-    )

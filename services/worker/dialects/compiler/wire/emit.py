@@ -35,16 +35,11 @@ _MEMBER_BYTES = 8  # the quotes, colons and commas of one member
 _BARE = {"type", "description"}  # such schemas differ in type alone and share one list of types
 
 
-def emit(shapes: Shapes, *, keeps_null: bool) -> JsonObject:
-    """The wire schema, with the definitions that it uses.
+def emit(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
+    """The wire schema, and the descriptions that one place or another had no room for.
 
     `keeps_null`: an optional member may be left out or null, where both are allowed.
     """
-    return emit_with_lost_texts(shapes, keeps_null=keeps_null)[0]
-
-
-def emit_with_lost_texts(shapes: Shapes, *, keeps_null: bool) -> tuple[JsonObject, frozenset[str]]:
-    """The wire schema, and the descriptions that one place or another had no room for."""
     try:
         return _written(shapes, _Writer(shapes, _room(), keeps_null=keeps_null))
     except TooComplexError:  # a description is in each place that its schema was merged into

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from answerbus.failure import Problem
 from answerbus.limits import INLINE_SCHEMA_BYTES_MAX
 from services.worker.core.guard.expansion import expanded_nodes
-from services.worker.core.guard.hostile import guard
+from services.worker.core.guard.hostile import admit
 from services.worker.core.json_schema.document import Document
 from tests.cpu_time import cpu_time
 
@@ -28,6 +29,12 @@ def doubling(times: int) -> dict[str, JsonValue]:
         for i in range(times)
     }
     return {"$ref": "#/$defs/d0", "$defs": definitions | {f"d{times}": {"type": "integer"}}}
+
+
+def guard(schema: object) -> tuple[Problem, ...]:
+    """Empty if it may be compiled."""
+    admitted = admit(schema)
+    return () if isinstance(admitted, Document) else admitted.problems
 
 
 def refused(schema: object) -> list[tuple[str, str]]:
