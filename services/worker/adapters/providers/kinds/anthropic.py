@@ -24,6 +24,7 @@ class AnthropicKind(ProviderKind[AnthropicProfile]):
     """See ProviderKind."""
 
     profile = AnthropicProfile
+    vendor = "anthropic"
     dialect = "anthropic"
 
     def api(self, profile: AnthropicProfile, connection: Connection) -> Api:
@@ -43,9 +44,6 @@ class AnthropicKind(ProviderKind[AnthropicProfile]):
 
     def cache_write_factors(self) -> tuple[Decimal, Decimal]:
         return CACHE_WRITE_FACTORS
-
-    def listed(self, profile: AnthropicProfile) -> tuple[str, str] | None:
-        return None if profile.base_url else ("anthropic", profile.model)
 
     def samples(self, profile: AnthropicProfile) -> SampleReplies:  # noqa: ARG002
         return SAMPLES

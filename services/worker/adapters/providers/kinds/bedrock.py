@@ -20,6 +20,7 @@ class BedrockKind(ProviderKind[BedrockProfile]):
     """See ProviderKind. What it enforces of a schema is documented as Anthropic's subset."""
 
     profile = BedrockProfile
+    vendor = "aws"
     dialect = "anthropic"
     example = {"region": "eu-central-1"}
 
@@ -32,9 +33,6 @@ class BedrockKind(ProviderKind[BedrockProfile]):
     def asked_tier(self, profile: BedrockProfile) -> str:
         named = profile.service_tier
         return STANDARD if named in {None, "default"} else str(named)
-
-    def listed(self, profile: BedrockProfile) -> tuple[str, str] | None:
-        return None if profile.base_url else ("aws", profile.model)
 
     def samples(self, profile: BedrockProfile) -> SampleReplies:  # noqa: ARG002
         return SAMPLES

@@ -17,6 +17,7 @@ class GeminiKind(ProviderKind[GeminiProfile]):
     """See ProviderKind."""
 
     profile = GeminiProfile
+    vendor = "google"
     dialect = "gemini"
 
     def api(self, profile: GeminiProfile, connection: Connection) -> GeminiApi:
@@ -31,9 +32,6 @@ class GeminiKind(ProviderKind[GeminiProfile]):
 
     def asked_tier(self, profile: GeminiProfile) -> str:
         return profile.service_tier or STANDARD
-
-    def listed(self, profile: GeminiProfile) -> tuple[str, str] | None:
-        return None if profile.base_url else ("google", profile.model)
 
     def samples(self, profile: GeminiProfile) -> SampleReplies:  # noqa: ARG002
         return SAMPLES

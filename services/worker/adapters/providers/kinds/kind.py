@@ -48,6 +48,7 @@ class ProviderKind(ABC, Generic[P]):
 
     profile: type[P]
     dialect: DialectName  # what it enforces of a schema
+    vendor: str | None = None  # whose models these are in a list of prices
     audience: str | None = None  # of tokens, where a profile names none
     example: Mapping[str, Any] = {}  # what a profile must have beside `provider` and `model`
 
@@ -83,6 +84,6 @@ class ProviderKind(ABC, Generic[P]):
         """The price of a cache write, for minutes and for an hour, as a factor of input's."""
         return Decimal(1), Decimal(1)
 
-    def listed(self, profile: P) -> tuple[str, str] | None:  # noqa: ARG002
+    def listed(self, profile: P) -> tuple[str, str] | None:
         """The vendor and the model under which a list of prices has it, None if it has none."""
-        return None
+        return (self.vendor, profile.model) if self.vendor and not profile.base_url else None

@@ -58,14 +58,12 @@ class OpenAIKind(OpenAILikeKind[OpenAIProfile]):
     """See ProviderKind."""
 
     profile = OpenAIProfile
+    vendor = "openai"
 
     def fields(self, profile: OpenAIProfile) -> dict[str, Any]:
         """At OpenAI itself a tier is always named: else its project says what calls cost."""
         usual: ServiceTier | None = "default" if profile.base_url is None else None
         return {**super().fields(profile), "service_tier": profile.service_tier or usual}
-
-    def listed(self, profile: OpenAIProfile) -> tuple[str, str] | None:
-        return None if profile.base_url else ("openai", profile.model)
 
 
 def _chat(finish: str, message: dict[str, Any]) -> SampleReply:

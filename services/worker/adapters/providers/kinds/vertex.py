@@ -23,6 +23,7 @@ class VertexKind(ProviderKind[VertexProfile]):
     """See ProviderKind: Gemini."""
 
     profile = VertexProfile
+    vendor = "google"
     dialect = "gemini"
     audience = SCOPE
     example = EXAMPLE
@@ -32,9 +33,6 @@ class VertexKind(ProviderKind[VertexProfile]):
         place = Place(profile.project, profile.region)
         return VertexGeminiApi(connection, budget, effort, place=place)
 
-    def listed(self, profile: VertexProfile) -> tuple[str, str] | None:
-        return None if profile.base_url else ("google", profile.model)
-
     def samples(self, profile: VertexProfile) -> SampleReplies:  # noqa: ARG002
         return replace(gemini.SAMPLES, ready=to_json({"totalTokens": 1}))
 
@@ -43,6 +41,7 @@ class VertexAnthropicKind(ProviderKind[VertexAnthropicProfile]):
     """See ProviderKind: Anthropic's models."""
 
     profile = VertexAnthropicProfile
+    vendor = "google"
     dialect = "anthropic"
     audience = SCOPE
     example = EXAMPLE
@@ -55,9 +54,6 @@ class VertexAnthropicKind(ProviderKind[VertexAnthropicProfile]):
             thinking_budget=profile.thinking_budget,
             place=place,
         )
-
-    def listed(self, profile: VertexAnthropicProfile) -> tuple[str, str] | None:
-        return None if profile.base_url else ("google", profile.model)
 
     def samples(self, profile: VertexAnthropicProfile) -> SampleReplies:  # noqa: ARG002
         return replace(anthropic.SAMPLES, ready=to_json({"input_tokens": 1}))
