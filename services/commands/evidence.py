@@ -21,12 +21,12 @@ from answerbus.wire import format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
 from services.commands.anchoring import Key
 from services.commands.known_definitions import known_definitions
+from services.commands.time_option import time_option
 from services.operator_options import By, now, operator
 from services.operators.adapters.evidence import EvidenceOrder, Exported, PackTooLarge
 from services.operators.adapters.evidence import export as write_pack
 from services.operators.adapters.signing import EvidenceSigner, signer_of
 from services.operators.audit.evidence import PackScope
-from services.operators.dead_letters.moment import EXAMPLES, moment_ms
 from services.settings import plugins
 from services.settings.settings import Settings, from_environment
 from services.text.digest import canonical
@@ -67,7 +67,8 @@ def export(
         raise typer.BadParameter("either --workflow or --since")
     if out.exists():
         raise typer.BadParameter(f"--out: {out} is there already.")
-    settings, begin = from_environment(config), _moment(since)
+    settings = from_environment(config)
+    begin = None if since is None else moment(time_option(since, int(time.time() * 1000)))
     scope = PackScope(workflow, format_timestamp(begin) if begin else None)
     bus, signer = bus_of(settings.kafka), signer_of(key)
     try:
@@ -128,12 +129,3 @@ async def _texts(bus: Bus, settings: Settings) -> Mapping[str, str]:
     for contract in plugins.registry():
         found[contract.id.digest] = canonical(contract.schema()).decode()
     return found
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    at_ms = moment_ms(text, int(time.time() * 1000))
-    if at_ms is None:
-        raise typer.BadParameter(f"{text!r} is not a time such as {EXAMPLES}.")
-    return moment(at_ms)

@@ -15,6 +15,7 @@ from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, OUTCOMES
 from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
+from services.commands.time_option import time_option
 from services.console.figures.spend_groups_report import as_data, csv_lines
 from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendReport, spend_report
 from services.console.state.board import Board
@@ -33,7 +34,7 @@ from services.console.views.time_range import RANGES, time_range_of
 from services.console.views.units import by_caches, short, usd
 from services.operators.adapters.reader import reading
 from services.operators.adapters.whole_file import write_whole
-from services.operators.dead_letters.moment import EXAMPLES, as_text, moment_ms
+from services.operators.dead_letters.moment import EXAMPLES, as_text
 from services.operators.records.summary import summarize
 from services.settings.settings import from_environment
 from services.text.escaping import json_lines, plain_line
@@ -118,7 +119,8 @@ def _grouped(
     if isinstance(keys, KeysFault):
         raise typer.BadParameter(keys.reason, param_hint="--by")
     first_ms, end_ms = (
-        moment_of(text, default, now_ms) for text, default in zip(times, (DAY, "0s"), strict=True)
+        time_option(text or default, now_ms)
+        for text, default in zip(times, (DAY, "0s"), strict=True)
     )
     if first_ms >= end_ms:
         raise typer.BadParameter("the time --since must be before --until")
@@ -135,13 +137,6 @@ def _grouped(
         typer.echo(json_lines(as_data(groups, rows, is_cut=is_cut)))
     else:
         print_table(stdout(), groups_table(groups, rows))
-
-
-def moment_of(text: str | None, default: str, now_ms: int) -> int:
-    found = moment_ms(text or default, now_ms)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is not a time such as {EXAMPLES}")
-    return found
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

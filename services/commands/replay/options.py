@@ -12,11 +12,11 @@ import typer
 
 from answerbus.cause import Cause
 from answerbus.failure import Failure
+from services.commands.time_option import time_option
 from services.operators.adapters.profile_costs import profile_costs
 from services.operators.dead_letters.edit import Edits, edits_of
 from services.operators.dead_letters.forecast import KnownNames
 from services.operators.dead_letters.groups import KEYS, Key, key_of
-from services.operators.dead_letters.moment import EXAMPLES, moment_ms
 from services.operators.dead_letters.patch import EditFault
 from services.operators.dead_letters.prepare_replay import BudgetOverride
 from services.operators.dead_letters.row import STATUSES, Status
@@ -99,7 +99,10 @@ def selection_of(
     status: Sequence[str] | None = None,
 ) -> Selection:
     """The dead letters that the options mean. Raises typer.BadParameter."""
-    since_ms, until_ms = _moment_ms(since), _moment_ms(until)
+    now_ms = int(time.time() * 1000)
+    since_ms, until_ms = (
+        None if text is None else time_option(text, now_ms) for text in (since, until)
+    )
     if since_ms is not None and until_ms is not None and since_ms > until_ms:
         raise typer.BadParameter("--since is later than --until: nothing died between them.")
     return Selection(
@@ -186,15 +189,6 @@ def _status(text: str) -> Status:
     if text not in STATUSES:
         raise typer.BadParameter(f"--status: {text!r} is none of {', '.join(STATUSES)}.")
     return text
-
-
-def _moment_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    at_ms = moment_ms(text, int(time.time() * 1000))
-    if at_ms is None:
-        raise typer.BadParameter(f"{text!r} is not a time such as {EXAMPLES}.")
-    return at_ms
 
 
 def _content(path: str) -> bytes:
