@@ -1,7 +1,5 @@
 """The dialect `anthropic`: the keywords that Claude's structured output enforces."""
 
-from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.compiler.compile import compile_resolved
 from services.worker.dialects.compiler.shapes.measure import optional_members, unions
 from services.worker.dialects.compiler.shapes.rules import Rules
 from services.worker.dialects.compiler.shapes.shape import JsonObject
@@ -15,21 +13,6 @@ UNIONS_MAX = 16  # `anyOf`, or a list of types
 FORMATS = frozenset(
     "date-time time date duration email hostname uri ipv4 ipv6 uuid".split()  # noqa: SIM905
 )
-RULES = Rules(
-    dialect=DIALECT,
-    formats=FORMATS,
-    list_sizes={"minItems": 1},
-    omits_optional=True,
-    recursion="nowhere",
-    optional_max=OPTIONAL_MAX,
-    unions_max=UNIONS_MAX,
-    any_case=True,
-)
-
-
-def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
-    """The wire schema of `resolved`, or why this dialect cannot carry it."""
-    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:
@@ -40,3 +23,16 @@ def excess(schema: JsonObject) -> str | None:
     if several > UNIONS_MAX:
         return f"at most {UNIONS_MAX} members of several types; it comes to {several} here"
     return None
+
+
+RULES = Rules(
+    dialect=DIALECT,
+    excess=excess,
+    formats=FORMATS,
+    list_sizes={"minItems": 1},
+    omits_optional=True,
+    recursion="nowhere",
+    optional_max=OPTIONAL_MAX,
+    unions_max=UNIONS_MAX,
+    any_case=True,
+)

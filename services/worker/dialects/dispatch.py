@@ -4,6 +4,7 @@ from typing import Literal, assert_never
 
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects import anthropic, gemini, llama_cpp, ollama, openai, prompted, vllm
+from services.worker.dialects.compiler.compile import compile_resolved
 
 DialectName = Literal["openai", "anthropic", "gemini", "llama_cpp", "ollama", "prompted", "vllm"]
 
@@ -12,18 +13,19 @@ def compile_for(dialect: DialectName, resolved: ResolvedSchema) -> WireSchema | 
     """The wire schema of `resolved` in a dialect, or why it cannot carry it."""
     match dialect:
         case "openai":
-            return openai.compile_schema(resolved)
+            rules = openai.RULES
         case "anthropic":
-            return anthropic.compile_schema(resolved)
+            rules = anthropic.RULES
         case "gemini":
-            return gemini.compile_schema(resolved)
+            rules = gemini.RULES
         case "llama_cpp":
-            return llama_cpp.compile_schema(resolved)
+            rules = llama_cpp.RULES
         case "ollama":
-            return ollama.compile_schema(resolved)
+            rules = ollama.RULES
         case "prompted":
             return prompted.compile_schema(resolved)
         case "vllm":
-            return vllm.compile_schema(resolved)
+            rules = vllm.RULES
         case _:
             assert_never(dialect)
+    return compile_resolved(resolved, rules)

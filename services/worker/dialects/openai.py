@@ -1,7 +1,5 @@
 """The dialect `openai`: the strict subset of OpenAI and of servers compatible with it."""
 
-from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.compiler.compile import compile_resolved
 from services.worker.dialects.compiler.parsing.bounds import NUMBER_BOUNDS
 from services.worker.dialects.compiler.patterns import portable
 from services.worker.dialects.compiler.shapes.measure import names_in, schemas_in, values_in
@@ -10,27 +8,12 @@ from services.worker.dialects.compiler.shapes.shape import JsonObject
 
 DIALECT = "openai"
 LIST_SIZE_MAX = 1000  # larger ones would grow a grammar beyond its limits
-RULES = Rules(
-    dialect=DIALECT,
-    formats=frozenset(
-        ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]
-    ),
-    pattern=portable,
-    integer_bounds=NUMBER_BOUNDS,
-    number_bounds=NUMBER_BOUNDS,
-    list_sizes={"minItems": LIST_SIZE_MAX, "maxItems": LIST_SIZE_MAX},
-)
 
 # What the provider's documentation names.
 PROPERTIES_MAX = 5_000
 LEVELS_MAX = 10  # of objects in objects; a reference starts again at 0
 NAME_CHARS_MAX = 120_000  # of property names, definition names and enum values together
 ENUM_VALUES_MAX = 1_000
-
-
-def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
-    """The wire schema of `resolved`, or why this dialect cannot carry it."""
-    return compile_resolved(resolved, RULES, excess)
 
 
 def excess(schema: JsonObject) -> str | None:
@@ -48,3 +31,16 @@ def excess(schema: JsonObject) -> str | None:
     if len(enums) > ENUM_VALUES_MAX:
         return f"at most {ENUM_VALUES_MAX} enum values; it comes to {len(enums)} here"
     return None
+
+
+RULES = Rules(
+    dialect=DIALECT,
+    excess=excess,
+    formats=frozenset(
+        ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"]
+    ),
+    pattern=portable,
+    integer_bounds=NUMBER_BOUNDS,
+    number_bounds=NUMBER_BOUNDS,
+    list_sizes={"minItems": LIST_SIZE_MAX, "maxItems": LIST_SIZE_MAX},
+)

@@ -3,9 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from services.worker.core.schema.resolved import ResolvedSchema, Unusable, WireSchema
 from services.worker.dialects import llama_cpp
-from services.worker.dialects.compiler.compile import compile_resolved
 from services.worker.dialects.compiler.parsing.bounds import NUMBER_BOUNDS
 from services.worker.dialects.compiler.patterns import spelled_out
 
@@ -21,8 +19,3 @@ RULES = replace(
     pattern=partial(spelled_out, count_max=REPEATS_MAX),
     text_lengths={},  # in a text with one, xgrammar allows no quote, backslash or line break
 )
-
-
-def compile_schema(resolved: ResolvedSchema) -> WireSchema | Unusable:
-    """The wire schema of `resolved`, or why this dialect cannot carry it."""
-    return compile_resolved(resolved, RULES, llama_cpp.excess)

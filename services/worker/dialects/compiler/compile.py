@@ -1,6 +1,5 @@
 """Compiles a resolved schema to a wire schema: the steps that all strict dialects share."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -105,19 +104,14 @@ def _emitted(reader: SchemaParser, shapes: Shapes, rules: Rules) -> Compiled | U
     )
 
 
-def compile_resolved(
-    resolved: ResolvedSchema, rules: Rules, excess: Callable[[JsonObject], str | None]
-) -> WireSchema | Unusable:
-    """The wire schema of what is asked, or why the dialect cannot carry it.
-
-    `excess` says what there must be less of, if a wire schema is beyond a limit.
-    """
+def compile_resolved(resolved: ResolvedSchema, rules: Rules) -> WireSchema | Unusable:
+    """The wire schema of what is asked, or why the dialect cannot carry it."""
     if resolved.schema is None:
         return compile_text(resolved, rules.dialect)
     compiled = compile_shapes(resolved.schema, rules)
     if isinstance(compiled, Unusable):
         return compiled
-    beyond = excess(compiled.schema)
+    beyond = rules.excess(compiled.schema)
     if beyond is not None:
         return _unsupported(rules.dialect, beyond)
     whole, has_both = compiled.schema, bool(rules.format_patterns)

@@ -12,7 +12,7 @@ from answerbus.registry import Registry
 from answerbus.request import InlineRef, TextRef
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusable, WireSchema
-from services.worker.dialects.openai import compile_schema
+from services.worker.dialects.dispatch import compile_for
 from tests.strict_subset import faults
 
 OPTIONAL_TEXT: JsonValue = {"type": ["string", "null"]}
@@ -23,7 +23,7 @@ def wire(schema: Any, **changes: Any) -> WireSchema:
     ref = InlineRef(name="mine", wrapped=False, json_schema=schema).model_copy(update=changes)
     asked = resolve(ref, Registry([]))
     assert isinstance(asked, ResolvedSchema), asked
-    compiled = compile_schema(asked)
+    compiled = compile_for("openai", asked)
     assert isinstance(compiled, WireSchema), compiled
     assert compiled.schema is not None
     assert faults(compiled.schema) == []
@@ -203,7 +203,7 @@ def test_recursion_is_kept_by_reference() -> None:
 def test_a_contract_becomes_a_tagged_union() -> None:
     asked = resolve(PLAN_PROPOSAL.ref, Registry([PLAN_PROPOSAL]))
     assert isinstance(asked, ResolvedSchema)
-    compiled = compile_schema(asked)
+    compiled = compile_for("openai", asked)
     assert isinstance(compiled, WireSchema)
     assert compiled.schema is not None
     answer: JsonValue = {
@@ -357,7 +357,7 @@ def test_what_is_not_enforced_is_noted(schema: Any, notes: list[str]) -> None:
 def refusal(schema: Any) -> str:
     asked = resolve(InlineRef(name="x", wrapped=False, json_schema=schema), Registry([]))
     assert isinstance(asked, ResolvedSchema)
-    compiled = compile_schema(asked)
+    compiled = compile_for("openai", asked)
     assert isinstance(compiled, Unusable)
     assert isinstance(compiled.cause, UnsupportedSchema)
     assert compiled.cause.dialect == "openai"
@@ -413,7 +413,7 @@ def test_names_are_those_a_provider_takes(name: str) -> None:
 def test_plain_text_needs_no_schema() -> None:
     asked = resolve(TextRef(), Registry([]))
     assert isinstance(asked, ResolvedSchema)
-    compiled = compile_schema(asked)
+    compiled = compile_for("openai", asked)
 
     assert isinstance(compiled, WireSchema)
     assert (compiled.dialect, compiled.schema, compiled.notes) == ("openai", None, ())

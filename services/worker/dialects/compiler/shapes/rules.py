@@ -4,7 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from services.worker.dialects.compiler.shapes.shape import JsonObject
+
 ALL_SCALARS = frozenset(["string", "number", "boolean", "null"])
+
+
+def no_excess(_schema: JsonObject) -> str | None:
+    return None
 
 
 def no_pattern(_pattern: str) -> str | None:
@@ -32,9 +38,11 @@ class Rules:
     `recursion`: whether a schema may refer to what it is inside of, or from optional members only.
     `optional_max` and `unions_max` bound what one schema may have of them, None for no bound.
     `any_case`: values to choose from may come back in upper or lower case.
+    `excess` gives the quantity to reduce, if a wire schema is beyond a limit.
     """
 
     dialect: str
+    excess: Callable[[JsonObject], str | None] = no_excess
     formats: frozenset[str] = frozenset()
     format_patterns: Mapping[str, str] = field(default_factory=dict)
     pattern: Callable[[str], str | None] = no_pattern

@@ -18,7 +18,8 @@ from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, WireSchema
 from services.worker.core.schema.tags import STEPS_MAX, with_tags
 from services.worker.core.schema.validator import SchemaValidator, compile_schema
-from services.worker.dialects import openai, prompted
+from services.worker.dialects import prompted
+from services.worker.dialects.dispatch import compile_for
 
 CALL = {"name": "search", "args": {"q": "x"}}
 
@@ -187,7 +188,7 @@ def test_pydantics_unions_are_read_wherever_they_stand(loose: JsonValue, strict:
 
 def test_where_a_provider_enforces_the_schema_no_other_form_is_read() -> None:
     asked = resolved(AGENT_ACTION.ref)
-    wire = openai.compile_schema(asked)
+    wire = compile_for("openai", asked)
     assert isinstance(wire, WireSchema)
 
     found = check(json.dumps({"actions": [{"tool_call": CALL}]}), asked, wire)
