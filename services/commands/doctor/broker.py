@@ -17,7 +17,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from answerbus.broker_time import EPOCH
+from answerbus.broker_time import moment
 from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import START_TIMEOUT_S, Bus
@@ -145,15 +145,9 @@ async def _time(client: AIOKafkaClient, now: Now) -> BrokerTime | None:
     before = now()
     controller_ms = await controller_time_ms(client)
     after = now()
-    return (
-        None
-        if controller_ms is None
-        else BrokerTime(before, EPOCH + _milliseconds(controller_ms), after)
-    )
-
-
-def _milliseconds(count: int) -> timedelta:
-    return timedelta(milliseconds=count)
+    if controller_ms is None:
+        return None
+    return BrokerTime(before, moment(controller_ms), after)
 
 
 async def _of_group(admin: AIOKafkaAdminClient, group: str) -> tuple[int, Mapping[Any, Any]]:

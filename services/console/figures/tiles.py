@@ -51,11 +51,6 @@ def change_text(now: float, before: float, unit: Unit = "count") -> str:
     return f"{sign}{text_of(abs(now - before), unit)}"
 
 
-def course(values: Sequence[float]) -> tuple[Spark, ...]:
-    """As bars behind a number."""
-    return sparks(values)
-
-
 @dataclass(frozen=True, slots=True)
 class TileInputs:
     """`before` is the time of the same length before the window, if it is still kept."""
@@ -108,7 +103,7 @@ def _in_flight(inputs: TileInputs) -> Tile:
     retries = inputs.retries_waiting
     note = f"{retries:,} wait for a retry" if retries else "no retries wait"
     calls = [step.spent.calls for step in inputs.window.steps]
-    return Tile("Calls in flight", f"{inputs.in_flight:,}", "plain", note, "", course(calls))
+    return Tile("Calls in flight", f"{inputs.in_flight:,}", "plain", note, "", sparks(calls))
 
 
 def _ended(inputs: TileInputs) -> Tile:
@@ -122,7 +117,7 @@ def _first_try(inputs: TileInputs) -> Tile:
     mended = f"{share(now['mended'], ended)} mended" if ended else "nothing ended"
     steps = [endings_of(step)["first"] for step in inputs.window.steps]
     value = share(now["first"], ended)
-    return Tile("First try", value, "plain", mended, "", course(steps), "first")
+    return Tile("First try", value, "plain", mended, "", sparks(steps), "first")
 
 
 def _dead(inputs: TileInputs) -> Tile:
@@ -155,7 +150,7 @@ def _latency(inputs: TileInputs) -> Tile:
     before = _took(inputs.before).quantile_ms(0.95) if inputs.before else None
     now = took.quantile_ms(0.95)
     change = change_text(now, before, "ms") if now and before else ""
-    return Tile("Answer time p95", p95, "plain", note, change, course(steps))
+    return Tile("Answer time p95", p95, "plain", note, change, sparks(steps))
 
 
 def _spend(inputs: TileInputs) -> Tile:
@@ -178,7 +173,7 @@ def _counted(
 ) -> Tile:
     now = count(inputs.window.total)
     change = change_text(now, count(inputs.before), unit) if inputs.before else ""
-    steps = course([count(step) for step in inputs.window.steps])
+    steps = sparks([count(step) for step in inputs.window.steps])
     return Tile(name, text_of(now, unit), level, "", change, steps, series)
 
 

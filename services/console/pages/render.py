@@ -46,7 +46,7 @@ def environment() -> Environment:
         counted=count_text,
         share=share,
         exact=exact,
-        pretty=pretty,
+        pretty=json_lines,
         shown_args=shown_args,
         again_lines=again_lines,
         input_fields=fields_of,
@@ -131,10 +131,6 @@ def iso(at_ms: int) -> str:
 def number(value: int | None) -> str:
     """With thousands set apart; no number means no limit."""
     return "no limit" if value is None else f"{value:,}"
-
-
-def pretty(value: object) -> str:
-    return json_lines(value)
 
 
 def clipped(text: str, chars: int) -> str:

@@ -1,6 +1,5 @@
 """JSON in lines, with problems marked at their places; pure."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from services.text.escaping import plain_json
+from services.text.escaping import json_line
 
 LINES_MAX = 1_000  # of one document
 CHARS_MAX = 100_000  # of one document
@@ -225,7 +224,7 @@ def _line_count(value: JsonValue) -> int:
 def _text(value: JsonValue) -> str:
     if isinstance(value, str) and len(value) > TEXT_CHARS_MAX:
         value = f"{value[:TEXT_CHARS_MAX]}…"
-    return plain_json(json.dumps(value, ensure_ascii=False))
+    return json_line(value)
 
 
 def _places(lines: Sequence[_Line]) -> _Places:

@@ -3,7 +3,6 @@
 All figures are nanoseconds of an ordinary core, estimated from measurements of single keywords.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pydantic_core import to_json
 from services.worker.core.guard.applied import Pair, in_place, inside
 from services.worker.core.guard.expansion import expanded
 from services.worker.core.guard.patterns import rewriting_ns
-from services.worker.core.guard.sizes import Sizes, exponent, utf8_bytes
+from services.worker.core.guard.sizes import Sizes, exponent, json_bytes, utf8_bytes
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import AnySchema, JsonObject
 
@@ -301,7 +300,7 @@ def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
         compared_bytes=sizes.of(compound),
         compared=len(compound),
         findings=len(schema.keys() & _FINDING),
-        finding_bytes=sum(_json_bytes(schema[name]) for name in _SAYING if name in schema),
+        finding_bytes=sum(json_bytes(schema[name]) for name in _SAYING if name in schema),
         has_unevaluated=bool(_UNEVALUATED & schema.keys()),
         item_ns=UNIQUE_ITEM_NS * ("uniqueItems" in schema),
         numbers=len(numbers) + len(compound),
@@ -345,10 +344,6 @@ def _members_of(schema: JsonObject, *keywords: str) -> Iterator[JsonValue]:
 
 def _listed(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
-
-
-def _json_bytes(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _repeated(schemas: Iterable[AnySchema], instance: JsonValue, times: int) -> Iterator[Pair]:

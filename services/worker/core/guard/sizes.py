@@ -1,5 +1,6 @@
 """How large a value is, and what in it takes long to compare."""
 
+import json
 import math
 from collections import defaultdict
 
@@ -57,6 +58,11 @@ class Sizes:
         if self._slow_numbers > before:
             self._slow.add(id(value))
         return size
+
+
+def json_bytes(value: JsonValue) -> int:
+    """The length of its JSON text."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
 
 def _float_bytes(value: float) -> int:

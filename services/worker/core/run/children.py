@@ -38,11 +38,12 @@ from answerbus.request import Context, Fact, InlineRef, Message, Request
 from answerbus.wire import to_utc_milliseconds
 from services.text.digest import canonical_members, members_digest, text_digest
 from services.text.nesting import nests_deeper
+from services.worker.core.guard.sizes import json_bytes
 from services.worker.core.run.delegation import DelegateArgs, depth_of, read_args, used
 from services.worker.core.run.made_child import Children, MadeChild, child_key, with_members
 from services.worker.core.run.proposing import proposal_of, proposing_until
 from services.worker.core.run.run import PROPOSE, Run, ToolCall
-from services.worker.core.run.tool_outcome import json_bytes, too_large
+from services.worker.core.run.tool_outcome import too_large
 
 Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
 """The outcomes that end a request."""

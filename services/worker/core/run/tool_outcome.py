@@ -62,10 +62,6 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
             assert_never(outcome)
 
 
-def json_bytes(value: JsonValue) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-
-
 def too_large(value: JsonValue) -> ResultTooLarge:
     """A result by its size, its beginning and its digest."""
     text = json.dumps(value, ensure_ascii=False)

@@ -98,11 +98,6 @@ class DecodedAnswer:
     read: Accepted | AcceptedStep | failure.Invalid | None = None
 
 
-def as_written(value: JsonValue) -> DecodedAnswer:
-    """Of a wire schema that answers satisfy as they are meant."""
-    return DecodedAnswer(value)
-
-
 @dataclass(frozen=True, slots=True)
 class ResolvedSchema:
     """The authority on one schema reference.
@@ -170,7 +165,7 @@ class WireSchema:
     dialect: str
     name: str
     schema: JsonObject | None
-    read: Callable[[JsonValue], DecodedAnswer] = as_written
+    read: Callable[[JsonValue], DecodedAnswer] = DecodedAnswer
     read_otherwise: Callable[[JsonValue], DecodedAnswer] | None = None
     shown: JsonObject | None = None
     notes: tuple[str, ...] = ()
