@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from aiokafka.admin import AIOKafkaAdminClient
-
 from answerbus.client.bus import Bus
 from answerbus.partition import partition_of
 from answerbus.topics import (
@@ -57,17 +55,13 @@ class Traffic:
         places = [self.bus.place(REQUESTS, partition) for partition in range(self.partitions)]
         async with self.bus.running(self.bus.consumer()) as consumer:
             ends = await consumer.end_offsets(places)
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bus.servers, **self.bus.options)
-        await admin.start()
-        try:
+        async with self.bus.admin() as admin:
             while True:
                 done = await admin.list_consumer_group_offsets(self.group_id)
                 committed = {place: found.offset for place, found in done.items()}
                 if all(committed.get(place, 0) >= end for place, end in ends.items()):
                     return
                 await asyncio.sleep(_POLL_S)
-        finally:
-            await admin.close()
 
     async def everything(self) -> list[DecodedRecord]:
         """All that workers have written until now."""

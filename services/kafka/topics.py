@@ -10,8 +10,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import TopicAuthorizationFailedError
 
 from answerbus.client.bootstrap import AIOKafkaAdminClient
-from answerbus.client.bounded import bounded, close
-from answerbus.client.bus import START_TIMEOUT_S, Bus
+from answerbus.client.bounded import bounded
+from answerbus.client.bus import Bus
 from answerbus.topics import TOPICS, Topic
 from services.kafka.planning.plan import Create, Found, Grow, Step, TopicChange
 from services.settings.settings import SetUpError
@@ -119,13 +119,8 @@ class TopicsOnBroker:
 @asynccontextmanager
 async def topics_on(bus: Bus, topics: Sequence[Topic] = TOPICS) -> AsyncIterator[TopicsOnBroker]:
     """The topics on the broker of a bus; raises BusUnavailable."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
-    async with bus.connecting():
-        try:
-            await bounded(admin.start(), START_TIMEOUT_S)
-            yield TopicsOnBroker(admin, bus.prefix, topics)
-        finally:
-            await close(admin.close())
+    async with bus.admin() as admin:
+        yield TopicsOnBroker(admin, bus.prefix, topics)
 
 
 async def _answered(request: Coroutine[Any, Any, Any]) -> Any:

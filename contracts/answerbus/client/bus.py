@@ -139,6 +139,17 @@ class Bus:
             await close(client.stop())
 
     @asynccontextmanager
+    async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        """An admin client, started, and closed in any case. Raises BusUnavailable."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
+        async with self.connecting():
+            try:
+                await bounded(admin.start(), START_TIMEOUT_S)
+                yield admin
+            finally:
+                await close(admin.close())
+
+    @asynccontextmanager
     async def connecting(self) -> AsyncIterator[None]:
         """As `explained`, while clients connect: the cause of a silent broker is looked for."""
         try:
@@ -259,21 +270,10 @@ class Bus:
         return {topic: there[topic.full_name(self.prefix)] for topic in topics}
 
     async def _counts(self) -> Mapping[str, int]:
-        """How many partitions all topics of the broker have."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers, **self.options)
-        async with self.connecting():
-            try:
-                found = await bounded(_described(admin), START_TIMEOUT_S)
-            finally:
-                await close(admin.close())
+        """How many partitions all topics have: to ask for one by name may create it."""
+        async with self.admin() as admin:
+            found = await bounded(admin.describe_topics(), START_TIMEOUT_S)
         return {topic["topic"]: len(topic["partitions"]) for topic in found}
-
-
-async def _described(admin: AIOKafkaAdminClient) -> Sequence[Mapping[str, Any]]:
-    """All topics: to ask for one by name may create it."""
-    await admin.start()
-    topics: Sequence[Mapping[str, Any]] = await admin.describe_topics()
-    return topics
 
 
 def _sentence(text: str) -> str:

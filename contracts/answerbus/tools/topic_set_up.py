@@ -2,8 +2,7 @@
 
 from aiokafka.admin import NewTopic
 
-from answerbus.client.bootstrap import AIOKafkaAdminClient
-from answerbus.client.bounded import bounded, close
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import (
@@ -23,20 +22,15 @@ async def create_missing(bus: Bus, *toolsets: str) -> None:
     """The toolsets' own topics, of calls and cards, and that of results. Raises BusUnavailable."""
     own = (topic for name in toolsets for topic in (tool_calls(name), toolset_cards(name)))
     topics = [*own, TOOL_RESULTS]
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
-    async with bus.connecting():
-        try:
-            await bounded(admin.start(), START_TIMEOUT_S)
-            described = await bounded(admin.describe_topics(), START_TIMEOUT_S)
-            there = {found["topic"]: len(found["partitions"]) for found in described}
-            missing = [topic for topic in topics if topic.full_name(bus.prefix) not in there]
-            if missing:
-                lanes = there.get(REQUESTS.full_name(bus.prefix), PARTITIONS_DEFAULT)
-                new = [_new(topic, bus.prefix, lanes) for topic in missing]
-                answer = await bounded(admin.create_topics(new), START_TIMEOUT_S)
-                _refuse(answer.topic_errors)
-        finally:
-            await close(admin.close())
+    async with bus.admin() as admin:
+        described = await bounded(admin.describe_topics(), START_TIMEOUT_S)
+        there = {found["topic"]: len(found["partitions"]) for found in described}
+        missing = [topic for topic in topics if topic.full_name(bus.prefix) not in there]
+        if missing:
+            lanes = there.get(REQUESTS.full_name(bus.prefix), PARTITIONS_DEFAULT)
+            new = [_new(topic, bus.prefix, lanes) for topic in missing]
+            answer = await bounded(admin.create_topics(new), START_TIMEOUT_S)
+            _refuse(answer.topic_errors)
 
 
 def _new(topic: Topic, prefix: str, lanes: int) -> NewTopic:

@@ -72,16 +72,14 @@ async def inspect_broker(
         found = await topics.look()
     if any(topic in found for topic in RUN_TOPICS):  # with some of them, workers want all
         run_topics = [*dict.fromkeys((*RUN_TOPICS, *run_topics))]
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
-    async with bus.connecting():
+    async with bus.admin() as admin:
         try:
             looking = _look(client, admin, group, now)
             cluster, time, members, committed = await bounded(looking, START_TIMEOUT_S)
             others = await _other_groups(admin, bus, group)
         finally:
             await close(client.close())
-            await close(admin.close())
     layout = await bus.layout() if found else None
     if any(topic not in found for topic in TOPICS):
         return BrokerFacts(cluster, found, time, None, (), layout=layout, run_topics=run_topics)
@@ -104,7 +102,6 @@ async def _look(
 ) -> tuple[Cluster, BrokerTime | None, int, Mapping[Any, Any]]:
     """The cluster, its time, and of the group its members and committed offsets."""
     await client.bootstrap()
-    await admin.start()
     cluster, time = await _cluster(client, admin), await _time(client, now)
     return cluster, time, *await _of_group(admin, group)
 

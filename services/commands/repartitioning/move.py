@@ -10,7 +10,7 @@ from aiokafka.errors import ProducerFenced
 from aiokafka.structs import OffsetAndMetadata
 
 from answerbus.client.bootstrap import AIOKafkaAdminClient
-from answerbus.client.bounded import bounded, close
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
 from answerbus.topics import CONTROLS, LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS, Topic
@@ -236,12 +236,8 @@ async def _commit(
 
 async def _group(bus: Bus, group_id: str) -> tuple[int, Mapping[TopicPartition, int]]:
     """How many workers are there, and how far they have read."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
-    with bus.explained():
-        try:
-            members, offsets = await bounded(_of_group(admin, group_id), START_TIMEOUT_S)
-        finally:
-            await close(admin.close())
+    async with bus.admin() as admin:
+        members, offsets = await bounded(_of_group(admin, group_id), START_TIMEOUT_S)
     return members, {place: found.offset for place, found in offsets.items() if found.offset >= 0}
 
 
@@ -294,5 +290,4 @@ def _shown(names: Sequence[str]) -> str:
 async def _of_group(
     admin: AIOKafkaAdminClient, group_id: str
 ) -> tuple[int, Mapping[TopicPartition, OffsetAndMetadata]]:
-    await admin.start()
     return await members_of(admin, group_id), await admin.list_consumer_group_offsets(group_id)

@@ -12,7 +12,6 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka import TopicPartition
 
 from answerbus import json_text
-from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bus import Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.topics import REQUESTS
@@ -189,33 +188,27 @@ class Poller:
                 await asyncio.sleep(AGAIN_S)
 
     async def _poll_lag(self) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
         consumer = self._bus.consumer()
-        async with self._bus.running(consumer):
-            with self._bus.explained():
-                try:
-                    await admin.start()
-                    while True:
-                        count = (await self._bus.counts(REQUESTS))[REQUESTS]
-                        places = [self._bus.place(REQUESTS, n) for n in range(count)]
-                        done = await admin.list_consumer_group_offsets(self._group_id)
-                        starts = await consumer.beginning_offsets(places)
-                        ends = await consumer.end_offsets(places)
-                        gaps = {
-                            at: (max(done[at].offset if at in done else 0, starts[at]), ends[at])
-                            for at in places
-                        }
-                        self.results.committed = {at.partition: gaps[at][0] for at in places}
-                        empty = await self._only_markers(gaps)
-                        self.results.lag = {
-                            at.partition: 0 if at in empty else max(0, end - begin)
-                            for at, (begin, end) in gaps.items()
-                        }
-                        self._note_lag(sum(self.results.lag.values()))
-                        self.results.error, self._failed = None, False
-                        await asyncio.sleep(EVERY_S)
-                finally:
-                    await admin.close()
+        async with self._bus.running(consumer), self._bus.admin() as admin:
+            while True:
+                count = (await self._bus.counts(REQUESTS))[REQUESTS]
+                places = [self._bus.place(REQUESTS, n) for n in range(count)]
+                done = await admin.list_consumer_group_offsets(self._group_id)
+                starts = await consumer.beginning_offsets(places)
+                ends = await consumer.end_offsets(places)
+                gaps = {
+                    at: (max(done[at].offset if at in done else 0, starts[at]), ends[at])
+                    for at in places
+                }
+                self.results.committed = {at.partition: gaps[at][0] for at in places}
+                empty = await self._only_markers(gaps)
+                self.results.lag = {
+                    at.partition: 0 if at in empty else max(0, end - begin)
+                    for at, (begin, end) in gaps.items()
+                }
+                self._note_lag(sum(self.results.lag.values()))
+                self.results.error, self._failed = None, False
+                await asyncio.sleep(EVERY_S)
 
     async def _only_markers(self, gaps: Mapping[TopicPartition, Gap]) -> Collection[TopicPartition]:
         """Where nothing but markers of transactions waits.

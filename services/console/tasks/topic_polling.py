@@ -59,19 +59,13 @@ class TopicPoller:
             await asyncio.sleep(EVERY_S)
 
     async def _poll(self) -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._bus.servers, **self._bus.options)
         consumer = self._bus.consumer()
-        async with self._bus.running(consumer):
-            with self._bus.explained():
-                try:
-                    await admin.start()
-                    while True:
-                        ends, statuses = await self._topics(consumer)
-                        groups = await self._groups(admin, ends)
-                        self.results = TopicResults(statuses, groups)
-                        await asyncio.sleep(EVERY_S)
-                finally:
-                    await admin.close()
+        async with self._bus.running(consumer), self._bus.admin() as admin:
+            while True:
+                ends, statuses = await self._topics(consumer)
+                groups = await self._groups(admin, ends)
+                self.results = TopicResults(statuses, groups)
+                await asyncio.sleep(EVERY_S)
 
     async def _topics(
         self, consumer: RecordConsumer

@@ -1,7 +1,6 @@
 """The secret that marks around data in prompts are derived from: the same for all workers."""
 
-from answerbus.client.bootstrap import AIOKafkaAdminClient
-from answerbus.client.bounded import bounded, close
+from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S
 from answerbus.client.errors import BusRefused, BusUnavailable
 from services.command_line import bus_of
@@ -28,22 +27,13 @@ async def prompt_secret(settings: Settings) -> bytes:
 
 async def _cluster_id(settings: KafkaSettings) -> str:
     """Empty for a broker that has none. Raises SetUpError."""
-    bus = bus_of(settings)
-    admin = AIOKafkaAdminClient(bootstrap_servers=bus.servers, **bus.options)
     try:
-        async with bus.connecting():
-            try:
-                return await bounded(_asked(admin), START_TIMEOUT_S)
-            finally:
-                await close(admin.close())
+        async with bus_of(settings).admin() as admin:
+            described = await bounded(admin.describe_cluster(), START_TIMEOUT_S)
     except (BusRefused, BusUnavailable) as error:
         raise SetUpError(
             f"Kafka at {settings.bootstrap_servers} did not name its cluster id ({error}); "
             "start the worker again."
         ) from None
-
-
-async def _asked(admin: AIOKafkaAdminClient) -> str:
-    await admin.start()
-    cluster_id = (await admin.describe_cluster()).get("cluster_id")
+    cluster_id = described.get("cluster_id")
     return cluster_id if isinstance(cluster_id, str) else ""

@@ -273,7 +273,6 @@ def test_topics_are_counted_or_kafka_is_called_away(
             return []
 
     monkeypatch.setattr(buses, "AIOKafkaAdminClient", lambda **_: Admin(how, broken))
-    monkeypatch.setattr(topics, "AIOKafkaAdminClient", lambda **_: Admin(how, broken))
 
     async def look() -> object:
         async with topics.topics_on(BUS) as there:
@@ -294,20 +293,19 @@ def test_topics_are_counted_or_kafka_is_called_away(
 def test_the_doctor_says_that_kafka_is_away(
     how: Misbehaviour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clients = [Client(how, "bootstrap", "close"), Client(how, "close")]
-
     class Healthy(Client):
         async def describe_topics(self) -> list[dict[str, Any]]:
             return []
 
-    monkeypatch.setattr(topics, "AIOKafkaAdminClient", lambda **_: Healthy(how))
-    monkeypatch.setattr(doctor, "AIOKafkaClient", lambda **_: clients[0])
-    monkeypatch.setattr(doctor, "AIOKafkaAdminClient", lambda **_: clients[1])
+    client, admins = Client(how, "bootstrap", "close"), [Healthy(how), Client(how, "close")]
+    made = iter(admins)
+    monkeypatch.setattr(buses, "AIOKafkaAdminClient", lambda **_: next(made))
+    monkeypatch.setattr(doctor, "AIOKafkaClient", lambda **_: client)
 
     async def main() -> None:
         with pytest.raises(BusUnavailable):
             await doctor.inspect_broker(BUS, "acme.worker", lambda: pytest.fail("no time is asked"))
-        assert all("close" in client.called for client in clients)
+        assert all("close" in one.called for one in (client, *admins))
 
     run(main())
 
@@ -371,7 +369,7 @@ def test_a_move_says_that_kafka_is_away(
     async def nobody(*_: Any) -> int:
         return 0
 
-    monkeypatch.setattr(move, "AIOKafkaAdminClient", lambda **_: Admin(how, broken))
+    monkeypatch.setattr(buses, "AIOKafkaAdminClient", lambda **_: Admin(how, broken))
     monkeypatch.setattr(move, "members_of", nobody)
 
     async def main() -> None:
