@@ -1,7 +1,8 @@
 """The shared parts of all commands: common options, output, and the connection to Kafka."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -68,6 +69,24 @@ def stdout() -> Console:
 def screen() -> Console:
     """For what is drawn again and again: lines end where the terminal does, between words."""
     return PlainConsole(highlight=False)
+
+
+def content_of(path: Path, bytes_max: int = -1) -> bytes:
+    """All of a file, or its beginning. Raises typer.BadParameter."""
+    try:
+        with path.open("rb") as file:
+            return file.read(bytes_max)
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def writing_file(path: Path) -> Iterator[None]:
+    """For a file that may not be writable. Raises typer.BadParameter."""
+    try:
+        yield
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None
 
 
 def print_table(console: Console, table: RenderableType) -> None:

@@ -20,7 +20,7 @@ from answerbus.client.job import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
 from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
 from answerbus.problems import pointer
-from services.command_line import Config, client_of, stderr
+from services.command_line import Config, client_of, content_of, stderr, writing_file
 from services.operators.adapters.whole_file import is_elsewhere, write_whole
 from services.operators.records.money import micro_usd_of
 from services.settings import plugins
@@ -131,13 +131,11 @@ def _check_out(out: Path, rows: Path) -> None:
         raise typer.BadParameter(f"{out} is a folder: --out takes a file")
     if out.exists() and out.samefile(rows):
         raise typer.BadParameter(f"{out} is the file with the rows: give another --out")
-    try:
+    with writing_file(out):
         if not is_elsewhere(out):
             TemporaryFile(dir=out.parent).close()
         elif not out.exists() or out.is_file():  # to open a pipe may wait for its reader
             out.open("ab").close()
-    except OSError as error:
-        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}") from None
 
 
 def _line(number: int, outcome: Any) -> bytes:
@@ -151,7 +149,7 @@ def _schema(file: Path | None) -> Any:
         return str
     from services.commands.ask_request import inline_schema  # noqa: PLC0415 - loads slowly
 
-    return inline_schema(str(file), _read(file), wrapped=False)
+    return inline_schema(str(file), content_of(file), wrapped=False)
 
 
 def _budget(attempts: int | None, money: str | None) -> Budget | None:
@@ -164,16 +162,9 @@ def _budget(attempts: int | None, money: str | None) -> Budget | None:
     return Budget(**named, micro_usd=micro_usd)
 
 
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
-
-
 def _rows(file: Path) -> list[Row]:
     try:
-        text = _read(file).decode("utf-8-sig")
+        text = content_of(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise typer.BadParameter(
             f"{file} is not text in UTF-8 (byte {error.start}): save it as that"

@@ -1,7 +1,6 @@
 """`answerbus contracts`: list and show contracts, write all JSON Schemas, and AsyncAPI."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from rich.text import Text
 from answerbus import asyncapi as bus_document
 from answerbus.contract import Contract
 from answerbus.schema_export import documents
-from services.command_line import AsJson, json_shown, stdout
+from services.command_line import AsJson, json_shown, stdout, writing_file
 from services.settings import plugins
 from services.text.escaping import json_lines
 
@@ -69,7 +68,7 @@ def export(folder: Folder) -> None:
     written = documents(plugins.registry())
     for name, text in written.items():
         path = folder / name
-        with _writing(path):
+        with writing_file(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
@@ -80,18 +79,10 @@ def export(folder: Folder) -> None:
 @app.command()
 def asyncapi(file: File) -> None:
     """Write the bus as an AsyncAPI 3 document: channels, operations, messages and bindings."""
-    with _writing(file):
+    with writing_file(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(bus_document.text(), encoding="utf-8")
     typer.echo(f"{file}: {len(bus_document.document()['channels'])} channels")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None
 
 
 def named(text: str, contracts: Sequence[Sourced]) -> Sourced:

@@ -9,7 +9,7 @@ import typer
 from answerbus.cassette import CASSETTE_BYTES_MAX, CassetteFault, RecordedRequest, read_cassette
 from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
-from services.command_line import Config, stderr, stdout
+from services.command_line import Config, content_of, stderr, stdout
 from services.settings import plugins
 from services.settings.settings import from_environment
 from services.text.escaping import plain
@@ -60,11 +60,7 @@ def _present(recorded: RecordedRequest, agents: Agents) -> AgentDefinition | Non
 
 
 def _requests(path: Path) -> tuple[RecordedRequest, ...]:
-    try:
-        with path.open("rb") as file:
-            found = read_cassette(file.read(CASSETTE_BYTES_MAX + 1))
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    found = read_cassette(content_of(path, CASSETTE_BYTES_MAX + 1))
     if isinstance(found, CassetteFault):
         raise typer.BadParameter(f"{path} is not a playable cassette: {found.text}")
     return found.requests

@@ -14,7 +14,7 @@ from rich.text import Text
 from answerbus.client.bus import Bus
 from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, OUTCOMES
-from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout, writing_file
 from services.commands.time_option import time_option
 from services.console.figures.spend_groups_report import as_data, csv_lines
 from services.console.figures.spend_report import LINES_MAX, SpendLine, SpendReport, spend_report
@@ -143,10 +143,8 @@ def _write(path: Path, lines: Iterable[str]) -> None:
     """Whole, or not at all."""
     if not path.name:
         raise typer.BadParameter("--csv: give the name of a file")
-    try:
+    with writing_file(path):
         write_whole(path, (line.encode() for line in lines))
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}") from None
 
 
 async def _board(bus: Bus) -> Board:

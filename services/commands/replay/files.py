@@ -13,7 +13,7 @@ import typer
 from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, content_of, stderr, stdout
 from services.commands.long_task import leave
 from services.commands.replay import views
 from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
@@ -120,7 +120,9 @@ def import_(
 
     A file's name says which dead letter it is. Exit code 1 if a file is still an invalid request.
     """
-    repaired = {path.name.removesuffix(SUFFIX): _content(path) for path in files}
+    repaired = {
+        path.name.removesuffix(SUFFIX): content_of(path, REQUEST_BYTES_MAX + 1) for path in files
+    }
     if len(repaired) < len(files):
         raise typer.BadParameter("two files have the same name, so both are for one dead letter")
     settings, order = from_environment(config), ReplayOrder(operator(by), reason)
@@ -151,11 +153,3 @@ async def _import(
             by_dead_letter = {dead_letter.key: repair for dead_letter, repair in named}
             outcomes = prepared_repairs(bus, still_open, by_dead_letter, order, now)
             return await send(writer, outcomes, len(still_open), known)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(REQUEST_BYTES_MAX + 1)
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None

@@ -12,6 +12,7 @@ import typer
 
 from answerbus.cause import Cause
 from answerbus.failure import Failure
+from services.command_line import content_of
 from services.commands.time_option import time_option
 from services.operators.adapters.profile_costs import profile_costs
 from services.operators.dead_letters.edit import Edits, edits_of
@@ -124,7 +125,9 @@ def edits_from(given: str | None) -> Edits:
     """The edits in a file, or in the text itself. Raises typer.BadParameter."""
     if given is None:
         return Edits()
-    found = edits_of(given.encode() if given.lstrip()[:1] in ("[", "{") else _content(given))
+    found = edits_of(
+        given.encode() if given.lstrip()[:1] in ("[", "{") else content_of(Path(given))
+    )
     if isinstance(found, EditFault):
         raise typer.BadParameter(f"--edit: {found.reason}.")
     return found
@@ -189,10 +192,3 @@ def _status(text: str) -> Status:
     if text not in STATUSES:
         raise typer.BadParameter(f"--status: {text!r} is none of {', '.join(STATUSES)}.")
     return text
-
-
-def _content(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
