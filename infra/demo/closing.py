@@ -9,6 +9,7 @@ from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from infra.demo.board import Row, belongs
 from services.operators.records.decoded import DecodedRecord
+from services.text.counted import count_text
 
 ANSWERS_LIMIT_S = 300.0
 
@@ -58,7 +59,9 @@ What was asked here: infra/demo/requests"""
 def summary(console: Console, rows: Sequence[Row], wrong: Sequence[str], took_s: float) -> None:
     """How many of what, and whether each request has its one terminal event."""
     kinds = Counter(terminal.kind for row in rows for terminal in row.terminals)
-    counted = ", ".join(_count(count, kind) for kind, count in kinds.most_common())
+    counted = ", ".join(
+        count_text(count, kind.replace("_", " ")) for kind, count in kinds.most_common()
+    )
     attempts, tokens = sum(row.attempts for row in rows), sum(row.tokens for row in rows)
     duplicates = sum(row.case.is_duplicate for row in rows)
     console.print(
@@ -70,10 +73,6 @@ def summary(console: Console, rows: Sequence[Row], wrong: Sequence[str], took_s:
         console.print(line, style="red", markup=False, soft_wrap=True)
     if not wrong:
         console.print("Each request has exactly one terminal event, the duplicate none.")
-
-
-def _count(count: int, kind: str) -> str:
-    return f"{count} {kind.replace('_', ' ')}{'' if count == 1 else 's'}"
 
 
 def sample(console: Console, rows: Sequence[Row]) -> None:

@@ -50,16 +50,6 @@ class Answer:
     headers: list[tuple[str, bytes]]
 
 
-class Assignments(Protocol):
-    """Gets the partitions of the server at each assignment."""
-
-    def assigned(self, committed: Mapping[int, Position]) -> None:
-        """These are the server's from now on, from what is committed."""
-
-    async def revoked(self, partitions: Sequence[int]) -> None:
-        """These go to another server when this returns."""
-
-
 class Channel(Protocol):
     """One consumer in the toolset's group, and one producer."""
 

@@ -21,12 +21,12 @@ class Claims:
         self._marked = self._committed = 0
 
     def assigned(self, committed: Mapping[int, Position]) -> None:
-        """See `Assignments`."""
+        """These are the server's from now on, from what is committed."""
         for partition, at in committed.items():
             self._partitions[partition] = PartitionPositions(at.offset, at.text)
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        """See `Assignments`: what is done is said before another server reads on."""
+        """These go to another server when this returns: what is done is committed before."""
         with suppress(ClaimLost):  # the next server goes by what was committed before
             await self.commit()
         for partition in partitions:

@@ -23,12 +23,12 @@ from answerbus.client.records.unreadable import Unreadable
 from answerbus.envelope import TOOLS_SOURCE, encode
 from answerbus.tools.channel import (
     Answer,
-    Assignments,
     ChannelUnavailable,
     ClaimLost,
     Received,
     ReplyRefused,
 )
+from answerbus.tools.claims import Claims
 from answerbus.tools.core.positions import Position
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOL_RESULTS, tool_calls, toolset_cards
@@ -56,9 +56,9 @@ class KafkaChannel:
         self._results = TOOL_RESULTS.full_name(bus.prefix)
         self._rebalances: _Rebalances | None = None
 
-    def follow(self, assignments: Assignments) -> None:
-        """Join the group; `assignments` gets the partitions of the server."""
-        self._rebalances = _Rebalances(self, self._consumer, assignments)
+    def follow(self, claims: Claims) -> None:
+        """Join the group; `claims` gets the partitions of the server."""
+        self._rebalances = _Rebalances(self, self._consumer, claims)
         name = self._calls.full_name(self._bus.prefix)
         self._consumer.subscribe([name], listener=self._rebalances)
 
@@ -156,15 +156,13 @@ class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
     gives out records meanwhile. A partition without a leader may say nothing for hours.
     """
 
-    def __init__(
-        self, channel: KafkaChannel, consumer: RecordConsumer, assignments: Assignments
-    ) -> None:
-        self._channel, self._consumer, self._assignments = channel, consumer, assignments
+    def __init__(self, channel: KafkaChannel, consumer: RecordConsumer, claims: Claims) -> None:
+        self._channel, self._consumer, self._claims = channel, consumer, claims
         self._beginning: list[asyncio.Task[None]] = []
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         self.stop()
-        await self._assignments.revoked([place.partition for place in revoked])
+        await self._claims.revoked([place.partition for place in revoked])
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         self.stop()
@@ -187,7 +185,7 @@ class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka h
                 _log.warning("it is not known where to begin in %s: %s", place, cause)
                 await asyncio.sleep(AGAIN_AFTER_S)
             else:
-                self._assignments.assigned(found)
+                self._claims.assigned(found)
                 return
 
 
