@@ -176,11 +176,23 @@ async def _serve(
     coordinator, brokers = Coordinator(kafka), BrokerMonitor(kafka)
     signals = SignalConsumer()
     transactions = watching_transactions((consumer.current, signals.current), kafka)
-    watched = HealthInputs(membership, context, LoopMonitor(), probe, bounds, others, read_monitor)
-    state, ahead_s = monitor.settings_state, lambda: clock.ahead_s
-    watched = replace(watched, coordinator=coordinator, brokers=brokers, settings=state)
-    watched = replace(watched, transactions=transactions, tools=tools, clock_ahead_s=ahead_s)
-    watched = replace(watched, signals=signals, advice=lambda: card_advice(live.current.worker))
+    watched = HealthInputs(
+        membership,
+        context,
+        LoopMonitor(),
+        probe,
+        bounds,
+        others=lambda: others.names,
+        read_monitor=read_monitor,
+        coordinator=lambda: coordinator.trouble,
+        brokers=lambda: brokers.trouble,
+        signals=lambda: signals.trouble,
+        transactions=transactions,
+        clock_ahead_s=lambda: clock.ahead_s,
+        settings=monitor.settings_state,
+        tools=tools,
+        advice=lambda: card_advice(live.current.worker),
+    )
     worker = settings.worker
     health = Health(worker.health, watched, counts, worker.health_hosts, live.mask)
     rebalance_s = kafka.rebalance_timeout_ms / 1000

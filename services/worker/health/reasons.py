@@ -13,10 +13,10 @@ OPENING_S = 2.0  # most lanes open faster
 def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     """One for each thing that may be wrong; None where it is not."""
     yield _recent_stall(inputs) or _kafka(inputs)
-    yield inputs.brokers.trouble
+    yield inputs.brokers()
     yield _rebalances_often(inputs.membership)
     yield not_read(inputs)
-    yield inputs.signals.trouble
+    yield inputs.signals()
     yield clock_problem(inputs.clock_ahead_s())
     yield _opening(inputs.membership)
 
@@ -61,7 +61,7 @@ def _opening(membership: Membership) -> str | None:
 
 
 def _outside(inputs: HealthInputs) -> str:
-    if trouble := inputs.coordinator.trouble:
+    if trouble := inputs.coordinator():
         return f"the group has no coordinator ({trouble})"
     return "the group rebalances" if inputs.membership.was_member else "it has never joined"
 

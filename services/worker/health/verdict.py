@@ -137,7 +137,7 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "settings": {"digest": inputs.settings.digest, "refused": inputs.settings.refused},
         "agents": context.planner.agents.digests,
         "toolsets": dict(inputs.tools.faults),
-        "other_groups": inputs.others.names,
+        "other_groups": [*inputs.others()],
         "oldest_requests": {
             str(p): {"profile": one.request.profile, "state": one.life.state.name.lower()}
             for p, one in oldest_requests(lane.lane for lane in lifecycles).items()

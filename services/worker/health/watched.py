@@ -22,34 +22,6 @@ class Bounds:
     session_s: float
 
 
-class OtherGroupNames(Protocol):
-    """The names of consumer groups whose workers read the same requests."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """As of the last look."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class NoOtherGroups:
-    names: tuple[str, ...] = ()
-
-
-class HasProblem(Protocol):
-    """Something that may have gone wrong."""
-
-    @property
-    def trouble(self) -> str | None:
-        """The problem; None if none is known."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class NoProblem:
-    trouble: str | None = None
-
-
 class HeldBackRequests(Protocol):
     """Requests that an open transaction keeps from being read, by partition."""
 
@@ -82,8 +54,10 @@ class SettingsState:
 class HealthInputs:
     """All that a verdict is drawn from.
 
-    `clock_ahead_s` is how far this machine's clock is ahead of the broker's, where that is known.
-    `advice` gives what the settings leave open.
+    `others` gives the names of consumer groups whose workers read the same requests; `coordinator`,
+    `brokers` and `signals` the problem that each has, if any. `clock_ahead_s` is how far this
+    machine's clock is ahead of the broker's, where that is known. `advice` gives what the settings
+    leave open.
     """
 
     membership: Membership
@@ -91,13 +65,13 @@ class HealthInputs:
     loop_monitor: LoopMonitor
     probe: Probe
     bounds: Bounds
-    others: OtherGroupNames = NoOtherGroups()
+    others: Callable[[], Sequence[str]] = tuple
     read_monitor: ReadMonitor = field(
         default_factory=partial(ReadMonitor, inf)
     )  # by default there is no reader
-    coordinator: HasProblem = NoProblem()
-    brokers: HasProblem = NoProblem()
-    signals: HasProblem = NoProblem()
+    coordinator: Callable[[], str | None] = lambda: None
+    brokers: Callable[[], str | None] = lambda: None
+    signals: Callable[[], str | None] = lambda: None
     transactions: HeldBackRequests = field(default_factory=NothingHeldBack)
     clock_ahead_s: Callable[[], float | None] = lambda: None
     settings: SettingsState = field(default_factory=SettingsState)
@@ -108,5 +82,5 @@ class HealthInputs:
         """Whether something of it was not answered of late."""
         lifecycles = self.membership.lifecycles.values()
         are_stuck = any(lifecycle.stuck for lifecycle in lifecycles)
-        is_silent = self.probe.trouble or self.coordinator.trouble or self.read_monitor.apart
+        is_silent = self.probe.trouble or self.coordinator() or self.read_monitor.apart
         return are_stuck or bool(is_silent)

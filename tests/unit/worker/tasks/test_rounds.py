@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,18 +109,13 @@ def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.MonkeyPat
     run(main())
 
 
-@dataclass
-class Coordinator:
-    trouble: str | None = None
-
-
 def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> None:
     async def main() -> None:
         stage = Stage()
         membership = Membership(
             lambda: pytest.fail("no consumer"), lambda _: pytest.fail("no life")
         )
-        coordinator = Coordinator()
+        trouble: str | None = None
 
         async def ends() -> dict[int, int]:
             return {}
@@ -128,13 +123,13 @@ def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> Non
         probe = Probe(ends)
         loop_monitor, bounds = LoopMonitor(), Bounds(BOUND_S, SESSION_S)
         watched = HealthInputs(membership, stage.context, loop_monitor, probe, bounds)
-        watched = replace(watched, coordinator=coordinator)
+        watched = replace(watched, coordinator=lambda: trouble)
         tasks = [asyncio.create_task(of.run()) for of in (probe, loop_monitor)]
         await asyncio.sleep(BOUND_S - 1)
         assert judge(watched).ready
         await asyncio.sleep(2)
         reported = judge(watched).reasons
-        coordinator.trouble = "GroupCoordinatorNotAvailableError: why"
+        trouble = "GroupCoordinatorNotAvailableError: why"
         named = judge(watched).reasons
         for task in tasks:
             task.cancel()
