@@ -28,6 +28,7 @@ from answerbus.topics import (
 from answerbus.wire import format_timestamp
 from services.operators.adapters.reader import Reader, reading
 from services.operators.adapters.signing import EvidenceSigner
+from services.operators.adapters.whole_file import whole_file
 from services.operators.audit.claims import ClaimedSpending
 from services.operators.audit.evidence import (
     PackContents,
@@ -116,13 +117,8 @@ async def export(bus: Bus, path: Path, order: EvidenceOrder, texts: Mapping[str,
     Attempts first: records that name one are written after it. Raises BusUnavailable, PackTooLarge,
     FileExistsError.
     """
-    with path.open("xb") as file:
-        try:
-            return await _written(bus, file, order, texts)
-        except BaseException:
-            # A part of a pack would look like a forgery.
-            path.unlink(missing_ok=True)  # noqa: ASYNC240 - at once
-            raise
+    with whole_file(path, is_new=True) as file:  # a part of a pack would look like a forgery
+        return await _written(bus, file, order, texts)
 
 
 async def _written(
@@ -234,13 +230,8 @@ async def anchor(
     signature = signer.sign(ANCHOR_DOMAIN + statement).hex().encode()
     signed = statement + b"\n" + signature + b"\n"
     path = folder / f"anchor-{at.replace(':', '')}.jsonl"
-    with path.open("xb") as file:
-        try:
-            file.write(signed + text)
-            file.flush()
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+    with whole_file(path, is_new=True) as file:
+        file.write(signed + text)
     return path, signed
 
 

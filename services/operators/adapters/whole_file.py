@@ -1,7 +1,11 @@
 """A file that is written whole or not at all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from errno import EEXIST
+from os import strerror
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 
@@ -14,14 +18,32 @@ def write_whole(path: Path, parts: Iterable[bytes]) -> None:
         with path.open("wb") as file:
             file.writelines(parts)
         return
+    with whole_file(path) as file:
+        file.writelines(parts)
+
+
+@contextmanager
+def whole_file(path: Path, *, is_new: bool = False) -> Iterator[BinaryIO]:
+    """A file that has its name once it is whole, so that a process that is killed leaves no part.
+
+    Raises OSError, FileExistsError if it `is_new` and there is one by then, and leaves nothing.
+    """
     partial = path.with_name(f".{uuid4().hex}.partial")  # in a container all have process id 1
     try:
         with partial.open("xb") as file:
-            file.writelines(parts)
-        partial.replace(path)
-    except BaseException:
+            yield file
+        _rename(partial, path, is_new=is_new)
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == str(partial):
+            error.filename = str(path)  # the name that its user knows
         partial.unlink(missing_ok=True)
         raise
+
+
+def _rename(partial: Path, path: Path, *, is_new: bool) -> None:
+    if is_new and path.exists():
+        raise FileExistsError(EEXIST, strerror(EEXIST), str(path))
+    partial.replace(path)
 
 
 def is_elsewhere(path: Path) -> bool:

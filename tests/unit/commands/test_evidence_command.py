@@ -120,23 +120,51 @@ def test_of_an_unknown_workflow_no_pack_is_written(
     assert not out.exists()
 
 
-def test_a_pack_that_another_export_has_begun_is_left_alone(
+def test_a_pack_has_its_name_only_once_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export that is killed leaves no part of a pack under this name."""
+    private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
+    private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    meanwhile = []
+
+    async def no_texts(*_: Any) -> dict[str, str]:
+        return {}
+
+    async def half(*_: Any) -> Exported:
+        meanwhile.append(out.exists())
+        return Exported({"attempts": 1})
+
+    monkeypatch.setattr("services.commands.evidence._texts", no_texts)
+    monkeypatch.setattr("services.operators.adapters.evidence._written", half)
+    code, text = ran("export", "--since", "30d", "--key", str(private), "--out", str(out))
+
+    assert (code, meanwhile) == (0, [False]), text
+    assert sorted(tmp_path.iterdir()) == [private, out]
+
+
+def test_a_pack_that_another_export_has_written_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private, out = tmp_path / "key.pem", tmp_path / "pack.zip"
     private.write_bytes(KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
-    async def meanwhile(*_: Any) -> dict[str, str]:
-        out.write_bytes(b"of the other")
+    async def no_texts(*_: Any) -> dict[str, str]:
         return {}
 
-    monkeypatch.setattr("services.commands.evidence._texts", meanwhile)
+    async def meanwhile(*_: Any) -> Exported:
+        out.write_bytes(b"of the other")
+        return Exported({"attempts": 1})
+
+    monkeypatch.setattr("services.commands.evidence._texts", no_texts)
+    monkeypatch.setattr("services.operators.adapters.evidence._written", meanwhile)
 
     code, text = ran("export", "--since", "30d", "--key", str(private), "--out", str(out))
 
     assert code == 2
     assert "is there already" in " ".join(text.replace("│", " ").split())
     assert out.read_bytes() == b"of the other"
+    assert sorted(tmp_path.iterdir()) == [private, out]
 
 
 def test_what_is_no_key_is_named(tmp_path: Path) -> None:

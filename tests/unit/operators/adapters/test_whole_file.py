@@ -33,6 +33,14 @@ def test_what_fails_half_way_leaves_what_was_there(tmp_path: Path) -> None:
     assert [(one, one.read_bytes()) for one in tmp_path.iterdir()] == [(path, b"before")]
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "a.csv"
+    with pytest.raises(FileNotFoundError) as raised:
+        write_whole(path, [b"one"])
+
+    assert raised.value.filename == str(path)
+
+
 def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     path, link = tmp_path / "a.csv", tmp_path / "link"
     link.symlink_to(path)
