@@ -272,7 +272,7 @@ OLDEST = Metric(
     "answerbus_lane_oldest_request_age_seconds",
     "gauge",
     ("partition",),
-    "Age of the oldest request that a lane has not finished.",
+    "Age of the oldest request that a lane has not finished and that waits for no person.",
 )
 FAILED_OPENINGS = Metric(
     "answerbus_lane_openings_without_progress",

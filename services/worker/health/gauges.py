@@ -2,11 +2,14 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from datetime import datetime
 from typing import get_args
 
 from services.telemetry import metrics
 from services.telemetry.counts import Sample
+from services.worker.core.request.lane_request import LaneRequest
+from services.worker.core.request.life import RequestState
 from services.worker.core.run.run import RunStage
 from services.worker.health.reasons import not_read
 from services.worker.health.verdict import Verdict
@@ -14,6 +17,9 @@ from services.worker.health.watched import HealthInputs
 from services.worker.lane.lane import Lane
 from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.machine import State
+
+# Where a request waits for its calls, its children, or another of its workflow.
+_SET_ASIDE = {RequestState.AWAITING_TOOLS, RequestState.WAITING}
 
 
 def gauges(verdict: Verdict, inputs: HealthInputs) -> Iterator[Sample]:
@@ -109,7 +115,23 @@ def _of_open(lane: Lane, inputs: HealthInputs) -> Iterator[Sample]:
         yield metrics.LANE_LAG, labels, lag
     yield metrics.LANE_UNREAD, labels, inputs.read_monitor.unread_s(lane.partition)
     yield metrics.LANE_HELD_BACK, labels, inputs.transactions.held_s(lane.partition)
-    oldest = next(iter(lane_state.queue.requests.values()), None)  # they are kept as they came
     now = inputs.context.clock.now()
-    age_s = (now - oldest.origin.timestamp).total_seconds() if oldest else 0.0
+    age_s = (now - (_oldest_at(lane_state.queue.requests.values()) or now)).total_seconds()
     yield metrics.OLDEST, labels, max(age_s, 0.0)
+
+
+def _oldest_at(requests: Collection[LaneRequest]) -> datetime | None:
+    """When the first came of those that wait for no person, themselves or with their workflow."""
+    asking = {
+        one.request.workflow_id
+        for one in requests
+        if one.run and one.run.stage == "awaits_approval"
+    }
+    return next(
+        (
+            one.origin.timestamp
+            for one in requests  # they are kept as they came
+            if one.request.workflow_id not in asking or one.state not in _SET_ASIDE
+        ),
+        None,
+    )

@@ -92,6 +92,26 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
     run(main())
 
 
+def test_what_waits_for_a_person_is_no_old_request() -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call("orders.pay", order_id="1")), actions(says("Paid."))))
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.steps("approval_requested") != [])
+        stage.publish("r-2")  # behind it, in the same workflow
+        await until(lambda: len(stage.worker.lane.lane_state.queue) == 2)
+        await asyncio.sleep(100)
+        now = gauged(stage)
+        assert now[metrics.APPROVAL_AGE, ()] >= 100
+        assert now[metrics.OLDEST, ("0",)] == 0
+        stage.cancel("r-1")
+        stage.cancel("r-2")
+        await until(lambda: done(stage.broker, stage.names))
+        await finished(stage)
+
+    run(main())
+
+
 def test_a_marker_at_the_end_of_a_partition_is_no_lag() -> None:
     async def main() -> None:
         stage = RunStage((actions(says("Well.")),))
