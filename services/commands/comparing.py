@@ -1,5 +1,7 @@
 """A comparison set up from the settings, and run to its end or until Ctrl-C."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from answerbus.client.bus import Bus
@@ -12,7 +14,7 @@ from services.console.tasks.comparison_reading import READ_S, ComparisonReader
 from services.operators.adapters import comparing
 from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.comparing import ComparisonProgress
-from services.operators.adapters.comparison_writer import claim_name
+from services.operators.adapters.comparison_writer import CLAIM, claim_name, release_name
 from services.operators.adapters.judging import Judge
 from services.operators.comparisons.purse import Purse
 from services.operators.comparisons.sample import OutcomeSample
@@ -64,15 +66,33 @@ async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedC
                 "answers for 7 days by default), or another --contract."
             )
         await with_topic(bus, settings.kafka)
-        if not await claim_name(bus, order.name):
-            raise SetUpError(
-                f"Another comparison {order.name!r} has begun, and both would be one: give another "
-                f"--name, or see it with `answerbus compare --show {order.name}`."
-            )
         purse, slots = Purse(order.limit_micro_usd), Slots(order.at_once)
         asker = Asker(planner, order.profile, purse, slots, SystemClock())
-        async with evaluating(settings.telemetry, planner, order.name) as evaluated:
-            return await _compared(bus, sample, asker, order, evaluated)
+        async with (
+            _with_name(bus, order.name) as progress,
+            evaluating(settings.telemetry, planner, order.name) as evaluated,
+        ):
+            return await _compared(bus, sample, asker, order, evaluated, progress)
+
+
+@asynccontextmanager
+async def _with_name(bus: Bus, name: str) -> AsyncIterator[ComparisonProgress]:
+    """A comparison that is to have the name; without a record it gives the name back.
+
+    Raises SetUpError if another has it, BusUnavailable.
+    """
+    progress = ComparisonProgress()
+    if (claim := await claim_name(bus, name)) is None:
+        raise SetUpError(
+            f"Another comparison {name!r} has begun, and both would be one: give another --name, "
+            f"or see it with `answerbus compare --show {name}`. The name of one that was killed "
+            f"before its first answer is free {CLAIM.seconds // 3600} h after its start."
+        )
+    try:
+        yield progress
+    finally:
+        if not progress.folded.asked:
+            await release_name(bus, name, claim)
 
 
 async def made_before(settings: Settings, name: str) -> EndedComparison:
@@ -108,7 +128,12 @@ async def _read(bus: Bus, name: str) -> ComparisonProgress:
 
 
 async def _compared(
-    bus: Bus, sample: OutcomeSample, asker: Asker, order: Order, evaluated: OnCompared
+    bus: Bus,
+    sample: OutcomeSample,
+    asker: Asker,
+    order: Order,
+    evaluated: OnCompared,
+    progress: ComparisonProgress,
 ) -> EndedComparison:
     with stopping() as stop, progress_bar("asking", len(sample)) as advance:
 
@@ -116,11 +141,11 @@ async def _compared(
             advance(1)
             evaluated(compared)
 
-        found = await comparing.compare(
-            *(bus, sample, asker, order.name),
+        await comparing.compare(
+            *(bus, sample, asker, order.name, progress),
             judge=Judge(asker, order.judge) if order.judge else None,
             at_once=order.at_once,
             stop=stop,
             on_asked=on_asked,
         )
-        return EndedComparison(found, stop.is_set())
+        return EndedComparison(progress, stop.is_set())

@@ -13,7 +13,7 @@ from answerbus.client.bus import Bus as ClientBus
 from answerbus.envelope import COMPARE_SOURCE
 from answerbus.topics import ATTEMPTS, COMPARISONS, LEDGER, RESULTS
 from services.console.tasks.comparison_reading import ComparisonReader
-from services.operators.adapters.comparison_writer import claim_name
+from services.operators.adapters.comparison_writer import claim_name, release_name
 from services.operators.adapters.shadowing import asked_on
 from services.operators.comparisons.listed import ComparisonList
 from tests.integration.bus import ANSWERED, DEP_BUMP, Bus, request
@@ -135,8 +135,12 @@ async def test_a_profile_is_compared_on_what_was_asked_before_and_writes_no_outc
     ours = ClientBus(bus.bootstrap, bus.prefix, {})
     claimed = await asyncio.gather(*(claim_name(ours, "nightly") for _ in range(4)))
     late = await answerbus(bus.bootstrap, bus.prefix, *arguments, *chosen, "--name", "nightly")
-    assert sorted(claimed) == [False, False, False, True]
+    (held,) = filter(None, claimed)
     assert (late.code, "Another comparison 'nightly' has begun" in late.err) == (3, True)
+    await release_name(ours, "nightly", held)
+    cut = (*arguments, "--profile", "new", "--name", "nightly", "--budget-usd", "0.000001")
+    early = [await answerbus(bus.bootstrap, bus.prefix, *cut) for _ in range(2)]
+    assert [(one.code, "The budget is over" in one.err) for one in early] == [(1, True)] * 2
     assert {one["comparison"] for one in await bus.everything(COMPARISONS)} == {found["comparison"]}
     assert len(await bus.records(ATTEMPTS)) == REQUESTS
     assert sorted(one["event_id"] for one in await bus.everything(RESULTS)) == sorted(

@@ -56,18 +56,19 @@ async def compare(
     sample: OutcomeSample,
     asker: Asker,
     name: str,
+    progress: ComparisonProgress,
     *,
     judge: Judge | None = None,
     at_once: int,
     stop: asyncio.Event,
     on_asked: Callable[[Compared], None] = lambda _: None,
-) -> ComparisonProgress:
+) -> None:
     """Ask what was drawn, so many at once, until all is asked, the budget is over, or it stops.
 
     Each answer is written when it is there: to the topic of comparisons, and nowhere else. Raises
     BusUnavailable.
     """
-    progress, turn = ComparisonProgress(), asyncio.Lock()
+    turn = asyncio.Lock()
     questions = _questions(bus, sample, progress)
 
     def is_over() -> bool:
@@ -96,7 +97,6 @@ async def compare(
             raise errors.exceptions[0] from None
         finally:
             await questions.aclose()
-    return progress
 
 
 async def _asked(

@@ -1,7 +1,7 @@
 """Writes what was compared to the topic of comparisons, and nowhere else."""
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -14,8 +14,8 @@ from answerbus.topics import COMPARISONS
 from services.operators.adapters.reader import reading
 
 WRITE_S = 30.0
-CLAIM = timedelta(days=1)  # far longer than it takes to draw a sample
-_CLAIM_HEADER = "answerbus_claim"
+CLAIM = timedelta(hours=2)  # by then the first answer is written, also of the slowest profile
+_CLAIM_HEADER, _RELEASE_HEADER = "answerbus_claim", "answerbus_claim_released"
 
 WriteCompared = Callable[[Compared], Awaitable[None]]
 
@@ -36,20 +36,46 @@ async def writing_comparisons(bus: Bus) -> AsyncIterator[WriteCompared]:
         yield write
 
 
-async def claim_name(bus: Bus, name: str) -> bool:
-    """Take a name with a record without a value; False if another has in the last day.
+async def claim_name(bus: Bus, name: str) -> bytes | None:
+    """Take a name with a record without a value; None if another has it.
 
-    The topic has one partition, so that of two at once one is the first. Raises BusUnavailable.
+    It is taken for the time of `CLAIM`, or until `release_name`. The topic has one partition, so
+    that of two at once one is the first. Raises BusUnavailable.
     """
-    place, key = bus.place(COMPARISONS, 0), name.encode()
-    claim = (_CLAIM_HEADER, secrets.token_hex().encode())  # a producer may write its record twice
-    async with bus.running(bus.producer()) as producer:
-        with bus.explained():
-            sent = producer.send_and_wait(place.topic, None, key, place.partition, headers=[claim])
-            written = await bounded(sent, WRITE_S)
-    async with reading(bus, (COMPARISONS,), since=moment(written.timestamp) - CLAIM) as reader:
+    key, claim = name.encode(), secrets.token_hex().encode()
+    since = moment(await _write_header(bus, key, _CLAIM_HEADER, claim)) - CLAIM
+    claims: dict[bytes | None, None] = {}  # a producer may write its record twice
+    async with reading(bus, (COMPARISONS,), since=since) as reader:
         async for batch in reader.to_end():
             for stored in batch:
                 if stored.value is None and stored.key == key:
-                    return claim in stored.headers
-    return False
+                    _take(claims, stored.headers)
+    if next(iter(claims), None) == claim:
+        return claim
+    await release_name(bus, name, claim)
+    return None
+
+
+async def release_name(bus: Bus, name: str, claim: bytes) -> None:
+    """Let others take a name under which nothing is recorded. Raises BusUnavailable."""
+    await _write_header(bus, name.encode(), _RELEASE_HEADER, claim)
+
+
+def _take(claims: dict[bytes | None, None], headers: Iterable[tuple[str, bytes | None]]) -> None:
+    for header, claim in headers:
+        if header == _CLAIM_HEADER:
+            claims.setdefault(claim)
+        elif header == _RELEASE_HEADER:
+            claims.pop(claim, None)
+
+
+async def _write_header(bus: Bus, key: bytes, header: str, value: bytes) -> int:
+    """Write a record with a header alone; gives its time in ms."""
+    place = bus.place(COMPARISONS, 0)
+    async with bus.running(bus.producer()) as producer:
+        with bus.explained():
+            sent = producer.send_and_wait(
+                place.topic, None, key, place.partition, headers=[(header, value)]
+            )
+            written = await bounded(sent, WRITE_S)
+    return int(written.timestamp)
