@@ -237,7 +237,7 @@ def _record(
     group: str,
     now: datetime,
 ) -> OutRecord:
-    """Controls, approvals and results that the partition's lane has applied stay applied."""
+    """What the partition's lane has applied stays applied: results, approvals, controls, leases."""
     lane = LaneRecord(
         partitions=partitions,
         openings_without_progress=0,
@@ -249,6 +249,7 @@ def _record(
         results_at=before.results_at if before else 0,
         approvals_at=before.approvals_at if before else 0,
         controls_at=before.controls_at if before else 0,
+        leases_at=before.leases_at if before else 0,
     )
     return event_record(lane, number)
 

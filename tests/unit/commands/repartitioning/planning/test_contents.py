@@ -62,9 +62,14 @@ def share(budget: str) -> BudgetShareRecord:
     return BudgetShareRecord(budget=budget, window="2026-11", lane=2, granted=Spent(), at=NOW)
 
 
-def lane(controls_at: int = 0) -> LaneRecord:
+def lane(controls_at: int = 0, leases_at: int = 0) -> LaneRecord:
     return LaneRecord(
-        partitions=OLD, openings_without_progress=0, worker="w", at=NOW, controls_at=controls_at
+        partitions=OLD,
+        openings_without_progress=0,
+        worker="w",
+        at=NOW,
+        controls_at=controls_at,
+        leases_at=leases_at,
     )
 
 
@@ -227,7 +232,7 @@ def test_a_copy_that_comes_back_to_its_first_partition_keeps_its_deadline() -> N
 
 
 def test_lanes_say_where_workflows_were_before() -> None:
-    layout, lanes = Layout(OLD, earlier=(12, NEW)), {HERE: lane(controls_at=4)}
+    layout, lanes = Layout(OLD, earlier=(12, NEW)), {HERE: lane(controls_at=4, leases_at=5)}
     written = list(done_records(layout, NEW, 9, lanes, "workers", NOW))
     done = [json.loads(record.value) for record in written if record.value is not None]
 
@@ -235,7 +240,8 @@ def test_lanes_say_where_workflows_were_before() -> None:
     assert {(lane["partitions"], tuple(lane["earlier"]), lane["moving_to"]) for lane in done} == {
         (NEW, (OLD, 12), None)
     }
-    assert [one.get("controls_at", 0) for one in done] == [0, 4, *[0] * (NEW - 2)]
+    for name, position in (("controls_at", 4), ("leases_at", 5)):
+        assert [one.get(name, 0) for one in done] == [0, position, *[0] * (NEW - 2)]
     ends = [record.partition for record in written if record.value is None]
     assert ends == [7, 8]
     begun = [json.loads(r.value or b"") for r in begun_records(layout, NEW, lanes, "workers", NOW)]
