@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from answerbus.client.bounded import bounded
+from answerbus.client.diagnosis import describe_error
 from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER
 from services.worker.adapters.clock import BrokerClock
-from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.adapters.kafka.shard import KafkaShard, Names, PartitionMissing
 from services.worker.ports.kafka import OutRecord, StoredRecord
 from tests.integration.bus import Bus
 
@@ -16,11 +17,12 @@ pytestmark = pytest.mark.kafka
 
 LIMIT_S = 20.0
 HELD_OPEN_S = 2.0
+START_S = 2.0
 
 
-def shard_of(bus: Bus) -> KafkaShard:
+def shard_of(bus: Bus, partition: int = 0) -> KafkaShard:
     options = {"bootstrap_servers": bus.bootstrap}
-    return KafkaShard(Names(bus.prefix, "workers", 0, options), BrokerClock())
+    return KafkaShard(Names(bus.prefix, "workers", partition, options), BrokerClock())
 
 
 async def test_what_stands_behind_a_foreign_open_transaction_is_read_before_a_lane_opens(
@@ -57,3 +59,17 @@ async def test_what_stands_behind_a_foreign_open_transaction_is_read_before_a_la
     assert [record.value for record in found] == [b"ours"]
     await after.close()
     await foreign.stop()
+
+
+async def test_a_partition_that_is_missing_is_named(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger was created again with fewer partitions while a worker ran."""
+    monkeypatch.setattr("services.worker.adapters.kafka.shard.START_TIMEOUT_S", START_S)
+    shard = shard_of(bus, bus.partitions)
+    with pytest.raises(PartitionMissing) as raised:
+        await shard.read_private(lambda _: None)
+    await shard.close()
+
+    name = LEDGER.full_name(bus.prefix)
+    assert f"the topic {name} has no partition {bus.partitions}: " in describe_error(raised.value)

@@ -193,11 +193,17 @@ class KafkaShard:
         return reader
 
     async def _check_past(self) -> None:
-        """Raises if a topic is missing: its client asks for that again and again."""
-        if self._reader is not None:
-            known = await bounded(self._reader.topics(), ASK_TIMEOUT_S)
-            if missing := sorted({place.topic for place in self._past} - known):
-                raise _missing(missing[0])
+        """Raises if a topic or partition is missing: its client asks for it again and again."""
+        reader = self._reader
+        if reader is None:
+            return
+        known = await bounded(reader.topics(), ASK_TIMEOUT_S)
+        if missing := sorted({place.topic for place in self._past} - known):
+            raise _missing(missing[0])
+        for topic, partition in self._past:
+            there = reader.partitions_for_topic(topic)
+            if there and partition not in there:
+                raise PartitionMissing(topic, partition)
 
     async def stop_reading(self) -> None:
         reader, self._reader = self._reader, None
