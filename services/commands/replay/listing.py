@@ -106,6 +106,8 @@ def status(
         views.print_json(data)
         return
     stdout().print(views.status_table(data))
+    for line in views.dead_again_lines(data):
+        stdout().print(line)
     views.print_undecodable(dead_letters)
 
 

@@ -23,6 +23,7 @@ from services.text.counted import count_text
 from services.text.escaping import json_lines, plain_line
 
 DEAD_AGAIN_SHOWN_MAX = 10
+CELL_WIDTH_MAX = 48  # characters, as of a dead letter whose request is named by a UUID
 _ENDINGS: tuple[Ending, ...] = get_args(Ending)
 RUNS_SHOWN = 20  # of a forecast; --json has all
 
@@ -157,7 +158,7 @@ def status_data(chosen: Sequence[DeadLetterRow], dead_letters: DeadLetterIndex) 
 
 
 def status_table(data: StatusData) -> Table:
-    """The same for people, with a few of those that died again."""
+    """The same for people."""
     table = Table("dead letters", "")
     for count, name in (
         (data["open"], "open"),
@@ -166,10 +167,16 @@ def status_table(data: StatusData) -> Table:
         *((data["fates"][ending], f"  {ending}") for ending in _ENDINGS),
     ):
         table.add_row(f"{count:,}", name)
-    for found in data["dead_again"][:DEAD_AGAIN_SHOWN_MAX]:
-        message = f"    {found['dead_letter_id']} -> {found['new_letter']}"
-        table.add_row("", Text(plain_line(message), "dim"))
     return table
+
+
+def dead_again_lines(data: StatusData) -> Iterator[Text]:
+    """A few of those that died again, each on a line, so that ids can be copied on any screen."""
+    for found in data["dead_again"][:DEAD_AGAIN_SHOWN_MAX]:
+        message = f"died again: {found['dead_letter_id']} -> {found['new_letter']}"
+        yield Text(plain_line(message), "dim")
+    if (more := len(data["dead_again"]) - DEAD_AGAIN_SHOWN_MAX) > 0:
+        yield Text(f"and {more:,} more; --json has all")
 
 
 def amounts_text(amounts: BudgetAmounts) -> str:
@@ -196,8 +203,11 @@ def _status(dead_letter: DeadLetterRow, outcome: ReplayOutcome | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows with their columns below one another, however wide the screen is."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    """Rows with their columns below one another, however wide the screen is.
+
+    What is longer than most ids moves the rest of its own row alone.
+    """
+    widths = [min(max(map(len, column)), CELL_WIDTH_MAX) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()

@@ -70,6 +70,31 @@ def test_a_dead_letter_says_what_came_of_its_replay() -> None:
     )
 
 
+def test_a_long_id_moves_the_rest_of_its_own_row_alone() -> None:
+    long = "w" * 250
+    letters = folded(dead_letter_body("r-1"), dead_letter_body("r-2", workflow_id=long))
+    chosen = select(letters, Selection())
+    _, *lines = [str(line) for line in views.dead_letter_lines(chosen, letters)]
+
+    (wide,) = (line for line in lines if long in line)
+    (narrow,) = (line for line in lines if long not in line)
+    assert len(narrow) < 160 < len(wide)
+
+
+def test_ids_of_dead_letters_that_died_again_are_whole_on_narrow_terminals() -> None:
+    name = "r-" + "1" * 100
+    letters = folded(
+        dead_letter_body(name, prior=[]),
+        replayed_body(name),
+        dead_letter_body(f"{name}.replay.1", round=1, prior=[]),
+    )
+    data = views.status_data(list(letters), letters)
+
+    assert [str(line) for line in views.dead_again_lines(data)] == [
+        f"died again: {name}.dead-letter -> {name}.replay.1.dead-letter"
+    ]
+
+
 def test_status_counts_dead_letters_and_the_fates_of_replays() -> None:
     data = views.status_data(list(DEAD_LETTERS), DEAD_LETTERS)
 
