@@ -66,10 +66,15 @@ def line_of(record: DecodedRecord) -> Text:
         (f"{local_time(record.at):%H:%M:%S} ", "dim"),
         (record.kind.ljust(_KIND_WIDTH), STYLES.get(record.kind, "")),
         (f" {plain_line(record.workflow_id or '-')}", "bold"),
-        (f" {plain_line(record.subject or '-')} ", "dim"),
+        (f" {plain_line(record.subject or _dead_letter_id(record) or '-')} ", "dim"),
         *((f"{plain_line(name.label)} ", "blue") for name in (record.schema_name,) if name),
         detail_of(record).replace("\n", " "),
     )
+
+
+def _dead_letter_id(record: DecodedRecord) -> str | None:
+    """By which an operator finds one without a request."""
+    return record.event.dead_letter_id if isinstance(record.event, DeadLetter) else None
 
 
 def result_text(result: AnyResult | UnvalidatedResult | Refusal) -> str:

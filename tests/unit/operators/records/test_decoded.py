@@ -80,6 +80,13 @@ def words(record: DecodedRecord) -> str:
             "The workflow's budget of tokens is spent. (9.3 s ▰▰▱)",
         ),
         (
+            "dead_letter/undecodable_null",
+            (
+                "dead_letter        - answerbus.requests.v1-7-4711.dead-letter The record is an "
+                "invalid request: all of it: a value with a JSON object (null_value) (9.3 s)"
+            ),
+        ),
+        (
             "replayed/unchanged",
             (
                 f"replayed           order-4711 {REQUEST_ID}.replay.2 as {REQUEST_ID}.replay.2 by "
