@@ -145,7 +145,10 @@ def _row(
 ) -> WaterfallRow:
     bars = tuple(bar_of(stretch, axis) for stretch in found)
     outcome = next((entry for entry in own if isinstance(entry.seen.event, OUTCOMES)), None)
-    ended = outcome.kind if outcome else "open"
+    # The dead letter of an invalid record is not of this workflow, and what was done about it is.
+    acted = (entry for entry in own if isinstance(entry.seen.event, (Replayed, Dismissed)))
+    last = outcome or next(acted, None)
+    ended = last.kind if last else "open"
     ends = [outcome.at] if outcome else [stretch.end for stretch in found]
     begin = min([*(stretch.begin for stretch in found), *ends], default=None)
     took = duration((max(ends) - begin) / MS) if begin and ends else "–"

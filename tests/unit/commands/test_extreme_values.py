@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 
 from answerbus.broker_time import moment
 from services.commands.replay.views import (
+    dead_again_lines,
     dead_letter_lines,
     group_data,
     groups_lines,
@@ -112,7 +113,8 @@ def test_lists_of_dead_letters(extreme: Extreme) -> None:
     assert printed(
         *groups_lines(groups, keys), *dead_letter_lines(list(dead_letters), dead_letters)
     )
-    assert printed(status_table(status_data(list(dead_letters), dead_letters)))
+    status = status_data(list(dead_letters), dead_letters)
+    assert printed(status_table(status), *dead_again_lines(status))
     assert all(json_line(group_data(group, keys)) for group in groups)
 
 

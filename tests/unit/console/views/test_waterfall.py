@@ -95,6 +95,15 @@ def test_what_is_not_over_goes_on_until_now() -> None:
         assert bar.x + bar.width == pytest.approx(100, abs=0.01)
 
 
+def test_an_invalid_record_that_was_repaired_is_not_open() -> None:
+    name = "answerbus.requests.v1-0-0"
+    record = stored("replayed/unchanged", dead_letter_id=f"{name}.dead-letter")
+    found = waterfall([entry_of(decoded(record))], moment(0))
+
+    assert found
+    assert [(row.request_id, row.ended) for row in found.rows] == [(name, "replayed")]
+
+
 def test_many_requests_are_the_newest_and_the_rest_is_counted() -> None:
     partition = Partition()
     for n in range(REQUESTS_MAX + 5):
