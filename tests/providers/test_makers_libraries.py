@@ -27,12 +27,12 @@ from botocore.credentials import Credentials
 from services.settings.profiles import BedrockProfile
 from services.worker.adapters.providers.apis.connection import AwsKeys, Connection
 from services.worker.adapters.providers.credentials import renewed
-from services.worker.adapters.providers.credentials.blocking import BlockingCredential
 from services.worker.adapters.providers.credentials.credential import Token
 from services.worker.adapters.providers.credentials.known import credential_named
 from services.worker.adapters.providers.kinds.bedrock import BedrockKind
 from services.worker.core.attempt.reply import Answered
 from services.worker.ports.provider import NotReady, Readiness, Unhealthy
+from services.worker.tasks.own_thread import OwnThread
 from tests.integration.certificates import Authority
 from tests.providers.calls import LIMIT_S, PROMPT
 from tests.providers.keyed_server import keyed_server
@@ -406,7 +406,7 @@ async def test_a_library_that_hangs_has_one_thread_and_its_late_token_counts() -
         goes_on.wait(LIMIT_S)
         return Token(f"of {audience}")
 
-    credential = BlockingCredential(hangs)
+    credential = OwnThread(hangs)
     for _ in range(3):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
@@ -423,7 +423,7 @@ async def test_a_library_that_hangs_has_one_thread_and_its_late_token_counts() -
 
 
 async def test_a_thread_that_cannot_be_started_is_started_by_the_next_call() -> None:
-    credential = BlockingCredential(lambda _: Token("t"))
+    credential = OwnThread[str, Token](lambda _: Token("t"))
     with (
         mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start")),
         pytest.raises(RuntimeError),
@@ -435,7 +435,7 @@ async def test_a_thread_that_cannot_be_started_is_started_by_the_next_call() -> 
 
 async def test_a_library_that_exits_fails_the_call_alone() -> None:
     library = mock.Mock(side_effect=[SystemExit(1), Token("t")])
-    credential = BlockingCredential(library)
+    credential = OwnThread(library)
 
     with pytest.raises(RuntimeError, match="SystemExit"):
         await asyncio.wait_for(credential("a"), LIMIT_S)
@@ -445,8 +445,8 @@ async def test_a_library_that_exits_fails_the_call_alone() -> None:
 def test_a_library_that_hangs_keeps_no_process() -> None:
     script = (
         "import asyncio, time\n"
-        "from services.worker.adapters.providers.credentials.blocking import BlockingCredential\n"
-        "asked = BlockingCredential(lambda _: time.sleep(600))(None)\n"
+        "from services.worker.tasks.own_thread import OwnThread\n"
+        "asked = OwnThread(lambda _: time.sleep(600))(None)\n"
         "try: asyncio.run(asyncio.wait_for(asked, 0.05))\n"
         "except TimeoutError: print('left')\n"
     )

@@ -8,8 +8,8 @@ container, of a pod and of an instance.
 # ruff: noqa: PLC0415
 
 from services.worker.adapters.providers.apis.connection import AwsKeys
-from services.worker.adapters.providers.credentials.blocking import BlockingCredential
 from services.worker.adapters.providers.credentials.credential import Token
+from services.worker.tasks.own_thread import OwnThread
 
 LOOKED_AT_EVERY_S = 600.0  # a new session looks where the chain leads to now
 
@@ -29,4 +29,4 @@ def _keys(_audience: str | None) -> Token:
     return Token(AwsKeys(keys.access_key, keys.secret_key, keys.token), LOOKED_AT_EVERY_S)
 
 
-token = BlockingCredential(_keys)
+token = OwnThread(_keys)

@@ -7,8 +7,8 @@ That is: a service principal of variables, workload identity, managed identity, 
 # ruff: noqa: PLC0415
 
 from services.worker.adapters.clock import SystemClock
-from services.worker.adapters.providers.credentials.blocking import BlockingCredential
 from services.worker.adapters.providers.credentials.credential import Token
+from services.worker.tasks.own_thread import OwnThread
 
 
 def _token(audience: str | None) -> Token:
@@ -20,4 +20,4 @@ def _token(audience: str | None) -> Token:
     return Token(found.token, found.expires_on - SystemClock().now().timestamp())
 
 
-token = BlockingCredential(_token)
+token = OwnThread(_token)

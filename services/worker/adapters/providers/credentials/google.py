@@ -10,8 +10,8 @@ workload identity), the login of gcloud, the metadata server.
 from datetime import UTC
 
 from services.worker.adapters.clock import SystemClock
-from services.worker.adapters.providers.credentials.blocking import BlockingCredential
 from services.worker.adapters.providers.credentials.credential import Token
+from services.worker.tasks.own_thread import OwnThread
 
 
 def _token(audience: str | None) -> Token:
@@ -29,4 +29,4 @@ def _token(audience: str | None) -> Token:
     return Token(str(credentials.token), lasts_s)
 
 
-token = BlockingCredential(_token)
+token = OwnThread(_token)
