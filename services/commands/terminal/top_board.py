@@ -203,7 +203,10 @@ def _lane_style(lane: LaneCell) -> str:
 
 
 def _dead_letters(dead_letters: Counter[str]) -> Text:
-    named = [f"{n:,} × {why_text(why)}" for why, n in dead_letters.most_common(WHYS_SHOWN)]
+    shown = dead_letters.most_common(WHYS_SHOWN)
+    named = [f"{n:,} × {why_text(why)}" for why, n in shown]
+    if more := dead_letters.total() - sum(n for _, n in shown):
+        named.append(f"{more:,} for other reasons")
     return Text.assemble(
         (f"open dead letters {dead_letters.total():,}: ", "bold red"), ", ".join(named)
     )

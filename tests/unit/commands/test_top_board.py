@@ -11,6 +11,7 @@ from rich.console import Console
 from services.commands.terminal.top_board import (
     BAR_CELLS,
     MINUTES,
+    WHYS_SHOWN,
     TopFacts,
     as_data,
     bar,
@@ -125,6 +126,16 @@ def test_on_a_narrow_terminal_names_and_numbers_are_whole_and_the_bar_is_shorter
     assert 0 < row.count("█") < BAR_CELLS
     parts = {colour for text, colour in _segments(facts, 72) if "█" in text}
     assert parts == {"cyan", "magenta", "red"}  # each ending is seen, however short the bar
+
+
+def test_dead_letters_for_other_reasons_are_counted_too() -> None:
+    whys = Counter({f"rejected: {400 + n}": 10 - n for n in range(WHYS_SHOWN + 2)})
+    facts = facts_of("result/dep_bump", open_dead_letters=whys)
+    console = Console(width=400, record=True, file=StringIO())
+    console.print(board_of(facts))
+
+    assert f"open dead letters {whys.total()}: " in console.export_text(clear=False)
+    assert ", 9 for other reasons" in console.export_text()
 
 
 def test_dead_letters_are_counted_by_why_with_paths_for_people_and_without_for_programs() -> None:
