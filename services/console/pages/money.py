@@ -1,8 +1,7 @@
 """The pages of money, and the same figures for programs."""
 
-from dataclasses import asdict
-
 from aiohttp import web
+from pydantic_core import to_json
 
 from services.console.context import CONTEXT
 from services.console.figures.outcome_charts import spend_figure
@@ -53,4 +52,5 @@ async def workflows(request: web.Request) -> web.Response:
 async def data(request: web.Request) -> web.Response:
     """All of it, for programs."""
     time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
-    return web.json_response(asdict(spend_report(board, time_range.window, LINES_MAX)))
+    report = to_json(spend_report(board, time_range.window, LINES_MAX))
+    return web.Response(body=report, content_type="application/json", charset="utf-8")
