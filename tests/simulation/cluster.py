@@ -13,10 +13,10 @@ from zlib import crc32
 
 from aiokafka.errors import (
     ConcurrentTransactions,
+    InvalidTimestampError,
     InvalidTxnState,
     KafkaConnectionError,
     KafkaError,
-    MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
     ProducerFenced,
     UnknownTopicOrPartitionError,
@@ -367,7 +367,7 @@ class Cluster:
             self.timeline.tell(
                 f"a record for {topic} is refused", partition, _name(self, producer[0])
             )
-            return MessageSizeTooLargeError()
+            return InvalidTimestampError()
         log = self.log(topic, partition)
         if transaction and (topic, partition) not in transaction.partitions:
             return InvalidTxnState()

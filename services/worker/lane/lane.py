@@ -27,6 +27,7 @@ from services.worker.lane.state.machine import (
     State,
     StateMachine,
 )
+from services.worker.lane.state.oversized import Oversized
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.signals import SignalRecord, apply_signals
 from services.worker.ports.kafka import ReadProgress
@@ -106,6 +107,7 @@ class Lane:
         self.progress: ReadProgress | None = None  # of the one under way
         self.isolated: set[LaneRequest] = set()
         self.errors: list[WorkInProgress] = []
+        self.oversized = Oversized()
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
         self.entered_at = self.progressed_at = _now()

@@ -18,7 +18,7 @@ from services.worker.lane.recovery import open_lane
 from services.worker.lane.request_task import LaneRequestTask
 from services.worker.lane.state.machine import DRAINS, STAY_S_MAX, Effect, Event, LaneStep, State
 from services.worker.lane.state.reopen_backoff import ReopenBackoff
-from services.worker.ports.kafka import Intake, Shard
+from services.worker.ports.kafka import Intake, RecordTooLarge, Shard
 from services.worker.ports.lane import LaneLost, RequestTask
 from services.worker.tasks.fair_timeout import FairTimer
 from services.worker.tasks.latest_task import CLEAN_UP_S, LatestTask, Work
@@ -216,6 +216,9 @@ class Lifecycle:
     def _on_producer_lost(self, error: BaseException) -> None:
         """The producer is gone: calls in flight wait, everything else starts over."""
         lane, reason, is_repeated = self.lane, describe_error_for_log(error), False
+        if isinstance(error, RecordTooLarge):
+            lane.oversized.add(error)
+            reason = f"{error} (`answerbus doctor` compares max.message.bytes)"
         if lane.open:
             _log.warning("lane %d lost its producer: %s", lane.partition, reason)
             is_repeated = _now() < lane.open.stable_at

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from answerbus.client.bounded import bounded, was_cancelled
 from answerbus.client.diagnosis import describe_error_for_log
-from services.worker.ports.kafka import Outgoing, OutRecord, Shard
+from services.worker.ports.kafka import Outgoing, OutRecord, RecordTooLarge, Shard
 from services.worker.ports.lane import LaneLost
 from services.worker.ports.observer import Observer, Observers
 from services.worker.tasks.fair_timeout import wait_fairly
@@ -176,7 +176,7 @@ class Outbox:
 
 
 def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
-    """The records in order, of each compacted key the last alone."""
+    """The records in order, of each compacted key the last alone. Raises RecordTooLarge."""
     merged: list[OutRecord] = []
     later: set[tuple[str, bytes]] = set()
     for record in reversed([record for write in batch for record in write.records]):
@@ -184,7 +184,9 @@ def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
             if (name := (record.topic.name, record.key)) in later:
                 continue
             later.add(name)
-        merged.append(record.written())
+        merged.append(written := record.written())
+        if len(written.value or b"") > written.topic.record_bytes_max:
+            raise RecordTooLarge(written)
     merged.reverse()
     return merged
 

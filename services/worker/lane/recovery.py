@@ -260,7 +260,9 @@ def _books(lane: Lane, recovered: opening.RecoveredState, suspects: Suspects) ->
             observer=context.observer,
             tools=context.runs.tools,
             problems_of=context.planner.problems_of,
+            oversized=lane.oversized,
         ),
+        oversized=lane.oversized,
         complete=context.runs.complete,
         budgets=SharedBudgets(
             lane.partition,

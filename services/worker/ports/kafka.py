@@ -6,13 +6,18 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from answerbus.envelope import Headers
+from answerbus.request_key import RequestKey
 from answerbus.topics import Topic
+
+About = RequestKey | str
+"""What ends, or is written smaller, if a topic does not take a record: a request, or an event."""
 
 
 class OutRecord(NamedTuple):
     """A record for one partition of one topic; a null value ends a compacted key.
 
     Without a partition its key decides, over as many as the topic has: others may have made it.
+    `about` is None where no request and no event can be blamed for its size.
     """
 
     topic: Topic
@@ -20,6 +25,7 @@ class OutRecord(NamedTuple):
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]
+    about: About | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -101,6 +107,15 @@ class PastCut(Exception):
     """
 
 
+class RecordTooLarge(Exception):
+    """A record is larger than its topic takes: the transaction with it has not happened."""
+
+    def __init__(self, record: OutRecord) -> None:
+        size, topic = record.size_bytes, record.topic.name
+        super().__init__(f"a record of {size:,} bytes is larger than the topic {topic} takes")
+        self.record = record
+
+
 class Shard(Protocol):
     """The Kafka side of one lane: its fenced transactional producer and its private records.
 
@@ -126,7 +141,10 @@ class Shard(Protocol):
         ...
 
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
-        """One transaction: send all, await each, set the group's offset, commit."""
+        """One transaction: send all, await each, set the group's offset, commit.
+
+        Raises RecordTooLarge where a single record is why that fails.
+        """
         ...
 
     async def close(self) -> None:

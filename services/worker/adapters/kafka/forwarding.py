@@ -56,12 +56,13 @@ def shards_of(
     on_closed: Callable[[], None],
 ) -> Callable[[], Shard]:
     """A factory of the shard of a lane, called each time it is opened; see KafkaShard."""
+    alone = set[str]()  # known to the next shard of the lane, too
     if names.partition < partitions:
-        return lambda: KafkaShard(names, clock, unavailable, on_closed)
+        return lambda: KafkaShard(names, clock, unavailable, on_closed, alone)
     _log.warning(
         "partition %d of requests is beyond the %d of this deployment: its records are "
         "forwarded to their owners; `answerbus topics move` changes the number",
         names.partition,
         partitions,
     )
-    return lambda: ForwardingShard(KafkaShard(names, clock), partitions)
+    return lambda: ForwardingShard(KafkaShard(names, clock, alone=alone), partitions)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import (
     KafkaError,
+    MessageSizeTooLargeError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -29,7 +30,13 @@ from services.kafka.options import TRANSACTION_TIMEOUT_MS
 from services.worker.adapters.kafka.tool_topics import ToolTopics
 from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.ports.clock import MeasuredClock
-from services.worker.ports.kafka import OutRecord, PastCut, ReadProgress, StoredRecord
+from services.worker.ports.kafka import (
+    OutRecord,
+    PastCut,
+    ReadProgress,
+    RecordTooLarge,
+    StoredRecord,
+)
 
 STOP_TIMEOUT_S = 5.0
 START_TIMEOUT_S = 20.0
@@ -59,6 +66,10 @@ class PartitionMissing(KafkaError):  # type: ignore[misc]  # aiokafka ships no t
             f"the topic {topic} has no partition {partition}: `answerbus topics apply` gives it "
             "the missing ones"
         )
+
+
+class RecordRefused(RecordTooLarge, MessageSizeTooLargeError):  # type: ignore[misc]  # no types
+    """By the broker: the limit of the topic was lowered."""
 
 
 class ReadWatchdog:
@@ -103,9 +114,15 @@ class KafkaShard:
         clock: MeasuredClock,
         unavailable: UnavailableToolsets | None = None,
         on_closed: Callable[[], None] = lambda: None,
+        alone: set[str] | None = None,
     ) -> None:
-        """`unavailable` records the toolsets whose topics cannot be written."""
+        """`unavailable` records the toolsets whose topics cannot be written.
+
+        `alone` are topics of which each record has a batch of its own, since one of several was
+        too large, and which record that was for is not known.
+        """
         self._names, self._on_closed = names, on_closed
+        self._alone = set[str]() if alone is None else alone
         self._clock = clock
         self._tool_topics = ToolTopics(names.prefix, clock, unavailable or UnavailableToolsets())
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
@@ -233,15 +250,29 @@ class KafkaShard:
             return acknowledged
 
         ours = [record for record in records if not toolset_of(record.topic)]
-        sent = await send_batches(producer, ours, self._names.topic, now_ms)
-        await self._tool_topics.write(calls, send, sent)
-        if sent:
+        sent = await send_batches(producer, ours, self._names.topic, now_ms, self._alone)
+        try:
+            await self._tool_topics.write(calls, send, [*sent])
             # Each one: a transaction commits also without a batch that the broker refused.
             acknowledgements = await asyncio.gather(*sent)
+        except MessageSizeTooLargeError:
+            self._blame(sent)
+            raise
+        if acknowledgements:
             self._note_broker_time(acknowledgements[-1], before_s)
         if offset is not None:
             await self._send_offset(producer, offset)
         await producer.commit_transaction()
+
+    def _blame(self, sent: Mapping["Acknowledged", Sequence[OutRecord]]) -> None:
+        """Raises RecordTooLarge for a record that was refused alone."""
+        for acknowledged, records in sent.items():
+            if not acknowledged.done() or acknowledged.cancelled():
+                continue
+            if isinstance(acknowledged.exception(), MessageSizeTooLargeError):
+                if len(records) == 1:
+                    raise RecordRefused(records[0])
+                self._alone.add(records[0].topic.name)
 
     async def _send_offset(self, producer: TransactionalProducer, offset: int) -> None:
         try:
@@ -299,24 +330,28 @@ async def send_batches(
     records: Iterable[OutRecord],
     name_of: Callable[[Topic], str],
     timestamp_ms: int,
-) -> list[Acknowledged]:
+    alone: Collection[str] = (),
+) -> dict[Acknowledged, list[OutRecord]]:
     """Acknowledgements, one for each batch; records of one partition keep their order.
 
-    The records name their partitions. Raises KafkaError.
+    The records name their partitions. Those of the topics `alone` share no batch. Raises
+    KafkaError.
     """
-    sent: list[Acknowledged] = []
-    open_batches: dict[tuple[str, int | None], BatchBuilder] = {}
+    sent: dict[Acknowledged, list[OutRecord]] = {}
+    open_batches: dict[tuple[str, int | None], tuple[BatchBuilder, list[OutRecord]]] = {}
     for record in records:
         place = name_of(record.topic), record.partition
-        batch = open_batches.get(place)
-        if batch is not None and not _append(batch, record, timestamp_ms):
-            sent.append(await _send(producer, place, batch))
-            batch = None
-        if batch is None:
-            open_batches[place] = batch = producer.create_batch()
-            _append(batch, record, timestamp_ms)  # an empty batch takes a record of any size
-    for place, batch in open_batches.items():
-        sent.append(await _send(producer, place, batch))
+        found = open_batches.get(place)
+        if found and record.topic.name not in alone and _append(found[0], record, timestamp_ms):
+            found[1].append(record)
+            continue
+        if found:
+            sent[await _send(producer, place, found[0])] = found[1]
+        batch = producer.create_batch()
+        _append(batch, record, timestamp_ms)  # an empty batch takes a record of any size
+        open_batches[place] = batch, [record]
+    for place, (batch, its) in open_batches.items():
+        sent[await _send(producer, place, batch)] = its
     return sent
 
 

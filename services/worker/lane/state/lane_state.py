@@ -7,15 +7,15 @@ from datetime import datetime
 from answerbus.attempt import Attempt
 from answerbus.budget import Usage
 from answerbus.dead_letter import AnswerTooLarge, BudgetExhausted, Cancelled, Cause, DeadLetter
-from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import LaneRecord
 from answerbus.request_key import RequestKey
+from answerbus.topics import ATTEMPTS
 from answerbus.trace import Trace
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.budget.account import Account, Spend, plus
-from services.worker.core.budget.audit import chain, give_back
+from services.worker.core.budget.audit import CallTrace, chain, give_back
 from services.worker.core.budget.ledger import (
     Ledger,
     Reserved,
@@ -30,6 +30,7 @@ from services.worker.core.outcome.decision import (
     Decision,
     End,
     NextStep,
+    Outcome,
     Verdict,
     Wait,
     attempt_outcome,
@@ -48,6 +49,7 @@ from services.worker.core.shared_budget.rules import ZERO
 from services.worker.lane.state import records
 from services.worker.lane.state.cancellations import Cancellations
 from services.worker.lane.state.open_runs import OpenRuns
+from services.worker.lane.state.oversized import Oversized
 from services.worker.lane.state.own_record import OwnRecord
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.records import LaneWrite
@@ -59,7 +61,6 @@ from services.worker.ports.observer import Observer, Observers, WorkerCounters
 
 CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it has ended")
 FREE = Usage()
-VALUE_BYTES_MAX = RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX  # leaves room for key and headers
 
 
 def _as_it_is(admitted: Admitted) -> Admitted:
@@ -84,6 +85,7 @@ class LaneState:
     suspects: Suspects = field(default_factory=Suspects)
     observer: Observer = field(default_factory=Observers)
     budgets: SharedBudgets
+    oversized: Oversized = field(default_factory=Oversized)
     complete: Callable[[Admitted], Admitted] = _as_it_is
     cancellations: Cancellations = field(init=False)
     own_record: OwnRecord = field(init=False)
@@ -100,7 +102,7 @@ class LaneState:
         accounts = dict.fromkeys(attempt.account_id for attempt in orphaned)  # in this order
         return self.writing(
             *(
-                records.attempt_record(a, traces.get(RequestKey.of(a)), self.partition)
+                records.orphan_record(a, traces.get(RequestKey.of(a)), self.partition)
                 for a in orphaned
             ),
             *(self._account_of(account) for account in accounts),
@@ -138,8 +140,12 @@ class LaneState:
         return LaneWrite((*written, *self.budgets.take_unsent()), self.watermark.committable)
 
     def cancel_if_asked(self, lane_request: LaneRequest) -> None:
-        """A request that a person has cancelled ends, at once or when its call has ended."""
-        if cause := self.cancellations.cause_of(lane_request):
+        """A request that a person has cancelled ends, at once or when its call has ended.
+
+        So does one of which a topic did not take a record.
+        """
+        too_large = self.oversized.causes.get(lane_request.key)
+        if cause := too_large or self.cancellations.cause_of(lane_request):
             self.queue.cancel(lane_request, cause)
 
     def spend(
@@ -198,9 +204,13 @@ class LaneState:
     def commit(self, call: Call, verdict: Verdict, now: datetime) -> tuple[Decision, LaneWrite]:
         """Write down the verdict on a call; `apply_decision` follows once that is committed.
 
-        An outcome that no record can hold becomes a dead letter, which is given instead.
+        An outcome that its topic did not take becomes a dead letter, which is given instead.
         """
         lane_request = call.lane_request
+        if too_large := self.oversized.causes.get(lane_request.key):
+            lane_request.add_note(too_large.reason)
+            cause = too_large if call.checked is None else AnswerTooLarge()
+            verdict = End(lane_request.progress.prior, cause)
         account = self.ledger.settle(call.spend, call.usage, now, counted=call.is_counted)
         self.queue.budget_back(account.id)
         charged = charge_of(call.spend, call.usage, counted=call.is_counted)
@@ -210,9 +220,11 @@ class LaneState:
             self.queue.children.uncounted(lane_request, account)
         elif self.suspects.clear(lane_request.key):
             written.append(self.own_record.encoded(now))
-        outcome, trace = attempt_outcome(decision), call.trace(self.worker)
-        attempt = chain(account, call.spend, outcome, call.failure, trace, counted=call.is_counted)
-        written.append(records.attempt_record(attempt, lane_request.incoming_trace, self.partition))
+        outcome, failure, trace = attempt_outcome(decision), call.failure, call.trace(self.worker)
+        if too_large and self.oversized.has(lane_request.key, ATTEMPTS):
+            failure, trace = None, CallTrace(self.worker, usage=call.usage)
+        attempt = chain(account, call.spend, outcome, failure, trace, counted=call.is_counted)
+        written.append(records.attempt_record(attempt, lane_request, self.partition))
         match decision:
             case Wait():
                 return decision, self.writing(*written, self._account(lane_request))
@@ -248,23 +260,10 @@ class LaneState:
         if isinstance(verdict, Wait | NextStep):
             return verdict, []
         outcome = events.event_of(verdict, call, account.state, now)
-        record = records.outcome_record(outcome, call.lane_request, self.partition)
-        if len(record.value or b"") > VALUE_BYTES_MAX and not isinstance(outcome, DeadLetter):
-            too_large = End(call.lane_request.progress.prior, AnswerTooLarge())
-            outcome = events.event_of(too_large, call, account.state, now)
-        if isinstance(outcome, DeadLetter):
-            outcome, record = self._recorded(outcome, call.lane_request)
-        return outcome, [record]
+        return outcome, [self._outcome_record(outcome, call.lane_request)]
 
-    def _recorded(
-        self, found: DeadLetter, lane_request: LaneRequest
-    ) -> tuple[DeadLetter, OutRecord]:
-        """A dead letter and its record; of one that no record can hold what is not needed goes."""
-        record = records.outcome_record(found, lane_request, self.partition)
-        if len(record.value or b"") > VALUE_BYTES_MAX:
-            found = found.model_copy(update={"prior": (), "notes": ()})
-            record = records.outcome_record(found, lane_request, self.partition)
-        return found, record
+    def _outcome_record(self, outcome: Outcome, lane_request: LaneRequest) -> OutRecord:
+        return records.outcome_record(outcome, lane_request, self.partition, self.oversized)
 
     def release(self, lane_request: LaneRequest, spend: Spend, now: datetime) -> LaneWrite:
         """Give back a spend that was not used."""
@@ -273,7 +272,7 @@ class LaneState:
         self.queue.children.uncounted(lane_request, account)
         self.queue.budget_back(spend.account_id)
         self.budgets.settle(lane_request.request.labels, spend, ZERO, now)
-        record = records.attempt_record(attempt, lane_request.incoming_trace, self.partition)
+        record = records.attempt_record(attempt, lane_request, self.partition)
         return self.writing(record, self._account(lane_request))
 
     def dead_letter(
@@ -282,8 +281,8 @@ class LaneState:
         """End a request without another call."""
         account = self.ledger.account(lane_request.request, now)
         found = events.dead_letter_without_call(lane_request, cause, account.state, now)
-        dead_letter, record = self._recorded(found, lane_request)
-        return dead_letter, self._terminal(lane_request, dead_letter, now, record)
+        record = self._outcome_record(found, lane_request)
+        return found, self._terminal(lane_request, found, now, record)
 
     def apply_decision(self, lane_request: LaneRequest, decision: Decision) -> None:
         """Let a committed decision take effect on the queue."""
@@ -298,6 +297,7 @@ class LaneState:
                 progress = progress_of(decision, lane_request.key.record_key().encode())
                 self.queue.delay(lane_request, decision.not_before, progress)
             case _:
+                self.oversized.causes.pop(lane_request.key, None)
                 if above := self.queue.finish(lane_request):  # it was the last child of a run
                     self.signal_if_answered(above)
 

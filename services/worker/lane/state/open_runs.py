@@ -41,6 +41,7 @@ from services.worker.core.run.tool_outcome import named_cost
 from services.worker.core.run.transitions import RunSignal
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.state import records
+from services.worker.lane.state.oversized import Oversized
 from services.worker.lane.state.queue import Queue
 from services.worker.lane.state.timed_requests import TimedRequests
 from services.worker.ports.kafka import Outgoing, OutRecord
@@ -59,6 +60,7 @@ class OpenRuns:
     observer: Observer
     tools: ToolAccess
     problems_of: Callable[[Request], tuple[Problem, ...]]
+    oversized: Oversized = field(default_factory=Oversized)
     _due: TimedRequests = field(default_factory=TimedRequests)  # by when the time of a call is over
 
     def take_step(
@@ -115,7 +117,7 @@ class OpenRuns:
         run, inputs = _run_of(call.lane_request), self._inputs(call.lane_request, now)
         run, event = selected(run, call.spend.attempt, call.usage, chosen, account.state, inputs)
         call.lane_request.change_run(run)
-        return [records.run_event_record(event, self.partition)]
+        return [records.run_event_record(event, self.partition, about=call.lane_request.key)]
 
     def apply_signal(
         self, lane_request: LaneRequest, signal: RunSignal, now: datetime
@@ -180,7 +182,8 @@ class OpenRuns:
             by = lane_request.cancelled or Cancelled(by="answerbus", reason="the run has ended")
             change = transitions.stopped(run, by, self._inputs(lane_request, now))
             events = (event for event in change.written if not event.kind.startswith("run_"))
-            written += [self._written(lane_request, event) for event in events]
+            ends = [self._written(lane_request, event) for event in events]
+            written += filter(self.oversized.may_fit, ends)  # no open call keeps it from its end
             written += [
                 records.run_tombstone(key, self.partition) for key in _keys(lane_request, run)
             ]
@@ -204,7 +207,7 @@ class OpenRuns:
 
     def _written(self, lane_request: LaneRequest, event: Written) -> OutRecord:
         trace = _trace_of(lane_request, event)
-        record = records.run_event_record(event, self.partition, trace)
+        record = records.run_event_record(event, self.partition, trace, lane_request.key)
         if isinstance(event, RunChildRecord):
             self.queue.put(request_from_child(event, record.size_bytes, record.headers))
         return record
@@ -225,7 +228,8 @@ class OpenRuns:
             notes=lane_request.notes,
             definition=run.definition,
         )
-        return records.run_event_record(head, self.partition, lane_request.incoming_trace)
+        trace = lane_request.incoming_trace
+        return records.run_event_record(head, self.partition, trace, lane_request.key)
 
     def _inputs(self, lane_request: LaneRequest, now: datetime) -> RunInputs:
         return RunInputs(

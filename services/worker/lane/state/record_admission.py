@@ -111,7 +111,7 @@ def _reject(
 ) -> LaneWrite:
     dead_letter = records.unfit_dead_letter(unfit, arrival, now)
     lane_state.observer.rejected(dead_letter)
-    record = records.unfit_record(dead_letter, arrival, home)
+    record = records.unfit_record(dead_letter, arrival, home, lane_state.oversized)
     return _dispose(lane_state, arrival, record, "dead_letter", now)
 
 

@@ -31,7 +31,8 @@ from services.worker.core.budget.ledger import closed_record
 from services.worker.core.outcome.decision import Outcome
 from services.worker.core.request.admit import Arrival, UnfitRequest
 from services.worker.core.request.lane_request import LaneRequest, incoming_trace
-from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord
+from services.worker.lane.state.oversized import Oversized
+from services.worker.ports.kafka import About, LateRecord, Outgoing, OutRecord
 
 ACCOUNT_BYTES = 400  # about what an account weighs in the ledger
 SPEND_BYTES = 100  # and each call in flight or request under way
@@ -44,24 +45,28 @@ class LaneWrite(NamedTuple):
     offset: int | None
 
 
-def event_record(event: Event, partition: int, trace: Trace | None = None) -> OutRecord:
+def event_record(
+    event: Event, partition: int, trace: Trace | None = None, about: About | None = None
+) -> OutRecord:
     """An event for this lane's partition of the topic that its kind belongs to."""
     encoded = encode(event, trace=None if trace is None else trace.headers())
-    return OutRecord(
-        topics.TOPIC_OF_KIND[event.kind], partition, encoded.key, encoded.value, encoded.headers
-    )
+    topic = topics.TOPIC_OF_KIND[event.kind]
+    return OutRecord(topic, partition, encoded.key, encoded.value, encoded.headers, about)
 
 
 def run_event_record(
-    event: RunEvent | ToolEvent, partition: int, trace: Trace | None = None
+    event: RunEvent | ToolEvent,
+    partition: int,
+    trace: Trace | None = None,
+    about: About | None = None,
 ) -> OutRecord:
     """An event of a run; a call goes to the topic of its toolset, placed there by its id."""
     encoded = encode(event, trace=None if trace is None else trace.headers())
     if isinstance(event, ToolCallRecord | ToolContinue | ToolCancel | ToolReconcile):
         topic = topics.tool_calls(event.toolset)
-        return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers)
+        return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers, about)
     topic = topics.TOPIC_OF_KIND[event.kind]
-    return OutRecord(topic, partition, encoded.key, encoded.value, encoded.headers)
+    return OutRecord(topic, partition, encoded.key, encoded.value, encoded.headers, about)
 
 
 def run_tombstone(key: str, partition: int) -> OutRecord:
@@ -69,24 +74,51 @@ def run_tombstone(key: str, partition: int) -> OutRecord:
     return OutRecord(topics.RUNS, partition, key.encode(), None, [])
 
 
-def outcome_record(outcome: Outcome, lane_request: LaneRequest, partition: int) -> OutRecord:
+def outcome_record(
+    outcome: Outcome, lane_request: LaneRequest, partition: int, oversized: Oversized
+) -> OutRecord:
     """An outcome; a retry carries what its request came with, so that this outlives the worker."""
+    if isinstance(outcome, DeadLetter):
+        return _letter_record(outcome, partition, lane_request.trace, oversized)
     is_retry = isinstance(outcome, RetryRequest)
-    return event_record(
-        outcome, partition, lane_request.incoming_trace if is_retry else lane_request.trace
-    )
+    trace = lane_request.incoming_trace if is_retry else lane_request.trace
+    return event_record(outcome, partition, trace, lane_request.key)
 
 
-def attempt_record(attempt: Attempt, incoming_trace: Trace | None, partition: int) -> OutRecord:
+def attempt_record(attempt: Attempt, lane_request: LaneRequest, partition: int) -> OutRecord:
     """An attempt, with a span of its own in the trace that its request came with."""
+    trace = lane_request.incoming_trace.child(attempt.event_id)
+    return event_record(attempt, partition, trace, lane_request.key)
+
+
+def orphan_record(attempt: Attempt, incoming_trace: Trace | None, partition: int) -> OutRecord:
+    """That of a call which nobody can settle any more, of a request that may not be known."""
     trace = None if incoming_trace is None else incoming_trace.child(attempt.event_id)
     return event_record(attempt, partition, trace)
 
 
-def unfit_record(dead_letter: DeadLetter, arrival: Arrival, partition: int) -> OutRecord:
+def unfit_record(
+    dead_letter: DeadLetter, arrival: Arrival, partition: int, oversized: Oversized
+) -> OutRecord:
     """The dead letter of a record that cannot become a request."""
     trace = incoming_trace(arrival.headers, arrival.origin, arrival.place_id)
-    return event_record(dead_letter, partition, trace.child(arrival.place_id))
+    return _letter_record(dead_letter, partition, trace.child(arrival.place_id), oversized)
+
+
+def _letter_record(
+    found: DeadLetter, partition: int, trace: Trace, oversized: Oversized
+) -> OutRecord:
+    """Without what is not needed, as far as the whole letter is too large."""
+    cut: dict[str, object] = {"base64": "", "headers": (), "truncated": True}
+    raw = found.raw and found.raw.model_copy(update=cut)
+    some: dict[str, object] = {"prior": (), "notes": ()}
+    record = event_record(found, partition, trace, found.dead_letter_id)
+    for left_out in (some, some | {"request": None, "labels": {}, "raw": raw}):
+        if oversized.may_fit(record):
+            break
+        letter = found.model_copy(update=left_out)
+        record = event_record(letter, partition, trace, found.dead_letter_id)
+    return record
 
 
 def account_record(account: Account, partition: int) -> LateRecord:

@@ -117,7 +117,8 @@ def _apply_control(
         problems=done.problems,
         at=now,
     )
-    return [*done.written, records.run_event_record(applied, lane_state.partition)]
+    record = records.run_event_record(applied, lane_state.partition, about=applied.event_id)
+    return [*done.written, record] if lane_state.oversized.may_fit(record) else done.written
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from services.worker.core.request.admit import Arrival
 from services.worker.core.run.tool_access import UnavailableToolsets
 from services.worker.lane.careful_reading import must_be_read_alone, read_alone
 from services.worker.lane.lane import Lane
-from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
+from services.worker.ports.kafka import OutRecord, ReadProgress, RecordTooLarge, StoredRecord
 from tests.unit.worker import builders
 from tests.unit.worker.lane.virtual import VirtualClock
 
@@ -105,6 +105,7 @@ class Broker:
         self.faults: deque[Fault | None] = deque()  # of the commits to come, in order
         self.unreachable = False
         self.unwritable: set[str] = set()  # toolsets whose topic takes no record
+        self.takes: dict[Topic, int] = {}  # bytes of a record, where an operator lowered that
         self.hangs = False
         self.self_cancelled: list[str] = []  # methods of a shard that end so, once each
         self._undecided: dict[int, tuple[_Transaction, bool]] = {}
@@ -152,6 +153,12 @@ class Broker:
 
     def leave_open(self, partition: int, transaction: _Transaction, *, happens: bool) -> None:
         self._undecided[partition] = transaction, happens
+
+    def check_sizes(self, records: Sequence[OutRecord]) -> None:
+        """Raises RecordTooLarge."""
+        for record in records:
+            if record.size_bytes > self.takes.get(record.topic, record.size_bytes):
+                raise RecordTooLarge(record)
 
     def append(self, record: OutRecord) -> Log:
         """Where it now is; its key says where, if its sender does not."""
@@ -248,6 +255,7 @@ class FakeShard:
         self._reach()
         if self._is_fenced():
             raise ProducerFenced
+        self._broker.check_sizes(records)
         toolsets = {toolset_of(record.topic) for record in records}
         for toolset in self._broker.unwritable & toolsets:
             self._unavailable.failed(toolset, self._broker.clock.now())

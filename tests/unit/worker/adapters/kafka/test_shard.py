@@ -1,13 +1,18 @@
-"""What a lane's transaction says of an error that its client gives without a name."""
+"""What a lane's transaction says of errors that its client gives without a name or a record."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from aiokafka.errors import TopicAuthorizationFailedError
+from aiokafka.errors import MessageSizeTooLargeError, TopicAuthorizationFailedError
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from answerbus.client.diagnosis import describe_error
+from answerbus.topics import RESULTS
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.shard import KafkaShard, Names
+from services.worker.ports.kafka import OutRecord, RecordTooLarge
 
 
 class Producer:
@@ -26,3 +31,50 @@ async def test_a_refused_offset_names_the_requests_topic() -> None:
     with pytest.raises(TopicAuthorizationFailedError) as raised:
         await shard.commit([], 7)
     assert "no right to the topic acme.requests.v1 " in describe_error(raised.value)
+
+
+TAKES = 1_000  # bytes of a batch
+
+
+class SmallTopic:
+    """A producer whose broker takes small batches alone."""
+
+    async def begin_transaction(self) -> None:
+        pass
+
+    def create_batch(self) -> BatchBuilder:
+        return BatchBuilder(16_384, 0, is_transactional=1)
+
+    async def send_batch(
+        self, batch: BatchBuilder, _: str, **__: object
+    ) -> "asyncio.Future[SimpleNamespace]":
+        found = asyncio.get_running_loop().create_future()
+        if batch.size() > TAKES:
+            found.set_exception(MessageSizeTooLargeError())
+        else:
+            found.set_result(SimpleNamespace(timestamp_type=0))
+        return found
+
+    async def commit_transaction(self) -> None:
+        pass
+
+
+async def test_the_record_that_a_topic_does_not_take_is_found_in_the_next_transaction() -> None:
+    """Of several in one batch it is not known which; alone they are all found to fit, or not."""
+    small = [OutRecord(RESULTS, 0, b"k", b"v" * 400, []) for _ in range(3)]
+    large = OutRecord(RESULTS, 0, b"k", b"v" * 2_000, [])
+    alone = set[str]()
+
+    async def committed(*records: OutRecord) -> None:
+        shard = KafkaShard(Names("acme", "g", 0, {}), BrokerClock(), alone=alone)
+        shard._producer = cast("Any", SmallTopic())
+        await shard.commit(records, None)
+
+    with pytest.raises(MessageSizeTooLargeError) as raised:
+        await committed(*small, large)
+    assert not isinstance(raised.value, RecordTooLarge)
+    with pytest.raises(RecordTooLarge) as blamed:
+        await committed(*small, large)
+    assert blamed.value.record is large
+    assert "larger than the topic results takes" in describe_error(blamed.value)
+    await committed(*small)

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from answerbus.budget import Budget, Spent, Usage
 from answerbus.dead_letter import BudgetExhausted
 from answerbus.envelope import decode
-from answerbus.limits import RECORD_BYTES_MAX
+from answerbus.limits import ENVELOPE_EXTRA_BYTES_MAX, RECORD_BYTES_MAX
 from answerbus.private.ledger import AccountRecord
 from answerbus.request_key import RequestKey
 from services.worker.core.budget.account import Spend
@@ -29,7 +29,6 @@ from services.worker.core.budget.ledger import (
     Reserved,
     closed_record,
 )
-from services.worker.lane.state.lane_state import VALUE_BYTES_MAX
 from tests.unit.worker.builders import NOW, ORIGIN, after, request
 
 DIGEST = "sha256:" + "0" * 64
@@ -134,7 +133,7 @@ def test_an_account_with_very_many_requests_under_way_still_fits_its_topic() -> 
 
     assert spend(ledger, ids[-1]) == Reserved()
     size = len(ledger.accounts["w-0"].json())
-    assert RECORD_BYTES_MAX / 2 < size < VALUE_BYTES_MAX
+    assert RECORD_BYTES_MAX / 2 < size < RECORD_BYTES_MAX - ENVELOPE_EXTRA_BYTES_MAX
 
     ledger.settle(spends[0], Usage(), NOW, counted=True)
 

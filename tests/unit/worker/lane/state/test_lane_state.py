@@ -9,10 +9,11 @@ from answerbus import topics
 from answerbus.budget import Spent
 from answerbus.dead_letter import DeadLetter, UnknownProfile
 from answerbus.envelope import decode, encode
-from answerbus.failure import Invalid, Problem
-from answerbus.limits import NOTES_MAX, RECORD_BYTES_MAX, REQUEST_BYTES_MAX
+from answerbus.failure import Invalid
+from answerbus.limits import NOTES_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result, RetryRequest
 from answerbus.private.ledger import LaneRecord
+from answerbus.topics import DEAD_LETTERS
 from answerbus.wire import bytes_digest
 from services.records.forwarding import FORWARDED_HEADER
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut
@@ -22,12 +23,11 @@ from services.worker.core.outcome.decide import DecisionInputs, decide
 from services.worker.core.outcome.decision import Decision, Wait
 from services.worker.core.request.lane_request import InRetries, LaneRequest
 from services.worker.core.schema.resolved import Accepted
-from services.worker.lane.state import lane_state as lane_states
 from services.worker.lane.state import records
-from services.worker.lane.state.lane_state import VALUE_BYTES_MAX, LaneState
+from services.worker.lane.state.lane_state import LaneState
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.records import LaneWrite
-from services.worker.ports.kafka import OutRecord
+from services.worker.ports.kafka import OutRecord, RecordTooLarge
 from tests.unit.worker import builders
 from tests.unit.worker.builders import (
     NOW,
@@ -314,32 +314,11 @@ def test_a_history_that_fills_the_request_breaks_no_dead_letter() -> None:
     assert len(written(writing)[0].value or b"") < REQUEST_BYTES_MAX + 64 * 1024
 
 
-def test_an_outcome_that_no_record_can_hold_becomes_a_dead_letter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With the limit on the values of an answer none grows that far: so the record is smaller."""
-    monkeypatch.setattr(lane_states, "VALUE_BYTES_MAX", 200_000)
-    lane = lane_state()
-    lane_request = running(lane, policy={"at_last": "unvalidated", "on_invalid": "dead_letter"})
-    growing = "[" + ",".join(["1e15"] * 15_000) + "]"
-    invalid = Invalid(problems=(Problem.of("/0", "x", "y"),))
-    call = called(lane, lane_request, builders.answered(growing), invalid)
-
-    decision, writing = settled(lane, call)
-
-    assert isinstance(decision, DeadLetter)
-    assert decision.cause.kind == "answer_too_large"
-    assert kinds(writing) == ["dead_letter", "attempt", "account", "closed"]
-    assert max(len(record.value or b"") for record in written(writing)) <= 200_000
-    assert VALUE_BYTES_MAX < RECORD_BYTES_MAX
-
-
 @pytest.mark.parametrize("is_called", [True, False])
-def test_a_dead_letter_that_no_record_can_hold_leaves_out_what_it_can(
-    monkeypatch: pytest.MonkeyPatch, is_called: bool
-) -> None:
-    monkeypatch.setattr(lane_states, "VALUE_BYTES_MAX", 15_000)
+def test_a_dead_letter_that_no_record_can_hold_leaves_out_what_it_can(is_called: bool) -> None:
     lane = lane_state()
+    refused = OutRecord(DEAD_LETTERS, 0, b"", b"x" * 15_001, [], about="r-1.dead-letter")
+    lane.oversized.add(RecordTooLarge(refused))
     earlier = {
         "attempt": 1,
         "failure": {"kind": "timed_out", "after_s": 1.0},
@@ -356,7 +335,9 @@ def test_a_dead_letter_that_no_record_can_hold_leaves_out_what_it_can(
 
     assert isinstance(found, DeadLetter)
     assert found.cause.kind == ("invalid_answer" if is_called else "unknown_profile")
-    assert (found.prior, found.notes) == ((), ())
+    shown = json.loads(written(writing)[0].value or b"")
+    assert (shown["prior"], shown["notes"]) == ([], [])
+    assert shown["request"]["prior"][0]["answer"] == "x" * 9_000
     assert max(len(record.value or b"") for record in written(writing)) <= 15_000
 
 

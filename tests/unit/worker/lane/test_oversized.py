@@ -1,0 +1,276 @@
+"""A record that its topic does not take ends its own request, and no other waits for that."""
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from answerbus.topics import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    LEDGER,
+    RESULTS,
+    RETRIES,
+    RUNS,
+    STEPS,
+    Topic,
+)
+from services.worker.core.attempt.reply import Reply, TimedOut
+from services.worker.lane.state.oversized import KNOWN_MAX, Oversized
+from services.worker.ports.kafka import OutRecord, RecordTooLarge
+from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.core.run_builders import actions, call, says
+from tests.unit.worker.lane.delegating import DelegatingStage, check_tree, delegate, wrapped
+from tests.unit.worker.lane.run_checks import breaks, check
+from tests.unit.worker.lane.run_world import RunStage
+from tests.unit.worker.lane.stage import Stage
+from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.world import (
+    FakeProvider,
+    Worker,
+    audit,
+    done,
+    events,
+    final_account,
+    until,
+)
+
+Json = dict[str, Any]
+
+LARGE = "x" * 12_000
+TAKES = 10_000
+OTHER = workflow_of(0, 1)
+PLAN: Json = {"answer_schema": {"kind": "contract", "name": "plan_proposal", "version": 1}}
+
+
+def letter(stage: Stage | RunStage, name: str = "r-1") -> Json:
+    (found,) = [e for e in events(stage.broker, DEAD_LETTERS) if e["request_id"] == name]
+    return found
+
+
+def openings(worker: Worker) -> int:
+    return len(worker.shards)
+
+
+async def ended(of: Stage, takes: dict[Topic, int], **more: Any) -> None:
+    """One request, and one of another workflow that has its result whatever comes of the first."""
+    await of.worker.open()
+    of.broker.takes = takes
+    of.publish("r-1", **more)
+    of.publish("r-2", workflow_id=OTHER)
+    await of.end()
+    assert [e["request_id"] for e in events(of.broker, RESULTS)] == ["r-2"]
+    assert final_account(of.broker)["spent"]["attempts"] == 1
+
+
+def said(large: Reply) -> FakeProvider:
+    return FakeProvider(lambda name, _: (1.0, large if name == "r-1" else answered()))
+
+
+def test_a_result_that_its_topic_does_not_take_ends_as_too_large() -> None:
+    async def main() -> None:
+        stage = Stage(said(answered(LARGE)))
+        await ended(stage, {RESULTS: TAKES})
+
+        found = letter(stage)
+        assert found["cause"] == {"kind": "answer_too_large"}
+        assert found["request"]["request_id"] == "r-1"
+        assert found["notes"][-1].endswith(" bytes is larger than the topic results takes")
+        (attempt,) = [e for e in events(stage.broker, ATTEMPTS) if e["request_id"] == "r-1"]
+        assert (attempt["outcome"], attempt["usage"]["output_tokens"]) == ("dead_letter", 5)
+        assert stage.provider.made_for("r-1") == [1]
+        assert openings(stage.worker) == 2
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"), [(answered("{"), "answer_too_large"), (TimedOut(60.0), "cancelled")]
+)
+def test_a_retry_that_its_topic_does_not_take_is_not_tried(reply: Reply, kind: str) -> None:
+    async def main() -> None:
+        stage = Stage(said(reply))
+        await ended(stage, {RETRIES: TAKES}, **PLAN, context={"instructions": LARGE})
+        assert letter(stage)["cause"]["kind"] == kind
+
+    run(main())
+
+
+def test_what_no_topic_takes_of_what_a_provider_says_is_left_out() -> None:
+    """A megabyte is too much for both the result and the attempt, whatever the broker is set to."""
+    facts = replace(answered().facts, service_tier="x" * 2**20)
+
+    async def main() -> None:
+        stage = Stage(said(replace(answered(), facts=facts)))
+        await ended(stage, {})
+
+        assert letter(stage)["cause"] == {"kind": "answer_too_large"}
+        (attempt,) = [e for e in events(stage.broker, ATTEMPTS) if e["request_id"] == "r-1"]
+        assert (attempt["model"], attempt["counted"]) == (None, True)
+        assert openings(stage.worker) == 2
+        assert breaks(stage) == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("takes", [{DEAD_LETTERS: TAKES}, {RESULTS: TAKES, DEAD_LETTERS: TAKES}])
+def test_a_dead_letter_that_its_topic_does_not_take_leaves_out_the_request(
+    takes: dict[Topic, int],
+) -> None:
+    asked: Json = {"context": {"instructions": LARGE}, "labels": {"team": "red"}}
+    asked |= {} if RESULTS in takes else {**PLAN, "policy": {"on_invalid": "dead_letter"}}
+
+    async def main() -> None:
+        stage = Stage(said(answered(LARGE)))
+        await ended(stage, takes, **asked)
+
+        found = letter(stage)
+        kind = "answer_too_large" if RESULTS in takes else "invalid_answer"
+        assert found["cause"]["kind"] == kind
+        assert (found["request"], found["raw"], found["labels"]) == (None, None, {})
+        assert found["workflow_id"] == workflow_of(0)
+
+    run(main())
+
+
+def test_a_record_that_is_no_request_leaves_its_bytes_out_of_its_letter() -> None:
+    async def main() -> None:
+        stage = Stage()
+        stage.broker.takes = {DEAD_LETTERS: TAKES}
+        stage.broker.publish(LARGE.encode(), 0, [("h", b"v")])
+        stage.publish("r-2")
+        await stage.worker.open()
+        await stage.all_done()
+        await stage.worker.drain()
+
+        (found,) = events(stage.broker, DEAD_LETTERS)
+        raw = found["raw"]
+        assert (raw["bytes"], raw["truncated"], raw["headers"]) == (len(LARGE), True, [])
+        assert base64.b64decode(raw["base64"]) == b""
+
+    run(main())
+
+
+def test_what_is_known_is_bounded() -> None:
+    found = Oversized()
+    for number in range(KNOWN_MAX + 5):
+        record = OutRecord(RESULTS, 0, b"", b"v", [], about=f"e-{number}")
+        found.add(RecordTooLarge(record))
+    found.add(RecordTooLarge(OutRecord(LEDGER, 0, b"", b"v", [])))
+
+    assert [found.has(f"e-{number}", RESULTS) for number in (4, 5, KNOWN_MAX + 4)] == [
+        False, True, True,
+    ]  # fmt: skip
+
+
+ASKS = (actions(call(order_id="1"), call(order_id="2")), actions(says("All is well.")))
+
+
+async def run_ended(stage: RunStage, takes: dict[Topic, int]) -> None:
+    await stage.worker.open()
+    stage.broker.takes = takes
+    stage.publish("r-1")
+    await until(lambda: done(stage.broker, stage.names), 300)
+    await stage.end()
+
+
+def test_a_result_of_a_tool_that_no_step_can_say_ends_its_run() -> None:
+    """The other call ends with it, and its server is informed."""
+
+    async def main() -> None:
+        stage = RunStage(
+            ASKS,
+            lambda call: (
+                [(0.02, {"kind": "ok", "value": LARGE})] if call["args"]["order_id"] == "1" else []
+            ),
+        )
+        await run_ended(stage, {STEPS: TAKES})
+
+        cause = letter(stage)["cause"]
+        assert (cause["kind"], cause["by"]) == ("cancelled", "answerbus")
+        assert cause["reason"].endswith(" bytes is larger than the topic steps takes")
+        assert [e["outcome"]["kind"] for e in stage.steps("tool_ended")] == ["cancelled"] * 2
+        assert len(stage.calls("tool_cancel")) == 2
+        assert stage.provider.made_for("r-1") == [1]
+        check(stage)
+
+    run(main())
+
+
+def test_a_run_ends_also_where_no_end_of_a_call_can_be_written() -> None:
+    async def main() -> None:
+        stage = await RunStage.opened(
+            "r-1", steps=ASKS, tooling=lambda _: [(5.0, {"kind": "ok", "value": 1})]
+        )
+        await until(lambda: len(stage.calls()) == 2)
+        stage.broker.takes = {STEPS: 300}
+        await until(lambda: done(stage.broker, stage.names), 300)
+        await stage.end()
+
+        assert letter(stage)["cause"]["kind"] == "cancelled"
+        assert (stage.steps("tool_ended"), stage.open_records()) == ([], {})
+        audit(stage.broker, stage.provider)
+
+    run(main())
+
+
+@pytest.mark.parametrize("topic", [STEPS, RUNS])
+def test_a_step_that_its_topic_does_not_take_ends_its_run(topic: Topic) -> None:
+    async def main() -> None:
+        stage = RunStage((actions(call(order_id=LARGE)),))
+        await run_ended(stage, {topic: TAKES})
+
+        assert letter(stage)["cause"] == {"kind": "answer_too_large"}
+        assert stage.calls() == []
+        assert stage.provider.made_for("r-1") == [1]
+        assert final_account(stage.broker)["spent"]["attempts"] == 1
+        check(stage)
+
+    run(main())
+
+
+def test_a_child_that_no_topic_takes_ends_the_run_that_asks_it() -> None:
+    async def main() -> None:
+        asks = delegate("a", instructions=LARGE)
+        stage = DelegatingStage((actions(asks), actions(says("Done."))))
+        await run_ended(stage, {RUNS: TAKES})
+
+        assert letter(stage)["cause"] == {"kind": "answer_too_large"}
+        assert stage.children() == []
+        check_tree(stage)
+
+    run(main())
+
+
+def test_the_result_of_a_child_that_its_run_cannot_take_ends_the_run() -> None:
+    async def main() -> None:
+        asks = delegate("a", json_schema={"type": "object"})
+        answers = {"r-1.call.1.0": [wrapped({"said": LARGE})]}
+        stage = DelegatingStage((actions(asks), actions(says("Done."))), answers)
+        await run_ended(stage, {STEPS: TAKES})
+
+        assert letter(stage)["cause"]["kind"] == "cancelled"
+        assert [child["kind"] for child in stage.children()] == ["dead_letter"]
+        check_tree(stage)
+
+    run(main())
+
+
+def test_what_came_of_a_control_is_left_out_where_its_topic_does_not_take_it() -> None:
+    async def main() -> None:
+        stage = RunStage(ASKS)
+        await stage.worker.open()
+        stage.broker.takes = {STEPS: TAKES}
+        told = {"kind": "approval", "call_id": "none", "args_digest": "sha256:" + "0" * 64}
+        edited = {"args": {"n": LARGE}, "asked_digest": "sha256:" + "0" * 64}
+        stage.control({**told, **edited, "decision": "approved"})
+        stage.publish("r-1")
+        await until(lambda: done(stage.broker, stage.names), 300)
+        await stage.end()
+
+        assert stage.steps("control_applied") == []
+        (result,) = events(stage.broker, RESULTS)
+        assert result["answer"] == "All is well."
+
+    run(main())
