@@ -1,11 +1,12 @@
 """G2, G8 and G9: one terminal a request, its closed entry, its schema, its deadline."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tests.chaos.audit import schemas
 from tests.chaos.audit.arrival import Arrival
 from tests.chaos.audit.canonical import digest, sorted_digest
+from tests.chaos.audit.child import Child
 from tests.chaos.audit.history import Event, History, Json, Violation, ended_at
 
 TERMINAL_AFTER_DEADLINE = timedelta(seconds=60)  # while a worker runs
@@ -76,7 +77,7 @@ def _closed_for_nothing(history: History) -> Iterator[Violation]:
 
 def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Violation]:
     asked = history.asked[request_id]
-    deadline, at = asked.deadline, ended_at(terminal)
+    deadline, at = _deadline(history, asked), ended_at(terminal)
     # A lane that was shut by a fault could do nothing, and one that is full does not read on.
     opened = history.opened_before(terminal.record.partition, at) or asked.asked_at
     awaited = max(deadline, opened)
@@ -89,6 +90,17 @@ def _in_time(history: History, request_id: str, terminal: Event) -> Iterator[Vio
     if cause == "deadline_passed" and at < deadline:
         text = f"deadline_passed was said at {at}, its deadline is {deadline}"
         yield Violation("G9", request_id, text)
+
+
+def _deadline(history: History, asked: Arrival | Child) -> datetime:
+    """What a tool asks has at most what is left to its run, in whole seconds."""
+    parent = asked.body.get("parent")
+    above = history.asked.get(parent["request_id"]) if parent else None
+    # A run is asked before its tools ask: a request that names itself, or a later one, has none.
+    if isinstance(asked, Child) or above is None or above.asked_at >= asked.asked_at:
+        return asked.deadline
+    left_s = (_deadline(history, above) - asked.asked_at) // timedelta(seconds=1)
+    return min(asked.deadline, asked.asked_at + timedelta(seconds=max(left_s, 1)))
 
 
 def _valid(request: Json, terminal: Event) -> Iterator[Violation]:
