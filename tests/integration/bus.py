@@ -288,12 +288,16 @@ async def create_topics(bus: Bus, replicas: int = 1, topics: Sequence[Topic] = T
                 for t in topics
             ]
         )
-        names = [bus.topic(topic) for topic in topics]
-        async with asyncio.timeout(20):
-            while not all(map(_is_ready, await admin.describe_topics(names))):
-                await asyncio.sleep(0.05)
+        await until_ready(admin, [bus.topic(topic) for topic in topics])
     finally:
         await admin.close()
+
+
+async def until_ready(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+    """Wait until the broker has the topics that it was asked to create."""
+    async with asyncio.timeout(20):
+        while not all(map(_is_ready, await admin.describe_topics(names))):
+            await asyncio.sleep(0.05)
 
 
 async def remove_topics(bus: Bus) -> None:

@@ -19,7 +19,7 @@ from answerbus.partition import partition_of
 from answerbus.request import Context, ContractRef, Fact, InlineRef, Request, TextRef
 from answerbus.topics import DEAD_LETTERS, REFUSALS, REQUESTS, RESULTS
 from tests.integration.answering import answering, dead_letter, refusal, result, unvalidated, write
-from tests.integration.bus import DEP_BUMP, Bus
+from tests.integration.bus import DEP_BUMP, Bus, until_ready
 
 pytestmark = pytest.mark.kafka
 
@@ -388,6 +388,7 @@ async def test_a_topic_with_fewer_partitions_than_the_others_counts_before_there
     await admin.start()
     sizes = {REQUESTS: 2, RESULTS: 2, REFUSALS: 3, DEAD_LETTERS: 2}
     await admin.create_topics([NewTopic(t.full_name(prefix), n, 1) for t, n in sizes.items()])
+    await until_ready(admin, [topic.full_name(prefix) for topic in sizes])
     await admin.close()
 
     async with Client(kafka_bootstrap, topic_prefix=prefix) as client:
