@@ -83,13 +83,8 @@ test-changes: install  ## Ten changes of newcomers, each made in a copy and chec
 test-browser: install  ## The console in a real Chromium, on a real Kafka; screenshots in .run/screenshots
 	@$(RUN) -m infra.checks browser
 
-test-floors: install  ## The tests of contracts and client with the oldest libraries that they take
-	@rm -rf .run/floors
-	@$(VENV)/bin/uv pip install --quiet --no-config --system-certs --python $(RUN) --target .run/floors \
-		--resolution lowest-direct './contracts[client]'
-	@rm -rf .run/floors/answerbus  # the checkout's is tested
-	@PYTHONPATH=$(CURDIR)/.run/floors $(RUN) -m pytest --quiet -m "not real_llm and not wide" \
-		tests/contracts tests/integration/test_client.py
+test-floors: install  ## The tests of contracts and client with the oldest libraries that they take, on a real Kafka
+	@$(RUN) -m infra.checks floors
 
 test-e2e: install  ## The tests that ask the real local model
 	@$(RUN) -m infra.checks e2e
@@ -102,12 +97,15 @@ chart: install  ## Write what the Helm chart and docker-compose.yml repeat: topi
 	@$(RUN) -m infra.chart_files
 	@$(RUN) -m infra.docker_rights
 
-lock:  ## Write requirements.lock and its parts from constraints.txt: the SHA-256 of each file
+lock:  ## Write requirements.lock and its parts from constraints.txt, and requirements-floors.lock: the SHA-256 of each file
 	@test -x $(VENV)/bin/uv || $(MAKE) install  # not with every change: without the lock it would fail
 	@$(VENV)/bin/uv pip compile constraints.txt --quiet --no-config --system-certs --universal \
 		--python-version 3.11 --no-deps --generate-hashes --upgrade --no-annotate \
 		--custom-compile-command "make lock" --output-file requirements.lock
 	@$(RUN) -m infra.run_lock
+	@$(VENV)/bin/uv pip compile contracts/pyproject.toml --all-extras --resolution lowest-direct \
+		--quiet --no-config --system-certs --universal --python-version 3.11 --generate-hashes \
+		--upgrade --no-annotate --custom-compile-command "make lock" --output-file requirements-floors.lock
 
 up: $(RUNTIME)  ## Start broker, model and two workers in the background; KAFKA_PORT=0 MODEL_PORT=0 take free ports
 	@$(RUN) -m infra.stack up $(if $(KAFKA_PORT),--kafka-port $(KAFKA_PORT)) \

@@ -11,15 +11,26 @@ REPORTS = Path(".run/checks")
 _PYTEST = (sys.executable, "-m", "pytest")
 _ON_TWO = ("--quiet", "--numprocesses=2", "--dist=worksteal")
 _ALONE = "not kafka and not real_llm and not long"
+_ON_FLOORS = "not services and not wide and not real_llm and not long"
 _ON_KAFKA = "kafka and not real_llm and not browser"
 _TWO_FILES = ("--quiet", "--numprocesses=2", "--dist=loadfile")
 _BY_FILE = ("--quiet", "--numprocesses=3", "--dist=loadfile", "--durations=20")
+# A fake of another release may leave a test waiting: its process ends, and the test has failed.
+_IN_TIME = ("-o", "faulthandler_timeout=120", "-o", "faulthandler_exit_on_timeout=true")
 
 # Of a step that runs beside others: each writes down at its end which tests failed last.
 _OWN_CACHE = ("-o", f"cache_dir={REPORTS / 'cache'}")
 
 # Folders of tests by what they need, so that a step does not import tests of other steps.
 WIDE = ("adversarial", "benchmarks", "fuzz", "infra", "mutations", "providers", "simulation")
+FLOORS = (  # what users of the client have; the integration tests here need no worker
+    "tests/contracts",
+    "tests/integration/test_client.py",
+    "tests/integration/test_client_broker_away.py",
+    "tests/integration/test_subscription.py",
+    "tests/integration/test_sync_client.py",
+    "tests/integration/test_tool_server_starts.py",
+)
 WITH_BROKER = ("browser", "chaos", "demo", "e2e", "infra", "integration", "storms")
 
 
@@ -50,6 +61,10 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "wide": _tests("wide", "wide and " + _ALONE, *_ON_TWO, *_OWN_CACHE),
         # The same inputs each time: new ones are looked for by `make fuzz`.
         "fuzz": (sys.executable, "-m", "tests.fuzz", "--seconds", "10", "--seed", "1"),
+        "floors": (
+            *(sys.executable, "-m", "infra.floors"),
+            *_tests("floors", _ON_FLOORS, *_ON_TWO, *_IN_TIME, *FLOORS),
+        ),
         "integration": _tests(
             "integration", _ON_KAFKA + " and not long", *_NOT_ON_KAFKA, *_BY_FILE
         ),
@@ -77,7 +92,7 @@ def report_of(step: str) -> Path:
 
 # Tests of real processes and clocks depend on a machine that others may load: a fault of the code
 # fails twice, and each test that needed a second try is named (docs/decisions/0070).
-STEPS_TRIED_AGAIN = ("integration", "browser", "e2e", BESIDE)
+STEPS_TRIED_AGAIN = ("floors", "integration", "browser", "e2e", BESIDE)
 TESTS_TRIED_AGAIN_MAX = 2  # more than that is not an accident
 
 

@@ -7,16 +7,18 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import packages_distributions, requires
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra import run_lock
+from infra import floors, run_lock
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+FLOORS = (ROOT / floors.LOCK).read_text(encoding="utf-8")
 HASHES = re.compile(r"(?: --hash=sha256:[0-9a-f]{64})+")
 OURS = {"answerbus": ROOT / "contracts", "answerbus-services": ROOT}
 
@@ -26,9 +28,9 @@ def pins() -> dict[str, Requirement]:
     return {canonicalize_name(one.name): one for one in map(Requirement, lines)}
 
 
-def locked() -> Iterator[Requirement]:
-    """The entries of the lock; each line of it belongs to one, and each has hashes."""
-    for line in LOCK.replace(" \\\n   ", "").splitlines():
+def locked(lock: str = LOCK) -> Iterator[Requirement]:
+    """The entries of a lock; each line of it belongs to one, and each has hashes."""
+    for line in lock.replace(" \\\n   ", "").splitlines():
         if not line.startswith("#"):
             reported, begins, hashes = line.partition(" --hash")
             assert HASHES.fullmatch(begins + hashes), line
@@ -47,7 +49,8 @@ def test_each_pin_has_hashes_and_nothing_else_has() -> None:
 
 def test_the_lock_names_no_place_to_fetch_from() -> None:
     """Whose registry is asked is each user's own matter; what comes from it is not."""
-    assert not re.search(r"://|--(extra-)?index|--find-links|--trusted|@", LOCK)
+    for lock in (LOCK, FLOORS):
+        assert not re.search(r"://|--(extra-)?index|--find-links|--trusted|@", lock)
 
 
 def needed() -> Iterator[Requirement]:
@@ -88,7 +91,7 @@ def test_everything_that_is_needed_is_pinned() -> None:
 
 
 def test_the_environment_is_made_of_files_with_these_hashes() -> None:
-    """No step fetches anything beside them, but the oldest libraries, which no lock has."""
+    """No step fetches anything beside them; the oldest libraries have a lock of their own."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     installs = re.findall(r"^\t@\$\(PIP\) install (.*)$", makefile, re.MULTILINE)
 
@@ -97,9 +100,26 @@ def test_the_environment_is_made_of_files_with_these_hashes() -> None:
     assert installs[1] == f"{hashed} requirements-run.lock"
     assert installs[2].startswith("--no-deps --no-build-isolation ")
     assert installs[3] == f"{hashed} requirements.lock"
-    others = [line for line in makefile.splitlines() if "pip install" in line]
-    assert ["--target .run/floors" in line for line in others] == [True]
     assert len(installs) == 4
+    assert "pip install" not in makefile
+
+
+def test_the_floors_are_the_oldest_that_the_contracts_take() -> None:
+    """`make lock` writes them; `make test-floors` installs them."""
+    pinned = {canonicalize_name(one.name): one.specifier for one in locked(FLOORS)}
+    text = (ROOT / "contracts/pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = map(Requirement, [*project["dependencies"], *chain.from_iterable(extras)])
+
+    oldest = {
+        canonicalize_name(one.name): each.version
+        for one in wanted
+        for each in one.specifier
+        if each.operator == ">="
+    }
+    assert {"aiokafka", "jsonschema-rs", "pydantic"} < oldest.keys()
+    assert [name for name in oldest if not pinned[name].contains(oldest[name])] == []
 
 
 @pytest.mark.parametrize("part", [run_lock.RUN_LOCK, run_lock.IMAGE_LOCK])

@@ -58,7 +58,16 @@ def plain(servers: list[str]) -> AIOKafkaClient:
     return AIOKafkaClient(bootstrap_servers=servers)
 
 
-@pytest.mark.parametrize("make", [consumer, transactional, producer, admin, plain])
+@pytest.mark.parametrize(
+    "make",
+    [
+        consumer,
+        pytest.param(transactional, marks=pytest.mark.services),
+        producer,
+        admin,
+        plain,
+    ],
+)
 async def test_each_server_has_its_part_of_a_start(
     make: Callable[[list[str]], Any], silent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,8 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from answerbus.client.transactional_producer import TransactionalProducer
 
+pytestmark = pytest.mark.services
+
 COORDINATOR, NODES = 0, (0, 1)
 TOPICS = ("even", "odd")  # the leader of the partitions of each is one of the nodes
 LIMIT_S = 20.0
