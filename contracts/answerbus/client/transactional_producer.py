@@ -222,6 +222,15 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         self._ask = self.client.send
         self.client.send = self._asked
 
+    async def stop(self) -> None:
+        """Waits for nothing that is to be sent: of a transaction that is not committed, no use.
+
+        aiokafka waits for brokers that do not answer.
+        """
+        self._message_accumulator.fail_all(ProducerClosed())
+        self._message_accumulator._batches.clear()  # noqa: SLF001
+        await super().stop()
+
     async def send(self, *given: Any, **options: Any) -> Any:
         """See aiokafka. Once the transaction has failed, raises why."""
         with self._explained():

@@ -341,3 +341,18 @@ async def test_a_producer_stops_though_the_end_of_its_transaction_is_not_answere
             await writing
 
     assert brokers.kinds[-1] is END
+
+
+async def test_a_stop_waits_for_no_broker() -> None:
+    """What is not committed is lost with its transaction."""
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        brokers.faults[WRITE] = [asyncio.Event]
+        await producer.begin_transaction()
+        written = await batch_sent(producer, "even")
+        await brokers.silent.wait()
+        waiting = await batch_sent(producer, "odd")
+
+    for sent in (written, waiting):
+        with pytest.raises(ProducerClosed):
+            await sent
