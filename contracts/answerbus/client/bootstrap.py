@@ -1,15 +1,21 @@
-"""aiokafka's clients, whose start survives a bootstrap server that does not answer."""
+"""aiokafka's clients, whose start and whose choice of brokers survive one that does not answer."""
 
+import asyncio
 import random
 import time
+from collections import defaultdict
+from contextlib import nullcontext
 from typing import Any, Final
 
 from aiokafka import admin, client
+from aiokafka.client import ConnectionGroup
+from aiokafka.conn import CloseReason
 from aiokafka.errors import KafkaConnectionError
 
 SERVERS_S: Final = 20.0  # for all of them
 SERVER_S_MIN: Final = 3.0
 ASK_LAST_S: Final = 60.0  # a server that has failed is asked after the others, by all clients
+CONNECT_S: Final = 10.0  # aiokafka waits 40 s, and connects to no other broker meanwhile
 _failed_at: dict[str, float] = {}
 
 
@@ -42,6 +48,46 @@ def share_start(client: Any) -> None:
         raise KafkaConnectionError(f"no bootstrap server can be used: {', '.join(sorted(names))}")
 
     client.bootstrap = in_turn
+    _pass_over_silent(client)
+
+
+def _pass_over_silent(client: Any) -> None:
+    """Bound each connecting, and ask brokers that have failed only where they alone can answer.
+
+    aiokafka takes any broker for metadata and for the search of a coordinator, again and again also
+    the one that it has waited for.
+    """
+    connect, closed, cluster = client._get_conn, client._on_connection_closed, client.cluster  # noqa: SLF001
+    all_brokers, locks = cluster.brokers, defaultdict[Any, asyncio.Lock](asyncio.Lock)
+    client._get_conn_lock_value = nullcontext()  # noqa: SLF001 - one for all: each waits for the silent
+
+    async def connected(
+        node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, **options: Any
+    ) -> Any:
+        place = node_id, group
+        known = client._conns.get(place)  # noqa: SLF001
+        if known is not None and known.connected():
+            return known
+        try:
+            async with asyncio.timeout(CONNECT_S), locks[place]:
+                return await connect(node_id, group=group, **options)
+        except TimeoutError:
+            if broker := cluster.broker_metadata(node_id):
+                _failed_at[f"{broker.host}:{broker.port}"] = time.monotonic()
+            client.force_metadata_update()
+            return None
+
+    def on_closed(connection: Any, reason: CloseReason | None) -> None:
+        if reason in (CloseReason.CONNECTION_BROKEN, CloseReason.CONNECTION_TIMEOUT):
+            _failed_at[f"{connection.host}:{connection.port}"] = time.monotonic()
+        closed(connection, reason)
+
+    def brokers() -> Any:
+        found = all_brokers()
+        return {it for it in found if not _has_failed(f"{it.host}:{it.port}")} or found
+
+    client._get_conn, client._on_connection_closed = connected, on_closed  # noqa: SLF001
+    cluster.brokers = brokers
 
 
 def in_order(servers: Any) -> list[str]:
@@ -49,8 +95,13 @@ def in_order(servers: Any) -> list[str]:
     listed = servers.split(",") if isinstance(servers, str) else servers
     names = [name.strip() for name in listed]
     random.shuffle(names)
+    return sorted(names, key=_has_failed)
+
+
+def _has_failed(name: str) -> bool:
+    """Whether it has of late."""
     since = time.monotonic() - ASK_LAST_S
-    return sorted(names, key=lambda name: _failed_at.get(name, since) > since)
+    return _failed_at.get(name, since) > since
 
 
 class AIOKafkaClient(client.AIOKafkaClient):  # type: ignore[misc]  # aiokafka has no types

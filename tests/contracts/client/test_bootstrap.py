@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.conn import CloseReason
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from answerbus.client import bootstrap
 from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient, share_start
@@ -89,6 +93,8 @@ class Starting:
         self._bootstrap_servers: Any = servers
         self._request_timeout_ms = 40_000
         self._asked, self._dead = asked, dead
+        self._get_conn = self._on_connection_closed = None
+        self.cluster = ClusterMetadata()
         share_start(self)
 
     async def bootstrap(self) -> None:
@@ -121,3 +127,21 @@ async def test_the_error_names_all_servers_in_one_order() -> None:
             await client.bootstrap()
         assert client._bootstrap_servers == "b:2,a:1"
         assert client._request_timeout_ms == 40_000
+
+
+async def test_a_broker_that_does_not_answer_is_passed_over_while_others_do(
+    silent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For metadata, and for the search of a coordinator; and it is connected to for no longer."""
+    monkeypatch.setattr(bootstrap, "CONNECT_S", SERVER_S)
+    client = plain(silent)
+    ports = [int(address.rpartition(":")[2]) for address in silent]
+    nodes = [(node, "127.0.0.1", port, None) for node, port in enumerate(ports)]
+    client.cluster.update_metadata(MetadataResponse_v1(nodes, 0, [(0, "t", False, [])]))
+
+    assert await bounded(client._get_conn(0), LIMIT_S) is None
+    assert {client.get_random_node() for _ in range(20)} == {1}
+    assert client._md_update_waiter.done()  # its partitions may have another leader by now
+    closed = SimpleNamespace(host="127.0.0.1", port=ports[1])
+    client._on_connection_closed(closed, CloseReason.CONNECTION_TIMEOUT)
+    assert {client.get_random_node() for _ in range(50)} == {0, 1}  # no other is left

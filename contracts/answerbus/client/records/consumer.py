@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.client import ConnectionGroup
+from aiokafka.conn import CloseReason
 from aiokafka.consumer.fetcher import READ_UNCOMMITTED, Fetcher, FetchResult, OffsetResetStrategy
 from aiokafka.errors import LeaderNotAvailableError, for_code
 from aiokafka.protocol.fetch import FetchRequest
@@ -19,6 +21,10 @@ from answerbus.client.records.poll_time_budget import UNPACKED_BYTES_MAX, PollTi
 from answerbus.client.records.unreadable import Unreadable
 
 NOTICE_EVERY_S = 60.0  # for each partition
+# Without a byte of an answer, beyond the time that a broker may wait for records. aiokafka waits
+# 40 s, while a cluster replaces a frozen broker after some seconds.
+SILENCE_S = 10.0
+SILENCE_S_MAX = 40.0  # of a broker that was silent before, and may only be slow
 
 _log = logging.getLogger(__name__)
 
@@ -179,11 +185,37 @@ async def is_behind(consumer: RecordConsumer, ends: Mapping[TopicPartition, int]
     return any([await consumer.position(place) < end for place, end in ends.items()])
 
 
+class _Silence:
+    """Closes the connection to a broker of whose answer nothing comes for so long."""
+
+    def __init__(self, client: Any, node_id: int, limit_s: float) -> None:
+        self._client, self._limit_s = client, limit_s
+        self._place = node_id, ConnectionGroup.DEFAULT
+        self.was_too_long = False
+        self._wait(received=0)
+
+    def _wait(self, received: int) -> None:
+        self.timer = asyncio.get_running_loop().call_later(self._limit_s, self._look, received)
+
+    def _look(self, before: int) -> None:
+        connection = self._client._conns.get(self._place)  # noqa: SLF001 - see RecordConsumer
+        if connection is None or not connection.connected():
+            return
+        received = len(connection._reader._buffer)  # noqa: SLF001 - of an answer that is not whole
+        if received > before:
+            self._wait(received)
+        else:
+            self.was_too_long = True
+            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+
+
 class _Replacing:
     """Stands between a fetcher and its client, to see the bytes that were fetched."""
 
     def __init__(self, fetcher: Fetcher, allowance: PollTimeBudget, notices: UnreadableLog) -> None:
         self._fetcher, self._client = fetcher, fetcher._client  # noqa: SLF001 - see RecordConsumer
+        self._wait_s = fetcher._fetch_max_wait_ms / 1000  # noqa: SLF001
+        self._silence_s: dict[int, float] = {}  # by broker, of those that were silent
         self._process = fetcher._proc_fetch_request  # noqa: SLF001
         self._allowance, self._notices = allowance, notices
         self._answers: dict[int, Any] = {}  # by the identity of the request
@@ -194,8 +226,15 @@ class _Replacing:
         return getattr(self._client, name)
 
     async def send(self, node_id: int, request: Any) -> Any:
-        """As the client does, but the answer to a fetch is kept for a moment."""
-        answer = await self._client.send(node_id, request)
+        """As the client does, but not for ever, and the answer to a fetch is kept for a moment."""
+        silence_s = self._silence_s.pop(node_id, SILENCE_S)
+        silence = _Silence(self._client, node_id, self._wait_s + silence_s)
+        try:
+            answer = await self._client.send(node_id, request)
+        finally:
+            silence.timer.cancel()
+            if silence.was_too_long:
+                self._silence_s[node_id] = min(2 * silence_s, SILENCE_S_MAX)
         if isinstance(request, FetchRequest):
             self._answers[id(request)] = answer
         return answer
