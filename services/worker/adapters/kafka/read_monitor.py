@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
-from aiokafka.errors import ConsumerStoppedError
+from aiokafka.errors import ConsumerStoppedError, KafkaError
 
 from answerbus.client.diagnosis import describe_error
 from services.worker.core.read_latency import PartitionPosition, ReadWaits, Unread
@@ -12,6 +12,16 @@ from services.worker.core.read_latency import PartitionPosition, ReadWaits, Unre
 
 class TopicMissing(Exception):
     """The requests topic is not there, or this user may not see it; the text says what to do."""
+
+
+class InstanceIdTaken(KafkaError):  # type: ignore[misc]  # aiokafka ships no types
+    """Another worker has joined with the same static id; to join again would put that one out."""
+
+    def __init__(self, instance_id: str | None) -> None:
+        super().__init__(
+            f"another worker has joined the group with the same `kafka.group_instance_id` "
+            f"({instance_id}): give each worker an id of its own, or none, and start this one again"
+        )
 
 
 class Subscriber(Protocol):
@@ -108,7 +118,9 @@ class ReadMonitor:
         return None
 
     def beyond_recovery(self, failing_s: float, silent_s: float, unread_s: float) -> str | None:
-        """Why the consumer will not recover: so long it fails, is not asked, delivers nothing."""
+        """Why a new consumer is needed: so long it fails, is not asked, delivers nothing."""
+        if isinstance(self.error, InstanceIdTaken):
+            return None
         if self.failing_since is not None and _now() - self.failing_since <= failing_s:
             return None
         if why := self.problem(silent_s):

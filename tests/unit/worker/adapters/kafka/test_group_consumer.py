@@ -6,16 +6,17 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from aiokafka import ConsumerRebalanceListener
 from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.errors import RequestTimedOutError
 from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.group import HeartbeatRequest
+from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest
 
 from answerbus.client.records.consumer import RecordConsumer
 from services.worker.adapters.kafka import group_consumer
 from services.worker.adapters.kafka.group_consumer import POLL_MS, WatchedConsumer
-from services.worker.adapters.kafka.read_monitor import ReadMonitor
+from services.worker.adapters.kafka.read_monitor import InstanceIdTaken, ReadMonitor
 from services.worker.adapters.kafka.subscription import REST_MS
 
 
@@ -66,3 +67,39 @@ async def test_no_broker_that_is_silent_is_waited_for_but_by_those_who_join(
     joining.cancel()
     client._conns.clear()
     assert not done
+
+
+async def test_a_worker_whose_static_id_another_has_taken_says_so_and_does_not_join_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or they would put each other out for ever."""
+    monitor = ReadMonitor()
+    consumer = WatchedConsumer(
+        read_monitor=monitor, enable_auto_commit=False, group_id="g", group_instance_id="one"
+    )
+    consumer._closed = True
+    listener = mock.Mock(spec=ConsumerRebalanceListener)
+    consumer._subscription.subscribe({"t"}, listener=listener)
+    asked: list[Any] = []
+
+    async def fenced(_node: int, request: Any, **_: object) -> Any:
+        asked.append(request)
+        return SimpleNamespace(error_code=group_consumer.FENCED_INSTANCE_ID)
+
+    monkeypatch.setattr(consumer, "_ask", fenced)
+    joining = JoinGroupRequest("g", 1, 1, "m", "one", "consumer", [])
+    for request in (HeartbeatRequest("g", 1, "m"), joining):
+        with pytest.raises(RuntimeError, match=r"kafka.group_instance_id"):
+            await consumer._client.send(1, request)
+    with mock.patch.object(RecordConsumer, "getmany"), pytest.raises(InstanceIdTaken):
+        await consumer.getmany(timeout_ms=10)
+
+    (heartbeat,) = asked
+    listener.on_partitions_assigned.assert_called_once_with(())
+    assert heartbeat.prepare({heartbeat.API_KEY: (0, 4)}).to_object() == {
+        "group": "g",
+        "generation_id": 1,
+        "member_id": "m",
+        "group_instance_id": "one",
+    }
+    assert monitor.beyond_recovery(0.0, 0.0, 0.0) is None, "a new consumer would join"
