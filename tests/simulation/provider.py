@@ -38,6 +38,8 @@ from tests.unit.worker.lane.virtual import VirtualClock
 NOTHING_REPORTED = CallFacts()
 FACTS = CallFacts(usage=Usage(input_tokens=10, output_tokens=5))
 GOOD, INVALID, MALFORMED = '{"n": 1}', '{"n": "one"}', "nonsense"
+FORBIDDEN = Rejected("profile", 403, None)  # by a firewall, or for want of a right
+FORBIDDEN_SHARE = 0.1  # of requests that fail: a firewall dislikes their text in each call
 FAILURES: tuple[Reply, ...] = (
     Refused("no", FACTS),
     Truncated(100, CallFacts()),
@@ -51,6 +53,7 @@ FAILURES: tuple[Reply, ...] = (
     Throttled(None),
     Rejected("request", 400, "bad"),
     Rejected("profile", 401, "key"),
+    FORBIDDEN,
 )
 OUTAGE: tuple[Reply, ...] = (
     Unavailable(503, ran=False),
@@ -173,6 +176,9 @@ class SimProvider:
             return delay_s, chance.choice(OUTAGE)
         if chance.random() < 0.03:
             return 1e6, TimedOut(0)  # hangs, until its time is over
+        firewall = random.Random(f"{self.seed} {prompt.request_id}")
+        if firewall.random() < self.failure_share * FORBIDDEN_SHARE:
+            return delay_s, FORBIDDEN
         if chance.random() < self.failure_share:
             return delay_s, chance.choice(FAILURES)
         if chance.random() < 0.15:
