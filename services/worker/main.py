@@ -158,23 +158,21 @@ async def _serve(
     tools: KnownTools,
     others: OtherGroups,
 ) -> None:
-    settings, kafka = live.current, live.current.kafka
+    settings, kafka, worker = live.current, live.current.kafka, live.current.worker
     topic, read_monitor = topic_name(kafka, REQUESTS), ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
     new_lane_lifecycle = lane_factory(context, kafka, options, consumer, read_monitor, clock)
     membership = Membership(consumer.current, new_lane_lifecycle, partial(_share_out, context))
-    inbox = Inbox(consumer.current, membership)
-    broker = RequestBroker(kafka, consumer)
+    inbox, broker = Inbox(consumer.current, membership), RequestBroker(kafka, consumer)
     subscriber = subscribe(broker, kafka, topic, membership, inbox.take)
 
     async def ends() -> Mapping[int, int]:
         return await check_positions(consumer.current(), topic, membership.lifecycles, read_monitor)
 
-    bounds = Bounds(settings.worker.stuck_after_s, kafka.session_timeout_ms / 1000)
+    bounds = Bounds(worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(ends, partial(broker_check.refused, kafka, options))
-    coordinator, brokers = Coordinator(kafka), BrokerMonitor(kafka)
-    signals = SignalConsumer()
+    coordinator, brokers, signals = Coordinator(kafka), BrokerMonitor(kafka), SignalConsumer()
     transactions = watching_transactions((consumer.current, signals.current), kafka)
     watched = HealthInputs(
         membership,
@@ -193,18 +191,10 @@ async def _serve(
         tools=tools,
         advice=lambda: card_advice(live.current.worker),
     )
-    worker = settings.worker
     health = Health(worker.health, watched, counts, worker.health_hosts, live.mask)
     rebalance_s = kafka.rebalance_timeout_ms / 1000
     on_stall = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
     renewal = Renewal(read_monitor, on_stall, bounds.session_s, rebalance_s, bounds.stuck_after_s)
-
-    async def watch() -> None:
-        renewal.start()
-
-    async def drain() -> None:
-        await renewal.stop()
-        await membership.drain(live.current.drain_s)
 
     address = await health.start()
     profiles = ProfileMonitor(lambda: context.planner.backends).run()
@@ -214,12 +204,24 @@ async def _serve(
     watching = [asyncio.create_task(watch) for watch in (*watches, live.watch_prices())]
     watching += await _reading_for_runs(settings, context, tools, membership, signals)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
-    application = FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
     try:
-        await _run(application, kafka, coordinator, watching)
+        await _run(_application(broker, renewal, membership, live), kafka, coordinator, watching)
     finally:
         await health.stop()
     _log.info("worker %s has drained", context.worker)
+
+
+def _application(
+    broker: RequestBroker, renewal: Renewal, membership: Membership, live: LiveSettings
+) -> FastStream:
+    async def watch() -> None:
+        renewal.start()
+
+    async def drain() -> None:
+        await renewal.stop()
+        await membership.drain(live.current.drain_s)
+
+    return FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
 
 
 async def _reading_for_runs(
