@@ -16,7 +16,7 @@ from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.comparing import ComparisonProgress
 from services.operators.adapters.comparison_writer import CLAIM, claim_name, release_name
 from services.operators.adapters.judging import Judge
-from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.money_budget import MoneyBudget
 from services.operators.comparisons.sample import OutcomeSample
 from services.settings.settings import Settings, SetUpError
 from services.worker.adapters.clock import SystemClock
@@ -66,8 +66,8 @@ async def run(settings: Settings, order: Order, sample: OutcomeSample) -> EndedC
                 "answers for 7 days by default), or another --contract."
             )
         await with_topic(bus, settings.kafka)
-        purse, slots = Purse(order.limit_micro_usd), Slots(order.at_once)
-        asker = Asker(planner, order.profile, purse, slots, SystemClock())
+        money, slots = MoneyBudget(order.limit_micro_usd), Slots(order.at_once)
+        asker = Asker(planner, order.profile, money, slots, SystemClock())
         async with (
             _with_name(bus, order.name) as progress,
             evaluating(settings.telemetry, planner, order.name) as evaluated,

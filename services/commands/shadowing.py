@@ -18,7 +18,7 @@ from services.operators.adapters import shadowing
 from services.operators.adapters.asking_again import Asker
 from services.operators.adapters.shadow import AT_ONCE, DropReason, Shadow
 from services.operators.comparisons.live_draw import LiveDraw
-from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.money_budget import MoneyBudget
 from services.operators.comparisons.shadow_day import PerDay
 from services.settings.section import MICRO_USD
 from services.settings.settings import Settings, SetUpError
@@ -84,8 +84,8 @@ async def _shadows(
     today = await shadowing.asked_on(bus, clock.now().date(), chosen)
     for name, one in chosen.items():
         limit = PerDay(one.calls_per_day, round(one.usd_per_day * MICRO_USD))
-        purse = Purse(limit.micro_usd, today[name].micro_usd)
-        asker = Asker(planner, one.profile, purse, Slots(AT_ONCE), clock)
+        money = MoneyBudget(limit.micro_usd, today[name].micro_usd)
+        asker = Asker(planner, one.profile, money, Slots(AT_ONCE), clock)
         made[name] = Shadow(name, asker, limit, observer, today[name].calls)
         _log.info("%s is asked %g %% of what %s answers", one.profile, 100 * one.share, name)
     return made

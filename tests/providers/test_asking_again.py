@@ -19,7 +19,7 @@ from answerbus.request import Context, InlineRef, Request, TextRef
 from answerbus.resumed_run import ResumedCall, ResumedRun, ResumedStep
 from services.operators.adapters.asking_again import OVER_BUDGET, Asker
 from services.operators.comparisons.intervals import Proportion
-from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.money_budget import MoneyBudget
 from services.operators.comparisons.questions import RecordedQuestion, step_answer
 from services.operators.comparisons.report import Comparison
 from services.settings.profiles import OpenAIProfile, Price
@@ -99,7 +99,7 @@ async def asking(model: Model, limit_micro_usd: int = 10**9) -> AsyncIterator[As
     built = backends.build({NEW: new, JUDGE: judge}, clock)
     try:
         planner = Planner(built, Registry())
-        yield Asker(planner, NEW, Purse(limit_micro_usd), Slots(16), clock)
+        yield Asker(planner, NEW, MoneyBudget(limit_micro_usd), Slots(16), clock)
     finally:
         await backends.close(built)
         await runner.cleanup()
@@ -162,7 +162,7 @@ async def test_planted_differences_of_a_tenth_are_found_exactly() -> None:
     assert report.equal == Proportion(180, 200)
     assert dict(report.fields) == {"/mood": Proportion(180, 200), "/n": Proportion(200, 200)}
     assert report.again.valid == Proportion(200, 200)
-    assert report.charged_micro_usd == SAMPLE * CALL_MICRO_USD == asker.purse.charged_micro_usd
+    assert report.charged_micro_usd == SAMPLE * CALL_MICRO_USD == asker.money.charged_micro_usd
     assert found[0].again.model == "new-1"
     assert len({encode(one).key for one in found}) == 1
     assert len({one.event_id for one in found}) == SAMPLE
@@ -191,8 +191,8 @@ async def test_invalid_answers_refusals_and_failures_are_distinguished() -> None
         ("failed", None, 0),
     ]
     assert worst > CALL_MICRO_USD  # nothing was reported
-    assert asker.purse.charged_micro_usd == 2 * CALL_MICRO_USD + worst
-    assert asker.purse.reserved_micro_usd == 0
+    assert asker.money.charged_micro_usd == 2 * CALL_MICRO_USD + worst
+    assert asker.money.reserved_micro_usd == 0
 
 
 async def test_the_budget_is_never_exceeded_however_many_ask_at_once() -> None:
@@ -207,9 +207,9 @@ async def test_the_budget_is_never_exceeded_however_many_ask_at_once() -> None:
         worst = plan.worst_cost(plan.prompt(last, ()))
 
     assert over
-    assert limit - asker.purse.charged_micro_usd < worst
+    assert limit - asker.money.charged_micro_usd < worst
     assert len(model.asked) == SAMPLE - len(over)
-    assert asker.purse.charged_micro_usd == len(model.asked) * CALL_MICRO_USD <= limit
+    assert asker.money.charged_micro_usd == len(model.asked) * CALL_MICRO_USD <= limit
 
 
 async def test_one_that_waits_for_money_is_not_asked_once_the_comparison_is_over() -> None:
@@ -221,7 +221,7 @@ async def test_one_that_waits_for_money_is_not_asked_once_the_comparison_is_over
     async with asking(model, 5_000) as asker:  # one worst case, not two
         asks = [asyncio.create_task(asker.ask(question(n), "trial", over)) for n in range(4)]
         async with asyncio.timeout(5.0):
-            while not asker.purse.reserved_micro_usd:
+            while not asker.money.reserved_micro_usd:
                 await asyncio.sleep(0)
         is_over = True
         found = await asyncio.gather(*asks)

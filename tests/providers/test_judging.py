@@ -1,4 +1,4 @@
-"""A judge of answers that differ, over HTTP: both orders, one purse, and verdicts by themselves."""
+"""A judge of answers that differ, over HTTP: both orders, one budget, and each verdict."""
 
 from typing import Any
 
@@ -54,8 +54,8 @@ async def report_of(model: Model, *numbers: int) -> tuple[JudgedReport | None, i
         judge = Judge(asker, JUDGE)
         for number in numbers:
             folded.take(await compared(asker, judge, question(number)))
-        assert folded.report().charged_micro_usd == asker.purse.charged_micro_usd
-    return folded.report().judged, asker.purse.charged_micro_usd
+        assert folded.report().charged_micro_usd == asker.money.charged_micro_usd
+    return folded.report().judged, asker.money.charged_micro_usd
 
 
 async def test_what_a_position_wins_cancels_out_and_is_seen() -> None:
@@ -104,16 +104,16 @@ async def test_what_is_no_judgement_is_no_verdict(
     assert folded.report().judged is None
 
 
-async def test_the_purse_is_one_and_a_judge_without_money_ends_the_comparison() -> None:
+async def test_the_budget_is_one_and_a_judge_without_money_ends_the_comparison() -> None:
     model = Model(planted, judge=lambda _: judgement("second"))
     async with asking(model) as asker:
         found = await asker.ask(question(ODD), "trial")
         assert isinstance(found, Compared)
-        asker.purse.limit_micro_usd = asker.purse.charged_micro_usd + CALL_MICRO_USD
+        asker.money.limit_micro_usd = asker.money.charged_micro_usd + CALL_MICRO_USD
         ended = await Judge(asker, JUDGE).judge(question(ODD), found, lambda: False)
 
     assert ended is OVER_BUDGET
-    assert asker.purse.charged_micro_usd == CALL_MICRO_USD
+    assert asker.money.charged_micro_usd == CALL_MICRO_USD
 
 
 async def test_a_judge_sees_question_steps_and_answers_and_not_which_is_new() -> None:

@@ -101,7 +101,7 @@ async def shadowing(
 ) -> AsyncIterator[It]:
     clock, topics, seen = Clock(), Topics(), Seen()
     async with asking(model, limit.micro_usd) as asker:
-        asker.purse.charged_micro_usd = asked.micro_usd
+        asker.money.charged_micro_usd = asked.micro_usd
         own = replace(asker, clock=clock, slots=Slots(AT_ONCE))
         shadow = Shadow("default", own, limit, seen, asked.calls)
         tasks = [
@@ -139,7 +139,7 @@ async def test_a_day_has_its_money_and_calls_and_a_clock_that_is_put_back_begins
             it.clock.at = at
             it.shadow.put(it.topics.drawn(number))
             await it.seen.until(number + 1)
-        purse = it.shadow._asker.purse
+        money = it.shadow._asker.money
 
     assert [one if isinstance(one, str) else one.comparison for one in it.seen.became] == [
         "over_budget",
@@ -147,7 +147,7 @@ async def test_a_day_has_its_money_and_calls_and_a_clock_that_is_put_back_begins
         "new.SHADOWS.default.2026-11-27",
         "over_budget",
     ]
-    assert purse.charged_micro_usd == 2 * CALL_MICRO_USD
+    assert money.charged_micro_usd == 2 * CALL_MICRO_USD
 
 
 async def test_a_shadow_that_hangs_holds_up_nobody_and_no_content() -> None:

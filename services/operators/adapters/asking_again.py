@@ -19,7 +19,7 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.wire import clip
 from services.operators.comparisons.agreement import agreement, is_equal
-from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.money_budget import MoneyBudget
 from services.operators.comparisons.questions import RecordedQuestion, step_answer
 from services.operators.explain import cause_text, failure_text
 from services.worker.core.attempt.check import Checked, TooLarge
@@ -70,7 +70,7 @@ OVER_BUDGET = CannotGoOn(
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """One call for an answer, and what the purse was charged for it."""
+    """One call for an answer, and what the budget was charged for it."""
 
     answer: ComparedAnswer
     charged_micro_usd: int
@@ -82,7 +82,7 @@ class Asker:
 
     planner: Planner
     profile: str
-    purse: Purse
+    money: MoneyBudget
     slots: Slots
     clock: Clock
     settled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -122,16 +122,16 @@ class Asker:
             usage = self._usage(plan, reply)
             cost = _cost(reply, usage, most)
         finally:
-            charged = self.purse.settle(most, cost)
+            charged = self.money.settle(most, cost)
             self.settled.set()
         return PaidAnswer(await self._answer(request, plan, reply, usage, took_s), charged)
 
     async def _is_reserved(self, most: int, is_over: IsOver) -> bool:
         """Wait while calls under way may leave enough: they seldom cost what they reserve."""
         while not is_over():
-            if self.purse.reserve(most):
+            if self.money.reserve(most):
                 return True
-            if not self.purse.reserved_micro_usd:
+            if not self.money.reserved_micro_usd:
                 return False
             self.settled.clear()
             await self.settled.wait()

@@ -1,4 +1,4 @@
-"""Asks a judge about each question whose answers differ, on the purse of the comparison."""
+"""Asks a judge about each question whose answers differ, on the budget of the comparison."""
 
 from dataclasses import dataclass
 

@@ -10,7 +10,7 @@ from answerbus.compared import Compared
 from services.operators.adapters.asking_again import OVER_BUDGET, Asker, CannotGoOn
 from services.operators.adapters.comparison_writer import WriteCompared
 from services.operators.comparisons.live_draw import Drawn
-from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.money_budget import MoneyBudget
 from services.operators.comparisons.questions import NotAsked, questions_of
 from services.operators.comparisons.shadow_day import PerDay, shadow_name
 from services.operators.records.stored import RecordPosition, Stored
@@ -40,7 +40,7 @@ class Shadow:
     def __init__(
         self, original: str, asker: Asker, limit: PerDay, observer: ShadowObserver, calls: int = 0
     ) -> None:
-        """`asker` asks the shadow; its purse, and `calls`, are of what was asked today already."""
+        """`asker` asks the shadow; its budget, and `calls`, are of what was asked today already."""
         self.original = original
         self._asker, self._limit, self._observer = asker, limit, observer
         self._day, self._calls = _day(asker.clock.now()), calls
@@ -92,8 +92,8 @@ class Shadow:
         """A clock that is put back begins no second day of the same date, with money of its own."""
         if (today := _day(self._asker.clock.now())) > self._day:
             self._day, self._calls = today, 0
-            purse = Purse(self._limit.micro_usd)
-            self._asker = replace(self._asker, purse=purse, settled=asyncio.Event())
+            money = MoneyBudget(self._limit.micro_usd)
+            self._asker = replace(self._asker, money=money, settled=asyncio.Event())
         return shadow_name(self.original, self._asker.profile, self._day), self._asker
 
 

@@ -9,7 +9,7 @@ from answerbus.compared import Compared
 from answerbus.envelope import decode
 from services.operators.comparisons.agreement import agreement, is_equal
 from services.operators.comparisons.intervals import Mean, Proportion, Sums, wilson
-from services.operators.comparisons.purse import Purse
+from services.operators.comparisons.money_budget import MoneyBudget
 from services.operators.comparisons.questions import (
     GONE,
     WITHOUT_ENDS,
@@ -76,17 +76,17 @@ def test_a_wide_answer_has_a_bounded_number_of_members() -> None:
     assert [found.path for found in agreement(deep, deep)] == ["/d/d/d/d"]
 
 
-def test_a_purse_is_never_exceeded() -> None:
-    purse = Purse(100)
+def test_a_money_budget_is_never_exceeded() -> None:
+    money = MoneyBudget(100)
 
-    assert purse.reserve(60)
-    assert not purse.reserve(41)
-    assert purse.reserve(40)
-    assert purse.settle(60, 10) == 10
-    assert purse.settle(40, 70) == 40  # a provider that reports more than the worst case
-    assert (purse.charged_micro_usd, purse.reserved_micro_usd) == (50, 0)
-    assert purse.reserve(50)
-    assert not purse.reserve(1)
+    assert money.reserve(60)
+    assert not money.reserve(41)
+    assert money.reserve(40)
+    assert money.settle(60, 10) == 10
+    assert money.settle(40, 70) == 40  # a provider that reports more than the worst case
+    assert (money.charged_micro_usd, money.reserved_micro_usd) == (50, 0)
+    assert money.reserve(50)
+    assert not money.reserve(1)
 
 
 def test_the_draw_is_the_same_in_any_order_and_counts_each_request_once() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Purse:
+class MoneyBudget:
     """`charged` and what is reserved for calls under way are never more than `limit`."""
 
     limit_micro_usd: int
