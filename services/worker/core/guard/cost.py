@@ -4,7 +4,7 @@ All figures are nanoseconds of an ordinary core, estimated from measurements of 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -96,18 +96,24 @@ class _Own:
 class WorkBound:
     """Bounds the work of checks against one schema."""
 
-    def __init__(self, document: Document, weights: Mapping[str, int]) -> None:
-        """`weights` are the bytes of the automata of its patterns."""
+    def __init__(
+        self, document: Document, weights: Mapping[str, int], costs: Sequence[_Own] | None = None
+    ) -> None:
+        """`weights` are the bytes of the automata of its patterns; `costs` of another process."""
         self._document, self._weights = document, weights
-        self._own = {id(schema): _own(schema, weights) for _, schema in document.schemas()}
+        schemas = {id(schema): schema for _, schema in document.schemas()}
+        all_costs = costs or _shared(_own(schema, weights) for schema in schemas.values())
+        self._own = dict(zip(schemas, all_costs, strict=True))
         self._asks_again = any(own.has_unevaluated for own in self._own.values())
-        per_value, self._circular = expanded(document, lambda schema: _each(self._of(schema)))
-        per_byte, _ = expanded(document, lambda schema: _everywhere(self._of(schema)))
-        per_number, _ = expanded(document, lambda schema: _number_anywhere(self._of(schema)))
-        per_fraction, _ = expanded(document, lambda schema: _fraction_anywhere(self._of(schema)))
-        is_product = not (self._asks_again or self._circular)
-        self._product = (per_value, per_byte, per_number, per_fraction) if is_product else None
-        keywords = {keyword for _, schema in document.schemas() for keyword in ("", *schema)}
+        sums, self._circular = expanded(
+            document,
+            lambda schema: _each(self._of(schema)),
+            lambda schema: _everywhere(self._of(schema)),
+            lambda schema: _number_anywhere(self._of(schema)),
+            lambda schema: _fraction_anywhere(self._of(schema)),
+        )
+        self._product = None if self._asks_again or self._circular else sums
+        keywords = {keyword for schema in schemas.values() for keyword in ("", *schema)}
         # One after the other is faster than all at once.
         found = {pattern for keyword in keywords for pattern in _RARE.get(keyword, ())}
         self._rare = [re.compile(pattern) for pattern in found]
@@ -115,9 +121,9 @@ class WorkBound:
         self.compile_ns = len(self._own) * COMPILED_NODE_NS
         self.compile_ns += self.pattern_bytes * AUTOMATON_BYTE_NS + rewriting_ns(weights)
 
-    def __reduce__(self) -> tuple[type["WorkBound"], tuple[Document, Mapping[str, int]]]:
-        """Facts about schemas are kept by their address in memory."""
-        return WorkBound, (self._document, self._weights)
+    def __reduce__(self) -> tuple[object, ...]:
+        """Costs are kept by the address of their schema in memory, and are sent in order."""
+        return WorkBound, (self._document, self._weights, tuple(self._own.values()))
 
     def cost_of_check(self, value: JsonValue, most: int) -> int:
         """Of finding out whether `value` satisfies the schema; counting stops beyond `most`."""
@@ -308,6 +314,12 @@ def _own(schema: JsonObject, weights: Mapping[str, int]) -> _Own:
         has_fraction=sizes.is_slow(compound) or any(isinstance(one, float) for one in numbers),
         has_groups=schema.get("format") == "regex",
     )
+
+
+def _shared(costs: Iterable[_Own]) -> Iterator[_Own]:
+    """One object for equal costs, which are many: it is sent to another process once."""
+    known: dict[_Own, _Own] = {}
+    return (known.setdefault(cost, cost) for cost in costs)
 
 
 def _each(own: _Own) -> int:

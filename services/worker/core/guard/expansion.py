@@ -1,7 +1,7 @@
 """How large a schema is once its references are followed, found without following them twice."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from services.worker.core.json_schema.document import Document
 from services.worker.core.json_schema.keywords import STORES, AnySchema, reference, subschemas
@@ -13,44 +13,49 @@ def expanded_nodes(document: Document, saturation: int) -> int:
     A target inside itself (recursion) counts once. Each target is measured once, so the work is
     linear in the text although the number may be exponential in it.
     """
-    return min(expanded(document, lambda _: 1)[0], saturation + 1)
+    (nodes,), _ = expanded(document, lambda _: 1)
+    return min(nodes, saturation + 1)
 
 
-def expanded(document: Document, weight: Callable[[AnySchema], int]) -> tuple[int, frozenset[int]]:
-    """The sum of the weights of these schemas, and the ids of those targets that it leaves out.
+def expanded(
+    document: Document, *weights: Callable[[AnySchema], int]
+) -> tuple[Sequence[int], frozenset[int]]:
+    """The sums of these weights of the schemas, and the ids of those targets that they leave out.
 
     They are inside themselves, one in each circle of references, and counted once.
     """
     circular = set[int]()
-    sizes: dict[int, int] = {}
-    entered: dict[int, tuple[int, Counter[int]]] = {}
+    sums: dict[int, Sequence[int]] = {}
+    entered: dict[int, tuple[list[AnySchema], Counter[int]]] = {}
     stack: list[AnySchema] = [document.root]
     while stack:
         schema = stack[-1]
         key = id(schema)
         if key not in entered:
-            own, targets = _text_size(document, schema, weight)
-            entered[key] = own, Counter(id(target) for target in targets)
+            text, targets = _text_of(document, schema)
+            entered[key] = text, Counter(id(target) for target in targets)
             stack.extend(target for target in targets if id(target) not in entered)
             continue
         stack.pop()
-        if key not in sizes:
-            own, times = entered[key]
-            # A target without a size yet is one that we are inside of.
-            circular.update(times.keys() - sizes.keys())
-            sizes[key] = own + sum(count * sizes.get(target, 0) for target, count in times.items())
-    return sizes[id(document.root)], frozenset(circular)
+        if key not in sums:
+            text, times = entered[key]
+            # A target without a sum yet is one that we are inside of.
+            circular.update(times.keys() - sums.keys())
+            known = [(count, sums[target]) for target, count in times.items() if target in sums]
+            sums[key] = [
+                sum(map(weight, text)) + sum(count * of[number] for count, of in known)
+                for number, weight in enumerate(weights)
+            ]
+    return sums[id(document.root)], frozenset(circular)
 
 
-def _text_size(
-    document: Document, top: AnySchema, weight: Callable[[AnySchema], int]
-) -> tuple[int, list[AnySchema]]:
-    """What is in the text of `top` and applies to a value, weighed, and what it refers to."""
-    count, targets = 0, []
+def _text_of(document: Document, top: AnySchema) -> tuple[list[AnySchema], list[AnySchema]]:
+    """What is in the text of `top` and applies to a value, and what it refers to."""
+    text, targets = list[AnySchema](), list[AnySchema]()
     waiting: list[AnySchema] = [top]
     while waiting:
         schema = waiting.pop()
-        count += weight(schema)
+        text.append(schema)
         if isinstance(schema, bool):
             continue
         ref = reference(schema)
@@ -59,4 +64,4 @@ def _text_size(
             targets.append(target)
         if not document.ignores_siblings(schema):
             waiting.extend(inner for steps, inner in subschemas(schema) if steps[0] not in STORES)
-    return count, targets
+    return text, targets
