@@ -95,7 +95,9 @@ class WatchedConsumer(RecordConsumer):
         if self._instance_id and isinstance(request, HeartbeatRequest):
             request = StaticHeartbeat(request, self._instance_id)
         answer = await self._in_time(node_id, request, **options)
-        if self._instance_id and getattr(answer, "error_code", None) == FENCED_INSTANCE_ID:
+        code = getattr(answer, "error_code", None)
+        # Of a consumer that was given up, the lanes are those of the next one of this process.
+        if self._instance_id and code == FENCED_INSTANCE_ID and not self._closed:
             self._is_taken = True
             taken = str(InstanceIdTaken(self._instance_id))
             _log.error("this worker reads no requests any more: %s", taken)

@@ -77,7 +77,6 @@ async def test_a_worker_whose_static_id_another_has_taken_says_so_and_does_not_j
     consumer = WatchedConsumer(
         read_monitor=monitor, enable_auto_commit=False, group_id="g", group_instance_id="one"
     )
-    consumer._closed = True
     listener = mock.Mock(spec=ConsumerRebalanceListener)
     consumer._subscription.subscribe({"t"}, listener=listener)
     asked: list[Any] = []
@@ -103,3 +102,7 @@ async def test_a_worker_whose_static_id_another_has_taken_says_so_and_does_not_j
         "group_instance_id": "one",
     }
     assert monitor.beyond_recovery(0.0, 0.0, 0.0) is None, "a new consumer would join"
+
+    consumer._closed = True
+    await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
+    listener.on_partitions_assigned.assert_called_once()  # now it would end lanes of a successor
