@@ -16,6 +16,8 @@ SERVERS_S: Final = 20.0  # for all of them
 SERVER_S_MIN: Final = 3.0
 ASK_LAST_S: Final = 60.0  # a server that has failed is asked after the others, by all clients
 CONNECT_S: Final = 10.0  # aiokafka waits 40 s, and connects to no other broker meanwhile
+CONNECT_S_MAX: Final = 20.0  # to one that was silent before, and may only be slow
+OVERDUE_S: Final = 8.0  # before a request that may take 10 s is given up, which tells us nothing
 _failed_at: dict[str, float] = {}
 
 
@@ -60,6 +62,7 @@ def _pass_over_silent(client: Any) -> None:
     connect, closed, cluster = client._get_conn, client._on_connection_closed, client.cluster  # noqa: SLF001
     all_brokers, locks = cluster.brokers, defaultdict[Any, asyncio.Lock](asyncio.Lock)
     client._get_conn_lock_value = nullcontext()  # noqa: SLF001 - one for all: each waits for the silent
+    limits_s: dict[Any, float] = {}  # of those that were silent
 
     async def connected(
         node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, **options: Any
@@ -68,14 +71,24 @@ def _pass_over_silent(client: Any) -> None:
         known = client._conns.get(place)  # noqa: SLF001
         if known is not None and known.connected():
             return known
+        limit_s = limits_s.get(place, CONNECT_S)
+        overdue = asyncio.get_running_loop().call_later(OVERDUE_S, pass_over, node_id)
         try:
-            async with asyncio.timeout(CONNECT_S), locks[place]:
-                return await connect(node_id, group=group, **options)
+            async with asyncio.timeout(limit_s), locks[place]:
+                made = await connect(node_id, group=group, **options)
         except TimeoutError:
-            if broker := cluster.broker_metadata(node_id):
-                _failed_at[f"{broker.host}:{broker.port}"] = time.monotonic()
-            client.force_metadata_update()
+            limits_s[place] = min(2 * limit_s, CONNECT_S_MAX)
+            pass_over(node_id)
             return None
+        finally:
+            overdue.cancel()
+        limits_s.pop(place, None)
+        return made
+
+    def pass_over(node_id: Any) -> None:
+        if broker := cluster.broker_metadata(node_id):
+            _failed_at[f"{broker.host}:{broker.port}"] = time.monotonic()
+        client.force_metadata_update()
 
     def on_closed(connection: Any, reason: CloseReason | None) -> None:
         if reason in (CloseReason.CONNECTION_BROKEN, CloseReason.CONNECTION_TIMEOUT):

@@ -145,3 +145,24 @@ async def test_a_broker_that_does_not_answer_is_passed_over_while_others_do(
     closed = SimpleNamespace(host="127.0.0.1", port=ports[1])
     client._on_connection_closed(closed, CloseReason.CONNECTION_TIMEOUT)
     assert {client.get_random_node() for _ in range(50)} == {0, 1}  # no other is left
+
+
+async def test_a_broker_whose_handshake_is_slow_is_connected_to_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Under load, or behind a slow server of tokens; it would be given up again and again."""
+    made = SimpleNamespace(connected=lambda: True)
+
+    async def slow(*_: object, **__: object) -> Any:
+        await asyncio.sleep(2.5 * SERVER_S)
+        return made
+
+    monkeypatch.setattr("aiokafka.client.create_conn", slow)
+    monkeypatch.setattr(bootstrap, "CONNECT_S", SERVER_S)
+    client = plain(["a:1"])
+    client.cluster.update_metadata(MetadataResponse_v1([(0, "a", 1, None)], 0, []))
+    async with asyncio.timeout(LIMIT_S):
+        assert await client._get_conn(0) is None
+        while (connection := await client._get_conn(0)) is None:
+            pass
+    assert connection is made

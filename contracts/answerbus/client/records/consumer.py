@@ -200,6 +200,7 @@ class _Silence:
     def _look(self, before: int) -> None:
         connection = self._client._conns.get(self._place)  # noqa: SLF001 - see RecordConsumer
         if connection is None or not connection.connected():
+            self._wait(received=0)  # it is connected to
             return
         received = len(connection._reader._buffer)  # noqa: SLF001 - of an answer that is not whole
         if received > before:

@@ -62,3 +62,16 @@ async def test_a_fetch_ends_once_nothing_more_comes(
         (found,) = (await consumer.getmany(timeout_ms=60_000))[PLACE]
 
     assert (found.value, cluster.closed) == (b"one", closed)
+
+
+async def test_a_fetch_from_a_broker_that_was_connected_to_late_ends_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SILENCE_S", 0.1)
+    cluster = Slow(has_end=False)
+    made, cluster._conns = cluster._conns, {}
+    asyncio.get_running_loop().call_later(PARTS * PART_S, cluster._conns.update, made)
+    async with asyncio.timeout(LIMIT_S), consuming(cluster) as consumer:
+        assert (await consumer.getmany(timeout_ms=60_000))[PLACE]
+
+    assert cluster.closed == [CloseReason.CONNECTION_TIMEOUT]

@@ -12,10 +12,12 @@ from aiokafka.conn import CloseReason
 from aiokafka.errors import RequestTimedOutError
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest
+from aiokafka.protocol.metadata import MetadataResponse_v1
 
+from answerbus.client import bootstrap
 from answerbus.client.records.consumer import RecordConsumer
 from services.worker.adapters.kafka import group_consumer
-from services.worker.adapters.kafka.group_consumer import POLL_MS, WatchedConsumer
+from services.worker.adapters.kafka.group_consumer import POLL_MS, PROMPT_S, WatchedConsumer
 from services.worker.adapters.kafka.read_monitor import InstanceIdTaken, ReadMonitor
 from services.worker.adapters.kafka.subscription import REST_MS
 
@@ -106,3 +108,26 @@ async def test_a_worker_whose_static_id_another_has_taken_says_so_and_does_not_j
     consumer._closed = True
     await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
     listener.on_partitions_assigned.assert_called_once()  # now it would end lanes of a successor
+
+
+async def test_a_broker_that_cannot_be_connected_to_is_known_though_a_request_was_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Metadata are asked of another then."""
+
+    async def silent(*_: object, **__: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr("aiokafka.client.create_conn", silent)
+    assert bootstrap.OVERDUE_S < PROMPT_S
+    for name, part_s in {"OVERDUE_S": 0.05, "CONNECT_S": 0.1}.items():
+        monkeypatch.setattr(bootstrap, name, part_s)
+    monkeypatch.setattr(group_consumer, "PROMPT_S", 0.1)
+    consumer = WatchedConsumer(read_monitor=ReadMonitor(), enable_auto_commit=False)
+    consumer._closed = True
+    client: Any = consumer._client
+    client.cluster.update_metadata(MetadataResponse_v1([(1, "a", 1, None)], 1, []))
+    for _ in range(2):  # the second time it is waited for longer
+        monkeypatch.setattr(bootstrap, "_failed_at", failed := dict[str, float]())
+        assert not await client._metadata_update(client.cluster, [])
+        assert [*failed] == ["a:1"]
