@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
@@ -227,8 +228,7 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
 
         aiokafka waits for brokers that do not answer.
         """
-        self._message_accumulator.fail_all(ProducerClosed())
-        self._message_accumulator._batches.clear()  # noqa: SLF001
+        self._fail_all(ProducerClosed())
         await super().stop()
 
     async def send(self, *given: Any, **options: Any) -> Any:
@@ -331,7 +331,13 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
     def _drained(self, *given: Any, **options: Any) -> Any:
         """What is to be sent now; of a transaction that has failed nothing, and its sends fail."""
         if (error := self._failure()) is not None:
-            self._message_accumulator.fail_all(error)
-            self._message_accumulator._batches.clear()  # noqa: SLF001 - else an abort sends them
+            self._fail_all(error)
             return {}, False
         return self._drain(*given, **options)
+
+    def _fail_all(self, error: BaseException) -> None:
+        self._message_accumulator.fail_all(error)
+        unsent = self._message_accumulator._batches  # noqa: SLF001 - else an abort sends them
+        for batch in chain.from_iterable(unsent.values()):
+            batch._drain_waiter.exception()  # noqa: SLF001 - else asyncio reports that none took it
+        unsent.clear()

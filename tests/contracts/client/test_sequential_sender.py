@@ -1,6 +1,7 @@
 """The requests of a transaction, as a broker in memory sees them."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -356,3 +357,23 @@ async def test_a_stop_waits_for_no_broker() -> None:
     for sent in (written, waiting):
         with pytest.raises(ProducerClosed):
             await sent
+
+
+@pytest.mark.parametrize("code", [asyncio.Event, TopicAuthorizationFailedError.errno])
+async def test_batches_that_were_never_sent_are_no_errors_in_the_log(code: Any) -> None:
+    reports: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, it: reports.append(it["message"]))
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        brokers.faults[ADD] = [code]
+        await producer.begin_transaction()
+        sent = await batch_sent(producer, "even")
+        while ADD not in brokers.kinds:
+            await asyncio.sleep(0)
+        if code is not asyncio.Event:
+            await asyncio.wait([sent])
+
+    assert isinstance(sent.exception(), ProducerClosed | TopicAuthorizationFailedError)
+    del producer, sent
+    gc.collect()
+    assert not reports
