@@ -160,7 +160,7 @@ async def _first(client: AIOKafkaClient, place: TopicPartition) -> OpenTransacti
 
 async def _id_of(client: AIOKafkaClient, producer: int) -> str | None:
     """Each broker knows the transactions that it coordinates; one that is away is skipped."""
-    for broker in client.cluster.brokers():
+    for broker in client.all_brokers():
         try:
             answer = await client.send(broker.nodeId, _ListTransactions(producer))
         except KafkaError:

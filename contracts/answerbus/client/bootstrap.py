@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from aiokafka import admin, client
 from aiokafka.client import ConnectionGroup
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import CloseReason
 from aiokafka.errors import KafkaConnectionError
 
@@ -87,17 +88,17 @@ def _pass_over_silent(client: Any) -> None:
 
     def pass_over(node_id: Any) -> None:
         if broker := cluster.broker_metadata(node_id):
-            _failed_at[f"{broker.host}:{broker.port}"] = time.monotonic()
+            _failed_at[_address(broker)] = time.monotonic()
         client.force_metadata_update()
 
     def on_closed(connection: Any, reason: CloseReason | None) -> None:
         if reason in (CloseReason.CONNECTION_BROKEN, CloseReason.CONNECTION_TIMEOUT):
-            _failed_at[f"{connection.host}:{connection.port}"] = time.monotonic()
+            _failed_at[_address(connection)] = time.monotonic()
         closed(connection, reason)
 
     def brokers() -> Any:
         found = all_brokers()
-        return {it for it in found if not _has_failed(f"{it.host}:{it.port}")} or found
+        return {it for it in found if not _has_failed(_address(it))} or found
 
     client._get_conn, client._on_connection_closed = connected, on_closed  # noqa: SLF001
     cluster.brokers = brokers
@@ -109,6 +110,10 @@ def in_order(servers: Any) -> list[str]:
     names = [name.strip() for name in listed]
     random.shuffle(names)
     return sorted(names, key=_has_failed)
+
+
+def _address(server: Any) -> str:
+    return f"{server.host}:{server.port}"
 
 
 def _has_failed(name: str) -> bool:
@@ -123,6 +128,11 @@ class AIOKafkaClient(client.AIOKafkaClient):  # type: ignore[misc]  # aiokafka h
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         share_start(self)
+
+    def all_brokers(self) -> list[Any]:
+        """Those of the cluster, and not only those that are asked by choice."""
+        found = ClusterMetadata.brokers(self.cluster)
+        return sorted(found, key=lambda it: _has_failed(_address(it)))
 
 
 class AIOKafkaAdminClient(admin.AIOKafkaAdminClient):  # type: ignore[misc]

@@ -108,7 +108,7 @@ async def _look(
 
 async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluster:
     versions = []
-    brokers = client.cluster.brokers()
+    brokers = client.all_brokers()
     for broker in brokers:
         answer = await client.send(broker.nodeId, ApiVersionRequest())
         versions += [most for call, _, most in answer.api_versions if call == _PRODUCE]

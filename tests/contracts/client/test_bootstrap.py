@@ -141,6 +141,7 @@ async def test_a_broker_that_does_not_answer_is_passed_over_while_others_do(
 
     assert await bounded(client._get_conn(0), LIMIT_S) is None
     assert {client.get_random_node() for _ in range(20)} == {1}
+    assert [broker.nodeId for broker in client.all_brokers()] == [1, 0]
     assert client._md_update_waiter.done()  # its partitions may have another leader by now
     closed = SimpleNamespace(host="127.0.0.1", port=ports[1])
     client._on_connection_closed(closed, CloseReason.CONNECTION_TIMEOUT)
