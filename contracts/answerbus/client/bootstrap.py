@@ -51,57 +51,61 @@ def share_start(client: Any) -> None:
         raise KafkaConnectionError(f"no bootstrap server can be used: {', '.join(sorted(names))}")
 
     client.bootstrap = in_turn
-    _pass_over_silent(client)
+    _BrokerChoice(client)
 
 
-def _pass_over_silent(client: Any) -> None:
-    """Bound each connecting, and ask brokers that have failed only where they alone can answer.
+class _BrokerChoice:
+    """Bounds each connecting, and asks brokers that have failed only where they alone can answer.
 
     aiokafka takes any broker for metadata and for the search of a coordinator, again and again also
     the one that it has waited for.
     """
-    connect, closed, cluster = client._get_conn, client._on_connection_closed, client.cluster  # noqa: SLF001
-    all_brokers, locks = cluster.brokers, defaultdict[Any, asyncio.Lock](asyncio.Lock)
-    client._get_conn_lock_value = nullcontext()  # noqa: SLF001 - one for all: each waits for the silent
-    limits_s: dict[Any, float] = {}  # of those that were silent
 
-    async def connected(
-        node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, **options: Any
+    def __init__(self, client: Any) -> None:
+        self._client, self._cluster = client, client.cluster
+        self._all_brokers = client.cluster.brokers
+        self._connect, self._closed = client._get_conn, client._on_connection_closed  # noqa: SLF001
+        self._locks = defaultdict[Any, asyncio.Lock](asyncio.Lock)
+        self._limits_s: dict[Any, float] = {}  # of those that were silent
+        client._get_conn_lock_value = nullcontext()  # noqa: SLF001 - one for all: each waits for the silent
+        client._get_conn, client._on_connection_closed = self._connected, self._on_closed  # noqa: SLF001
+        client.cluster.brokers = self._brokers
+
+    async def _connected(
+        self, node_id: Any, *, group: ConnectionGroup = ConnectionGroup.DEFAULT, **options: Any
     ) -> Any:
         place = node_id, group
-        known = client._conns.get(place)  # noqa: SLF001
+        known = self._client._conns.get(place)  # noqa: SLF001
         if known is not None and known.connected():
             return known
-        limit_s = limits_s.get(place, CONNECT_S)
-        overdue = asyncio.get_running_loop().call_later(OVERDUE_S, pass_over, node_id)
+        limit_s, made = self._limits_s.get(place, CONNECT_S), None
+        overdue = asyncio.get_running_loop().call_later(OVERDUE_S, self._pass_over, node_id)
         try:
-            async with asyncio.timeout(limit_s), locks[place]:
-                made = await connect(node_id, group=group, **options)
+            async with asyncio.timeout(limit_s), self._locks[place]:
+                made = await self._connect(node_id, group=group, **options)
         except TimeoutError:
-            limits_s[place] = min(2 * limit_s, CONNECT_S_MAX)
-            pass_over(node_id)
-            return None
+            self._limits_s[place] = min(2 * limit_s, CONNECT_S_MAX)
+        else:
+            self._limits_s.pop(place, None)
         finally:
             overdue.cancel()
-        limits_s.pop(place, None)
+        if made is None:
+            self._pass_over(node_id)
         return made
 
-    def pass_over(node_id: Any) -> None:
-        if broker := cluster.broker_metadata(node_id):
+    def _pass_over(self, node_id: Any) -> None:
+        if broker := self._cluster.broker_metadata(node_id):
             _failed_at[_address(broker)] = time.monotonic()
-        client.force_metadata_update()
+        self._client.force_metadata_update()
 
-    def on_closed(connection: Any, reason: CloseReason | None) -> None:
+    def _on_closed(self, connection: Any, reason: CloseReason | None) -> None:
         if reason in (CloseReason.CONNECTION_BROKEN, CloseReason.CONNECTION_TIMEOUT):
             _failed_at[_address(connection)] = time.monotonic()
-        closed(connection, reason)
+        self._closed(connection, reason)
 
-    def brokers() -> Any:
-        found = all_brokers()
+    def _brokers(self) -> Any:
+        found = self._all_brokers()
         return {it for it in found if not _has_failed(_address(it))} or found
-
-    client._get_conn, client._on_connection_closed = connected, on_closed  # noqa: SLF001
-    cluster.brokers = brokers
 
 
 def in_order(servers: Any) -> list[str]:

@@ -167,3 +167,22 @@ async def test_a_broker_whose_handshake_is_slow_is_connected_to_in_the_end(
         while (connection := await client._get_conn(0)) is None:
             pass
     assert connection is made
+
+
+async def test_a_broker_that_refuses_connections_is_not_the_only_one_to_be_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a rolling restart: the one that was restarted before answers again."""
+
+    async def refused(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("aiokafka.client.create_conn", refused)
+    client = plain(["a:1"])
+    nodes = [(0, "a", 1, None), (1, "b", 2, None)]
+    client.cluster.update_metadata(MetadataResponse_v1(nodes, 0, []))
+    client._on_connection_closed(SimpleNamespace(host="a", port=1), CloseReason.CONNECTION_BROKEN)
+    assert {client.get_random_node() for _ in range(20)} == {1}
+
+    assert await client._get_conn(1) is None
+    assert {client.get_random_node() for _ in range(50)} == {0, 1}
