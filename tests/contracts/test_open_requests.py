@@ -202,6 +202,8 @@ async def test_a_dead_letter_about_another_record_does_not_end_what_is_followed(
 
     assert isinstance(followed.event, Result)
     assert own == followed
+    with pytest.raises(ValueError, match="other ids"):
+        fake.follow(ASKED_ID, "another", request=text_request())
 
 
 async def test_an_approval_is_bound_to_the_very_arguments() -> None:

@@ -18,7 +18,7 @@ SERVER_S_MIN: Final = 3.0
 ASK_LAST_S: Final = 60.0  # a server that has failed is asked after the others, by all clients
 CONNECT_S: Final = 10.0  # aiokafka waits 40 s, and connects to no other broker meanwhile
 CONNECT_S_MAX: Final = 20.0  # to one that was silent before, and may only be slow
-OVERDUE_S: Final = 8.0  # before a request that may take 10 s is given up, which tells us nothing
+OVERDUE_S: Final = 8.0  # requests that may take 10 s are cancelled before a connection fails
 _failed_at: dict[str, float] = {}
 
 

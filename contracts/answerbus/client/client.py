@@ -37,6 +37,7 @@ from answerbus.event import AnyOutcome
 from answerbus.limits import REASON_BYTES_MAX
 from answerbus.registry import Registry
 from answerbus.request import Request
+from answerbus.request_key import RequestKey
 from answerbus.topics import DEAD_LETTERS, PREFIX_DEFAULT, REFUSALS, RESULTS, Topic
 from answerbus.trace import Trace
 from answerbus.wire import clip
@@ -256,7 +257,10 @@ class Client:
         events, also while Kafka is unavailable.
         With the `request`, as a client published it, dead letters about other records under its id
         do not end the iteration. Without it, one about an invalid record does until a step is seen.
+        Raises ValueError if the request has other ids.
         """
+        if request is not None and RequestKey.of(request) != RequestKey(workflow_id, request_id):
+            raise ValueError("`request` has other ids than those that are to be followed")
         return self._connection.follow(request_id, workflow_id, after, since, request)
 
     async def position(self, workflow_id: str) -> str:
