@@ -77,6 +77,11 @@ def problems_of_schema(schema: JsonObject) -> tuple[Problem, ...]:
     return () if isinstance(found, SchemaValidator) else found
 
 
+def is_quick(schema: JsonObject) -> bool:
+    """Whether a schema is compiled where other requests wait; compiles it."""
+    return isinstance(_compiled(json.dumps(schema)), SchemaValidator)
+
+
 def problems_of_answer(schema: JsonObject, value: JsonValue) -> tuple[Problem, ...]:
     """Why a value does not answer a question whose answers have that schema."""
     validator = _compiled(json.dumps(schema))

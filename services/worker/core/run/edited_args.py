@@ -6,11 +6,17 @@ from answerbus.failure import Problem
 from services.text.digest import canonical_digest
 from services.worker.core.guard.effort import LOOP_NS, sparing
 from services.worker.core.json_schema.keywords import JsonObject
-from services.worker.core.run.ask_person import problems_of_answer
+from services.worker.core.run.ask_person import is_quick, problems_of_answer
 from services.worker.core.run.asked_calls import POLICY_STEP_NS_MAX, verdict_on
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.run import Run, ToolCall
 from services.worker.core.schema.validator import too_large
+
+_UNCHANGED = Problem.of(
+    "",
+    "too_costly",
+    "the arguments as the model wrote them: to check others by this tool's schema takes too long",
+)
 
 
 def is_for(approval: Approval, call: ToolCall) -> bool:
@@ -34,8 +40,8 @@ def edited_args(
     if call.next_delivery > 1:
         return (Problem.of("", "delivered", "the arguments that the call was delivered with"),)
     schema = run.tools[call.asked.tool].card.args_schema
-    if problem := too_large(schema, LOOP_NS):
-        return (problem,)
+    if too_large(schema, LOOP_NS) or not is_quick(schema):
+        return (_UNCHANGED,)
     if problems := problems_of_answer(schema, args):
         return problems
     with sparing(POLICY_STEP_NS_MAX):

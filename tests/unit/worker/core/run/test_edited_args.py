@@ -40,7 +40,9 @@ from tests.unit.worker.core.run_builders import (
 ASKED: dict[str, JsonValue] = {"order_id": "4711"}
 CHANGED: dict[str, JsonValue] = {"order_id": "12"}
 TIMEOUT_S = 30.0
-SIMPLER = "a smaller or simpler schema: it takes too long"
+UNCHANGED = (
+    "the arguments as the model wrote them: to check others by this tool's schema takes too long"
+)
 DENIES_NINES = ToolPolicy(
     deny={"properties": {"args": {"properties": {"order_id": {"pattern": "^9"}}}}},
     ask={"properties": {"run": {"properties": {"steps": {"maximum": 0}}}}},
@@ -120,8 +122,22 @@ def test_a_schema_that_takes_too_long_is_counted_and_not_looked_at() -> None:
         lambda: found.append(transitions.on_approval(change.run, approval, inputs(1)))
     )
 
-    assert found == [(Problem.of("", "too_costly", SIMPLER),)]
+    assert found == [(Problem.of("", "too_costly", UNCHANGED),)]
     assert called < 10_000  # hundreds of thousands where it is compiled
+
+
+def test_a_call_whose_arguments_cannot_be_changed_is_approved_as_it_is() -> None:
+    slow: dict[str, Any] = {"id": {"type": "string", "pattern": "^(a|b){1,900}$"}}
+    refund = tool("orders.refund", {"type": "object", "properties": slow}, approval="always")
+    change = taken(Run(definition(refund)), call("orders.refund", id="a"))
+    asked = requested(change)
+    approval = approval_of(asked, "approved", None, by="ops", reason="fine", at=after(1))
+    found = transitions.on_approval(change.run, approval, inputs(1))
+
+    refused = transitions.on_approval(change.run, approved_with(change, {"id": "b"}), inputs(1))
+    assert refused == (Problem.of("", "too_costly", UNCHANGED),)
+    assert isinstance(found, Change)
+    assert [made.args for made in sent(found)] == [{"id": "a"}]
 
 
 def test_changed_arguments_are_judged_and_a_policy_that_asks_has_asked_already() -> None:
