@@ -5,6 +5,7 @@ import time
 import zipapp
 from collections.abc import Mapping
 from datetime import datetime
+from os.path import lexists
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
@@ -65,8 +66,10 @@ def export(
     """
     if (workflow is None) == (since is None):
         raise typer.BadParameter("either --workflow or --since")
-    if out.exists():
+    if lexists(out):
         raise typer.BadParameter(f"--out: {out} is there already.")
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"--out: {out.parent} is not a folder.")
     settings = from_environment(config)
     begin = None if since is None else moment(time_option(since, int(time.time() * 1000)))
     scope = PackScope(workflow, format_timestamp(begin) if begin else None)

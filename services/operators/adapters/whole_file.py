@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import EEXIST
 from os import strerror
+from os.path import lexists
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -41,7 +42,7 @@ def whole_file(path: Path, *, is_new: bool = False) -> Iterator[BinaryIO]:
 
 
 def _rename(partial: Path, path: Path, *, is_new: bool) -> None:
-    if is_new and path.exists():
+    if is_new and lexists(path):  # a link that leads nowhere is there, too
         raise FileExistsError(EEXIST, strerror(EEXIST), str(path))
     partial.replace(path)
 

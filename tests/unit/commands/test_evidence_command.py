@@ -18,6 +18,7 @@ from services import cli
 from services.operators.adapters import signing
 from services.operators.adapters.evidence import Exported, PackTooLarge
 from services.operators.adapters.signing import signer_of
+from services.operators.adapters.whole_file import whole_file
 from services.settings.settings import SetUpError
 from tests.contracts.evidence.packs import KEY, OTHER_KEY, public, signed, whole, written
 
@@ -165,6 +166,22 @@ def test_a_pack_that_another_export_has_written_is_left_alone(
     assert "is there already" in " ".join(text.replace("│", " ").split())
     assert out.read_bytes() == b"of the other"
     assert sorted(tmp_path.iterdir()) == [private, out]
+
+
+def test_a_pack_goes_neither_in_the_place_of_a_link_nor_into_a_missing_folder(
+    tmp_path: Path,
+) -> None:
+    link, inside = tmp_path / "link.zip", tmp_path / "missing" / "pack.zip"
+    link.symlink_to(tmp_path / "nowhere")
+
+    for out, words in ((link, "is there already"), (inside, "is not a folder")):
+        code, text = ran("export", "--since", "30d", "--key", "key.pem", "--out", str(out))
+        assert code == 2
+        assert words in " ".join(text.replace("│", " ").split())
+    with pytest.raises(FileExistsError), whole_file(link, is_new=True):
+        pass
+    assert [*tmp_path.iterdir()] == [link]
+    assert link.is_symlink()
 
 
 def test_what_is_no_key_is_named(tmp_path: Path) -> None:
