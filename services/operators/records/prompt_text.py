@@ -31,11 +31,17 @@ class PromptMatch:
 
 
 class PromptText:
-    """The text to search for; ASCII letters match in either case."""
+    """The text to search for; ASCII letters match in either case.
+
+    Values of JSON may have spaces between them, here and in a record.
+    """
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        written = (json.dumps(text), json.dumps(text, ensure_ascii=False))
+        unspaced = text.replace(", ", ",").replace(": ", ":")
+        self._text, self._in_json = text.lower(), tuple({text.lower(), unspaced.lower()})
+        spaced = unspaced.replace(",", ", ").replace(":", ": ")
+        forms = {text, unspaced, spaced}
+        written = (json.dumps(form, ensure_ascii=a) for form in forms for a in (True, False))
         self._bytes = {form[1:-1].encode(errors="replace").lower() for form in written}
 
     def match(self, stored: Stored) -> PromptMatch | None:
@@ -55,23 +61,25 @@ class PromptText:
                 return None
 
     def _in_request(self, asked: Request, stored: Stored) -> PromptMatch | None:
-        for part, content in _parts(asked.context):
-            at = content.lower().find(self._text.lower())
+        for part, content, is_json in _parts(asked.context):
+            lower = content.lower()
+            at = max(lower.find(text) for text in (self._in_json if is_json else (self._text,)))
             if at >= 0:
                 excerpt = _excerpt(content, at, len(self._text))
                 return PromptMatch(RequestKey.of(asked), stored.place, stored.at_ms, part, excerpt)
         return None
 
 
-def _parts(context: Context) -> Iterator[tuple[str, str]]:
-    yield "instructions", context.instructions
+def _parts(context: Context) -> Iterator[tuple[str, str, bool]]:
+    """Name and text of each, and whether the text is JSON."""
+    yield "instructions", context.instructions, False
     for number, message in enumerate(context.messages, start=1):
-        yield f"message {number}", message.content
+        yield f"message {number}", message.content, False
     for fact in context.facts:
         value = fact.value
         # Python's encoder takes ten times as long for numbers, and holds the loop meanwhile.
         text = value if isinstance(value, str) else to_json(value).decode()
-        yield f"fact {fact.name}", text
+        yield f"fact {fact.name}", text, not isinstance(value, str)
 
 
 def _excerpt(content: str, at: int, length: int) -> str:

@@ -1,5 +1,6 @@
 """A text is found in each part of a prompt, and garbage is no prompt."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_a_text_is_found_however_its_writer_escaped_it(text: str, escaped: str) 
     match = PromptText(text).match(replace(record, value=value))
     assert match is not None
     assert match.excerpt == text
+
+
+@pytest.mark.parametrize("text", ["4711, 4712", "4711,4712", "yes, é: well"])
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+def test_a_fact_is_found_with_and_without_spaces(text: str, separators: tuple[str, str]) -> None:
+    facts = [{"name": "orders", "value": [4711, 4712, "Yes, é: well"]}]
+    body = body_of("request/minimal") | {"context": {"instructions": "x", "facts": facts}}
+    value = json.dumps(body, ensure_ascii=False, separators=separators).encode()
+
+    match = PromptText(text).match(replace(stored("request/minimal"), value=value))
+    assert match is not None
+    assert match.part == "fact orders"
 
 
 def test_an_excerpt_is_short_and_a_dead_letter_is_known_by_its_request() -> None:
