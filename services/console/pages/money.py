@@ -11,6 +11,7 @@ from services.console.pages.render import page
 from services.console.pages.window import asked_time
 from services.console.views.time_range import TITLES
 from services.console.views.units import by_caches
+from services.text.escaping import plain_json
 
 ROWS_SHOWN = 10  # contracts and models; the others are folded away
 VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 6, 8, 50
@@ -52,5 +53,5 @@ async def workflows(request: web.Request) -> web.Response:
 async def data(request: web.Request) -> web.Response:
     """All of it, for programs."""
     time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
-    report = to_json(spend_report(board, time_range.window, LINES_MAX))
-    return web.Response(body=report, content_type="application/json", charset="utf-8")
+    report = to_json(spend_report(board, time_range.window, LINES_MAX)).decode()
+    return web.Response(text=plain_json(report), content_type="application/json", charset="utf-8")

@@ -20,6 +20,7 @@ from tests.unit.console.pages.test_pages import (
     records,
     text_of,
 )
+from tests.unit.operators.stored_examples import NOON_MS, stored
 
 UNSEEN = "\u202e\u2066\u200b\U000e0041\ufe0f\u2028\x9b31m\x1b[2J\x85\u3164"
 
@@ -54,6 +55,16 @@ async def test_what_a_form_sends_back_is_the_value_itself() -> None:
         text = await response.text()
 
     assert str(exact(dead_letter_id)) in text
+
+
+async def test_figures_of_money_for_programs_have_them_written_out() -> None:
+    name = "w-\u202e\u200b\U000e0041\u3164\x9b"
+    record = stored("attempt/result", NOON_MS - 1, workflow_id=name)
+    async with site(record) as here:
+        text = await (await here.get("/money.json", await here.log_in(OPERATOR))).text()
+
+    assert text.isascii()
+    assert name in [one["name"] for one in json.loads(text)["workflows"]]
 
 
 def test_a_long_value_with_one_of_them_is_not_looked_at_sign_by_sign() -> None:
