@@ -17,6 +17,7 @@ from answerbus.client.client import Client
 from answerbus.topics import (
     ATTEMPTS,
     DEAD_LETTERS,
+    LEASES,
     LEDGER,
     REFUSALS,
     REQUESTS,
@@ -274,6 +275,28 @@ async def test_a_cancellation_is_applied_before_a_move_and_not_again_after_it(bu
     async with Client(bus.bootstrap, topic_prefix=bus.prefix) as client:
         await client.cancel_workflow(later, by="ops", reason="behind the first, in its partition")
     assert [one["workflow_id"] for one in await applied(wide, 2)] == ["order-1", later]
+
+
+async def test_what_lanes_said_of_budgets_is_over_where_their_partition_comes_back(
+    bus: Bus,
+) -> None:
+    await create_topics(bus, topics=RUN_TOPICS)
+    worker = bus.start_worker(settings(bus))
+    await bus.publish(bodies("r", 1))
+    await bus.terminals(1)
+    worker.terminate()
+    assert (done := await moved(bus, 7)).code == 0, done.err
+    async with AIOKafkaProducer(bootstrap_servers=bus.bootstrap) as producer:
+        for _ in range(2):
+            await producer.send_and_wait(bus.topic(LEASES), b"{}", partition=5)
+    for partitions in (4, 7):
+        assert (done := await moved(bus, partitions)).code == 0, done.err
+
+    records = await replace(bus, partitions=7).records(LEDGER)
+    lanes = {r.partition: json.loads(r.value) for r in records if r.key == b"lane" and r.value}
+    assert {number: lane.get("leases_at", 0) for number, lane in lanes.items()} == {
+        number: 2 if number == 5 else 0 for number in range(7)
+    }
 
 
 async def applied(bus: Bus, count: int) -> list[dict[str, Any]]:

@@ -13,8 +13,20 @@ from answerbus.client.bootstrap import AIOKafkaAdminClient
 from answerbus.client.bounded import bounded
 from answerbus.client.bus import START_TIMEOUT_S, Bus
 from answerbus.partition import Layout
-from answerbus.topics import CONTROLS, LEDGER, REQUESTS, RETRIES, RUN_TOPICS, RUNS, TOPICS, Topic
+from answerbus.private.ledger import LaneRecord
+from answerbus.topics import (
+    CONTROLS,
+    LEASES,
+    LEDGER,
+    REQUESTS,
+    RETRIES,
+    RUN_TOPICS,
+    RUNS,
+    TOPICS,
+    Topic,
+)
 from services.commands.repartitioning.planning.contents import (
+    WRITER,
     Lanes,
     PartitionContents,
     UnreadableRecord,
@@ -138,11 +150,27 @@ class _Move:
                 self.say(f"partition {number} of {len(numbers)}")
                 await self._partition(reader, number, writers[number] if writers else None)
             if writers:
-                there = self.counts[LEDGER]
+                there, lanes = self.counts[LEDGER], {**await self._new_lanes(), **self.lanes}
                 done = done_records(
-                    self.layout, self.partitions, there, self.lanes, self.group_id, self.now()
+                    self.layout, self.partitions, there, lanes, self.group_id, self.now()
                 )
                 await _commit(writers[0], list(done))
+
+    async def _new_lanes(self) -> Lanes:
+        """Of partitions that come into use: leases there are of a number before, and over."""
+        numbers = range(self.layout.partitions, self.partitions)
+        if not numbers or not await self.bus.present(LEASES):
+            return {}
+        places = [self.bus.place(LEASES, number) for number in numbers]
+        async with self.bus.running(self.bus.consumer()) as consumer:
+            with self.bus.explained():
+                ends = await bounded(consumer.end_offsets(places), START_TIMEOUT_S)
+        new = LaneRecord(
+            partitions=self.partitions, openings_without_progress=0, worker=WRITER, at=self.now()
+        )
+        return {
+            place.partition: new.model_copy(update={"leases_at": ends[place]}) for place in places
+        }
 
     @asynccontextmanager
     async def _writer(self, number: int) -> AsyncIterator[KafkaShard]:
