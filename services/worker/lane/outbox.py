@@ -184,10 +184,10 @@ def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
             if (name := (record.topic.name, record.key)) in later:
                 continue
             later.add(name)
-        merged.append(written := record.written())
-        if len(written.value or b"") > written.topic.record_bytes_max:
-            raise RecordTooLarge(written)
+        merged.append(record.written())
     merged.reverse()
+    if large := [it for it in merged if len(it.value or b"") > it.topic.record_bytes_max]:
+        raise RecordTooLarge(*large)
     return merged
 
 

@@ -108,12 +108,18 @@ class PastCut(Exception):
 
 
 class RecordTooLarge(Exception):
-    """A record is larger than its topic takes: the transaction with it has not happened."""
+    """Records are larger than their topics take: the transaction with them has not happened."""
 
-    def __init__(self, record: OutRecord) -> None:
-        size, topic = record.size_bytes, record.topic.name
-        super().__init__(f"a record of {size:,} bytes is larger than the topic {topic} takes")
-        self.record = record
+    def __init__(self, *records: OutRecord) -> None:
+        more = f", and so are {len(records) - 1:,} others" if len(records) > 1 else ""
+        super().__init__(too_large_text(records[0]) + more)
+        self.records = records
+
+
+def too_large_text(record: OutRecord) -> str:
+    """The size of a record, and the topic that does not take it."""
+    size, topic = record.size_bytes, record.topic.name
+    return f"a record of {size:,} bytes is larger than the topic {topic} takes"
 
 
 class Shard(Protocol):
@@ -143,7 +149,7 @@ class Shard(Protocol):
     async def commit(self, records: Sequence[OutRecord], offset: int | None) -> None:
         """One transaction: send all, await each, set the group's offset, commit.
 
-        Raises RecordTooLarge where a single record is why that fails.
+        Raises RecordTooLarge where single records are known to be why that fails.
         """
         ...
 

@@ -255,7 +255,9 @@ class KafkaShard:
             await self._tool_topics.write(calls, send, [*sent])
             # Each one: a transaction commits also without a batch that the broker refused.
             acknowledgements = await asyncio.gather(*sent)
-        except MessageSizeTooLargeError:
+        except (KafkaError, TimeoutError) as error:
+            if isinstance(error, MessageSizeTooLargeError):  # all that are too large, at once
+                await asyncio.gather(*sent, return_exceptions=True)
             self._blame(sent)
             raise
         if acknowledgements:
@@ -265,14 +267,11 @@ class KafkaShard:
         await producer.commit_transaction()
 
     def _blame(self, sent: Mapping["Acknowledged", Sequence[OutRecord]]) -> None:
-        """Raises RecordTooLarge for a record that was refused alone."""
-        for acknowledged, records in sent.items():
-            if not acknowledged.done() or acknowledged.cancelled():
-                continue
-            if isinstance(acknowledged.exception(), MessageSizeTooLargeError):
-                if len(records) == 1:
-                    raise RecordRefused(records[0])
-                self._alone.add(records[0].topic.name)
+        """Raises RecordTooLarge for the records that were refused alone."""
+        refused = [records for found, records in sent.items() if _is_too_large(found)]
+        self._alone.update(records[0].topic.name for records in refused if len(records) > 1)
+        if single := [records[0] for records in refused if len(records) == 1]:
+            raise RecordRefused(*single)
 
     async def _send_offset(self, producer: TransactionalProducer, offset: int) -> None:
         try:
@@ -353,6 +352,11 @@ async def send_batches(
     for place, (batch, its) in open_batches.items():
         sent[await _send(producer, place, batch)] = its
     return sent
+
+
+def _is_too_large(found: Acknowledged) -> bool:
+    error = found.exception() if found.done() and not found.cancelled() else None
+    return isinstance(error, MessageSizeTooLargeError)
 
 
 def _append(batch: BatchBuilder, record: OutRecord, timestamp_ms: int) -> bool:

@@ -9,9 +9,9 @@ from answerbus.cause import Cancelled
 from answerbus.limits import KIB
 from answerbus.request_key import RequestKey
 from answerbus.topics import Topic
-from services.worker.ports.kafka import About, OutRecord, RecordTooLarge
+from services.worker.ports.kafka import About, OutRecord, RecordTooLarge, too_large_text
 
-KNOWN_MAX = 1_000  # the oldest are forgotten, and would be found out again
+KNOWN_MAX = 10_000  # more than one transaction has; the oldest would be found out again
 HEAD_BYTES_MAX = 5 * KIB  # the headers of a record of ours, and the batch around it
 
 
@@ -26,17 +26,18 @@ class Oversized:
     _sizes: dict[tuple[About, str], int] = field(default_factory=dict)
 
     def add(self, error: RecordTooLarge) -> None:
-        """A record was refused."""
-        record = error.record
-        if record.about is None:
-            return
-        self._sizes[record.about, record.topic.name] = record.size_bytes
-        if isinstance(record.about, RequestKey):
-            self.causes[record.about] = Cancelled(by="answerbus", reason=str(error))
-        if len(self._sizes) > KNOWN_MAX:
-            del self._sizes[next(iter(self._sizes))]
-        if len(self.causes) > KNOWN_MAX:
-            del self.causes[next(iter(self.causes))]
+        """Records were refused."""
+        for record in error.records:
+            if record.about is None:
+                continue
+            self._sizes[record.about, record.topic.name] = record.size_bytes
+            if isinstance(record.about, RequestKey):
+                reason = too_large_text(record)
+                self.causes[record.about] = Cancelled(by="answerbus", reason=reason)
+            if len(self._sizes) > KNOWN_MAX:
+                del self._sizes[next(iter(self._sizes))]
+            if len(self.causes) > KNOWN_MAX:
+                del self.causes[next(iter(self.causes))]
 
     def has(self, about: About, topic: Topic) -> bool:
         """Whether the topic did not take what was to be written about it."""

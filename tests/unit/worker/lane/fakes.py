@@ -156,9 +156,9 @@ class Broker:
 
     def check_sizes(self, records: Sequence[OutRecord]) -> None:
         """Raises RecordTooLarge."""
-        for record in records:
-            if record.size_bytes > self.takes.get(record.topic, record.size_bytes):
-                raise RecordTooLarge(record)
+        takes = self.takes
+        if large := [it for it in records if it.size_bytes > takes.get(it.topic, it.size_bytes)]:
+            raise RecordTooLarge(*large)
 
     def append(self, record: OutRecord) -> Log:
         """Where it now is; its key says where, if its sender does not."""

@@ -97,6 +97,23 @@ def test_a_retry_that_its_topic_does_not_take_is_not_tried(reply: Reply, kind: s
     run(main())
 
 
+def test_many_results_that_their_topic_does_not_take_are_found_out_at_once() -> None:
+    """Else the lane would open once for each, and nobody's request would end meanwhile."""
+
+    async def main() -> None:
+        stage = Stage(FakeProvider(lambda *_: (1.0, answered(LARGE))))
+        await stage.worker.open()
+        stage.broker.takes = {RESULTS: TAKES}
+        stage.publish(*(f"r-{n}" for n in range(40)), policy={"ordering": "none"})
+        await stage.end()
+
+        ended = {e["cause"]["kind"] for e in events(stage.broker, DEAD_LETTERS)}
+        assert ended == {"answer_too_large"}
+        assert openings(stage.worker) <= 4  # not all answers are there when the first is refused
+
+    run(main())
+
+
 def test_what_no_topic_takes_of_what_a_provider_says_is_left_out() -> None:
     """A megabyte is too much for both the result and the attempt, whatever the broker is set to."""
     facts = replace(answered().facts, service_tier="x" * 2**20)

@@ -9,8 +9,9 @@ from aiokafka.errors import MessageSizeTooLargeError, TopicAuthorizationFailedEr
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from answerbus.client.diagnosis import describe_error
-from answerbus.topics import RESULTS
+from answerbus.topics import RESULTS, tool_calls
 from services.worker.adapters.clock import BrokerClock
+from services.worker.adapters.kafka import tool_topics
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.ports.kafka import OutRecord, RecordTooLarge
 
@@ -55,26 +56,44 @@ class SmallTopic:
             found.set_result(SimpleNamespace(timestamp_type=0))
         return found
 
+    async def partitions_for(self, _: str) -> set[int]:
+        return {0}
+
+    async def send(self, *_: object, **__: object) -> "asyncio.Future[SimpleNamespace]":
+        """To the topic of a toolset, which is silent."""
+        return asyncio.get_running_loop().create_future()
+
     async def commit_transaction(self) -> None:
         pass
 
 
-async def test_the_record_that_a_topic_does_not_take_is_found_in_the_next_transaction() -> None:
+async def committed(alone: set[str], *records: OutRecord) -> None:
+    shard = KafkaShard(Names("acme", "g", 0, {}), BrokerClock(), alone=alone)
+    shard._producer = cast("Any", SmallTopic())
+    await shard.commit(records, None)
+
+
+async def test_records_that_a_topic_does_not_take_are_found_in_the_next_transaction() -> None:
     """Of several in one batch it is not known which; alone they are all found to fit, or not."""
     small = [OutRecord(RESULTS, 0, b"k", b"v" * 400, []) for _ in range(3)]
-    large = OutRecord(RESULTS, 0, b"k", b"v" * 2_000, [])
+    large = [OutRecord(RESULTS, 0, b"k", b"v" * size, []) for size in (2_000, 3_000)]
     alone = set[str]()
 
-    async def committed(*records: OutRecord) -> None:
-        shard = KafkaShard(Names("acme", "g", 0, {}), BrokerClock(), alone=alone)
-        shard._producer = cast("Any", SmallTopic())
-        await shard.commit(records, None)
-
     with pytest.raises(MessageSizeTooLargeError) as raised:
-        await committed(*small, large)
+        await committed(alone, *small, *large)
     assert not isinstance(raised.value, RecordTooLarge)
     with pytest.raises(RecordTooLarge) as blamed:
-        await committed(*small, large)
-    assert blamed.value.record is large
+        await committed(alone, *small, *large)
+    assert blamed.value.records == (*large,)
     assert "larger than the topic results takes" in describe_error(blamed.value)
-    await committed(*small)
+    await committed(alone, *small)
+
+
+async def test_a_record_is_found_too_large_also_beside_a_toolset_that_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tool_topics, "WRITE_S", 0.01)
+    large = OutRecord(RESULTS, 0, b"k", b"v" * 2_000, [])
+    with pytest.raises(RecordTooLarge) as blamed:
+        await committed(set(), large, OutRecord(tool_calls("orders"), None, b"k", b"v", []))
+    assert blamed.value.records == (large,)
