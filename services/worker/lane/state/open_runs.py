@@ -1,6 +1,6 @@
 """The open runs of a lane: what happens to them, and the records of that."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -182,8 +182,7 @@ class OpenRuns:
             by = lane_request.cancelled or Cancelled(by="answerbus", reason="the run has ended")
             change = transitions.stopped(run, by, self._inputs(lane_request, now))
             events = (event for event in change.written if not event.kind.startswith("run_"))
-            ends = [self._written(lane_request, event) for event in events]
-            written += filter(self.oversized.may_fit, ends)  # no open call keeps it from its end
+            written += self._all_written(lane_request, events)
             written += [
                 records.run_tombstone(key, self.partition) for key in _keys(lane_request, run)
             ]
@@ -203,7 +202,13 @@ class OpenRuns:
         lane_request.change_run(change.run)
         self._report_ends(lane_request, change)
         self.watch(lane_request)
-        return [self._written(lane_request, event) for event in change.written]
+        return self._all_written(lane_request, change.written)
+
+    def _all_written(self, lane_request: LaneRequest, events: Iterable[Written]) -> list[OutRecord]:
+        """Without what is too large once that ends the run: no call and no child keeps it open."""
+        written = [self._written(lane_request, event) for event in events]
+        is_ending = lane_request.key in self.oversized.causes
+        return [*filter(self.oversized.may_fit, written)] if is_ending else written
 
     def _written(self, lane_request: LaneRequest, event: Written) -> OutRecord:
         trace = _trace_of(lane_request, event)

@@ -93,8 +93,8 @@ def _apply(lane_state: LaneState, read: SignalRecord, now: datetime) -> Sequence
 
 def _apply_to_call(lane_state: LaneState, signal: ToolReport, now: datetime) -> Sequence[Outgoing]:
     lane_request = _request_with_call(lane_state, CallKey.of(signal))
-    if lane_request is None:
-        return []
+    if lane_request is None or lane_request.key in lane_state.oversized.causes:
+        return []  # a run that ends since a record was too large takes no other that may be
     written = lane_state.runs.apply_signal(lane_request, signal, now)
     if written and not (isinstance(signal, ToolProgress) and signal.asks is None):
         lane_state.signal_if_answered(lane_request)

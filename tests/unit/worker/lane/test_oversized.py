@@ -274,6 +274,42 @@ def test_the_result_of_a_child_that_its_run_cannot_take_ends_the_run() -> None:
     run(main())
 
 
+def test_a_result_that_is_too_large_is_not_tried_again_while_children_end() -> None:
+    """Its lane opens once, though the call of the child goes on for long."""
+
+    async def main() -> None:
+        stage = DelegatingStage(
+            (actions(delegate("a"), call(order_id="1")), actions(says("Done."))),
+            tooling=lambda _: [(1.0, {"kind": "ok", "value": LARGE})],
+        )
+        stage.provider.child_s = 20.0
+        await run_ended(stage, {STEPS: TAKES})
+
+        assert letter(stage)["cause"]["kind"] == "cancelled"
+        assert [end["kind"] for end in stage.ended().values()] == ["dead_letter", "cancelled"]
+        assert openings(stage.worker) == 2
+        check_tree(stage)
+
+    run(main())
+
+
+def test_a_run_ends_also_where_no_end_of_its_child_can_be_written() -> None:
+    async def main() -> None:
+        stage = DelegatingStage((actions(delegate("a")), actions(says("Done."))))
+        stage.provider.child_s = 2.0
+        await stage.worker.open()
+        stage.publish("r-1")
+        await until(lambda: stage.steps("step") != [])
+        stage.broker.takes = {STEPS: 300}
+        await until(lambda: done(stage.broker, stage.names), 300)
+        await stage.end()
+
+        assert letter(stage)["cause"]["kind"] == "cancelled"
+        assert (stage.steps("tool_ended"), stage.open_records()) == ([], {})
+
+    run(main())
+
+
 def test_what_came_of_a_control_is_left_out_where_its_topic_does_not_take_it() -> None:
     async def main() -> None:
         stage = RunStage(ASKS)
