@@ -96,16 +96,16 @@ def admit(
         return Duplicate()  # the digest: a topic that was created again has other records there
     received = arrival.decoded
     if arrival.readable and arrival.size_bytes > REQUEST_BYTES_MAX:
-        return _unfit(RequestTooLarge(), received)
+        return unfit(RequestTooLarge(), received)
     if isinstance(received, Undecodable):
-        return _unfit(UndecodableCause(problems=received.problems), received)
+        return unfit(UndecodableCause(problems=received.problems), received)
     if nests_deeper(received.body, REQUEST_DEPTH_MAX):
-        return _unfit(UndecodableCause(problems=(_TOO_DEEP,)), received)
+        return unfit(UndecodableCause(problems=(_TOO_DEEP,)), received)
     request = received.request
     owner = partition_of(request.workflow_id, partitions)
     if owner != arrival.place.partition:
         return (
-            _unfit(MisroutedTwice(), received)
+            unfit(MisroutedTwice(), received)
             if arrival.forwarded
             else Misrouted(owner, request.workflow_id)
         )
@@ -114,13 +114,14 @@ def admit(
     if known is None and digest is None:
         return Admitted(request, received.unknown_fields)
     is_copy = known.has_body(arrival.digest) if known else digest == arrival.digest
-    return Duplicate() if is_copy else _unfit(ConflictingId(), received)
+    return Duplicate() if is_copy else unfit(ConflictingId(), received)
 
 
 _TOO_DEEP = Problem.of("", "too_deep", f"at most {REQUEST_DEPTH_MAX} levels of nesting")
 
 
-def _unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> UnfitRequest:
+def unfit(cause: Cause, received: ReceivedRequest | Undecodable) -> UnfitRequest:
+    """The verdict on a record, with the ids that it names."""
     if isinstance(received, Undecodable):
         return UnfitRequest(cause, received.request_id, received.workflow_id)
     return UnfitRequest(cause, received.request.request_id, received.request.workflow_id)

@@ -5,7 +5,7 @@ from datetime import datetime
 from math import floor
 from typing import assert_never
 
-from answerbus.dead_letter import CrashedWorker
+from answerbus.dead_letter import CrashedWorker, RequestTooLarge
 from answerbus.envelope import ReceivedRequest
 from answerbus.private.ledger import ClosedOutcome
 from answerbus.request_key import RequestKey
@@ -16,6 +16,7 @@ from services.worker.core.request.admit import (
     Misrouted,
     UnfitRequest,
     admit,
+    unfit,
 )
 from services.worker.core.request.lane_request import AtOffset, request_from_arrival
 from services.worker.core.run.children import adopted
@@ -43,13 +44,14 @@ def admit_record(lane_state: LaneState, arrival: Arrival, now: datetime) -> Lane
                 watermark.finish(offset)
             return lane_state.writing()
         case Misrouted(workflow_id=workflow_id, owner=owner):
-            lane_state.counters.forwarded += 1
             copy = records.forwarded_record(arrival, workflow_id, owner)
+            if not lane_state.oversized.may_fit(copy):  # the limit of its own topic was lowered
+                return _reject(lane_state, arrival, unfit(RequestTooLarge(), arrival.decoded), now)
+            lane_state.counters.forwarded += 1
             return _dispose(lane_state, arrival, copy, "forwarded", now)
         case UnfitRequest():
             lane_state.counters.unreadable += not arrival.readable
-            home = records.home_partition(lane_state.partition, lane_state.partitions)
-            return _reject(lane_state, arrival, admission, home, now)
+            return _reject(lane_state, arrival, admission, now)
         case _:
             assert_never(admission)
 
@@ -65,8 +67,8 @@ def give_up_record(
     if lane_state.ledger.known_place(arrival.place_id):
         lane_state.watermark.finish(offset)
         return lane_state.writing()
-    unfit = UnfitRequest(CrashedWorker(openings=crashes), None, None)
-    return _reject(lane_state, arrival, unfit, lane_state.partition, now)
+    crashed = UnfitRequest(CrashedWorker(openings=crashes), None, None)
+    return _reject(lane_state, arrival, crashed, now)
 
 
 def _queue(lane_state: LaneState, arrival: Arrival, admitted: Admitted, now: datetime) -> None:
@@ -107,9 +109,10 @@ def _is_held(lane_state: LaneState, arrival: Arrival) -> bool:
 
 
 def _reject(
-    lane_state: LaneState, arrival: Arrival, unfit: UnfitRequest, home: int, now: datetime
+    lane_state: LaneState, arrival: Arrival, rejected: UnfitRequest, now: datetime
 ) -> LaneWrite:
-    dead_letter = records.unfit_dead_letter(unfit, arrival, now)
+    dead_letter = records.unfit_dead_letter(rejected, arrival, now)
+    home = records.home_partition(lane_state.partition, lane_state.partitions)
     lane_state.observer.rejected(dead_letter)
     record = records.unfit_record(dead_letter, arrival, home, lane_state.oversized)
     return _dispose(lane_state, arrival, record, "dead_letter", now)

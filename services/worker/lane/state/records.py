@@ -172,7 +172,8 @@ def forwarded_record(arrival: Arrival, workflow_id: str, owner: int) -> OutRecor
         trace = read_trace(kept)
         kept = [(name, text.encode()) for name, text in trace.headers().items()] if trace else []
     headers = [*kept, header_of(arrival.origin)]
-    return OutRecord(topics.REQUESTS, owner, workflow_id.encode(), arrival.value, headers)
+    key = workflow_id.encode()
+    return OutRecord(topics.REQUESTS, owner, key, arrival.value, headers, arrival.place_id)
 
 
 def home_partition(partition: int, partitions: int) -> int:

@@ -1,6 +1,7 @@
 """A record that its topic does not take ends its own request, and no other waits for that."""
 
 import base64
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from answerbus.topics import (
     ATTEMPTS,
     DEAD_LETTERS,
     LEDGER,
+    REQUESTS,
     RESULTS,
     RETRIES,
     RUNS,
@@ -19,7 +21,7 @@ from answerbus.topics import (
 from services.worker.core.attempt.reply import Reply, TimedOut
 from services.worker.lane.state.oversized import KNOWN_MAX, Oversized
 from services.worker.ports.kafka import OutRecord, RecordTooLarge
-from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.builders import answered, body, workflow_of
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import DelegatingStage, check_tree, delegate, wrapped
 from tests.unit.worker.lane.run_checks import breaks, check
@@ -165,6 +167,28 @@ def test_a_record_that_is_no_request_leaves_its_bytes_out_of_its_letter() -> Non
         raw = found["raw"]
         assert (raw["bytes"], raw["truncated"], raw["headers"]) == (len(LARGE), True, [])
         assert base64.b64decode(raw["base64"]) == b""
+
+    run(main())
+
+
+def test_a_record_that_cannot_be_forwarded_ends_in_its_own_partition() -> None:
+    async def main() -> None:
+        stage = Stage()
+        await stage.worker.open()
+        stage.broker.takes = {REQUESTS: TAKES}
+        asked = body("r-1", workflow_of(1), context={"instructions": LARGE})
+        stage.broker.publish(json.dumps(asked).encode(), 0)
+        stage.publish("r-2")
+        await stage.all_done()
+        await stage.worker.drain()
+
+        found = letter(stage)
+        assert (found["cause"], found["workflow_id"]) == (
+            {"kind": "request_too_large"},
+            workflow_of(1),
+        )
+        assert json.loads(base64.b64decode(found["raw"]["base64"])) == asked
+        assert events(stage.broker, REQUESTS, partition=1) == []
 
     run(main())
 
