@@ -102,8 +102,8 @@ def _write(dead_letter: DeadLetter, path: Path) -> dict[str, object]:
     raw = dead_letter.raw
     if not path.exists():
         write_whole(path, [base64.b64decode(raw.base64 or "") if raw else b""])
-    cut = raw is not None and raw.truncated
-    why = cause_text(dead_letter.cause) + (" Only its beginning was kept." if cut else "")
+    lost = " Only its beginning was kept." if raw and raw.truncated else ""
+    why = cause_text(dead_letter.cause) + (lost if raw else " Nothing of its request was kept.")
     return {"dead_letter_id": dead_letter.dead_letter_id, "file": str(path), "why": why}
 
 

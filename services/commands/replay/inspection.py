@@ -141,6 +141,11 @@ def _parts(history: DeadLetterHistory) -> Iterator[RenderableType]:
 
 
 def _request(dead_letter: DeadLetter) -> RenderableType:
+    if dead_letter.request is None and dead_letter.raw is None:
+        at = dead_letter.origin
+        where = f" That is at {at.topic}-{at.partition}@{at.offset}."
+        why = "It was too large to hold its request." + ("" if dead_letter.parent else where)
+        return Text(plain_line(why), "dim")
     if dead_letter.request is None:
         return Text("It holds no request; `answerbus replay export` gives its bytes.", "dim")
     return json_shown(dead_letter.request.model_dump(mode="json"))

@@ -127,6 +127,8 @@ class ClaimedSpending:
         account, workflow_id = event.account, event.workflow_id
         if account is None or workflow_id is None:
             return
+        if isinstance(event, DeadLetterSummary) and event.round and event.request is None:
+            return  # it was too large to hold its request, which says of what it is a replay
         if (replay := _replay_of(event)) is None:
             expected = workflow_account(workflow_id)
         else:

@@ -187,7 +187,7 @@ class DeadLetterIndex:
         self._of_request[request] = dead_letter
         if tried := self._tried.pop(request, None):
             dead_letter.model, dead_letter.cost = tried.model, tried.cost
-        if not dead_letter.has_request:
+        if not dead_letter.is_of_request:
             self._take_about_record(request, AboutRecord(record.at_ms, key))
         elif dead_letter.round:
             self._end(request, ReplayOutcome("dead", key))
@@ -271,5 +271,5 @@ def _taken(awaiting: Mapping[str, dict[Owner, _Info]], dead_letter: DeadLetterRo
     if not found:
         return None
     own = (dead_letter.workflow_id or "", dead_letter.place.partition)
-    owners = own if dead_letter.has_request else tuple(found)
+    owners = own if dead_letter.is_of_request else tuple(found)
     return next((found.pop(owner) for owner in owners if owner in found), None)

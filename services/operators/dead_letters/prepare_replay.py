@@ -144,7 +144,7 @@ def prepare_repair(
     """A repaired record in place of the one that was no request.
 
     It keeps its request id, for which someone may be waiting; but one whose id is known with
-    another body gets an id of its own.
+    another body, or has ended, gets an id of its own.
     """
     if dead_letter.request is not None:
         return Rejection(
@@ -156,7 +156,7 @@ def prepare_repair(
     rounds = max(dead_letter.round, request.replay.round if request.replay else 0)
     replay = _replay(dead_letter, rounds + 1, request.workflow_id, order.by, is_edited=True)
     new_id = request.request_id
-    if isinstance(dead_letter.cause, ConflictingId):
+    if isinstance(dead_letter.cause, ConflictingId) or dead_letter.account is not None:
         new_id = _id(request, f".replay.{replay.round}.{short_digest(dead_letter.dead_letter_id)}")
     body = {**request.model_dump(mode="json"), "request_id": new_id}
     return _prepared(body, replay, (), order, at)

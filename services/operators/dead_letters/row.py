@@ -102,7 +102,7 @@ class DeadLetterRow:
 
     @property
     def key(self) -> DeadLetterKey:
-        named = self.workflow_id if self.has_request else None
+        named = self.workflow_id if self.is_of_request else None
         return DeadLetterKey(named or "", self.id)
 
     @property
@@ -117,6 +117,11 @@ class DeadLetterRow:
         if self.replay:
             return "replayed"
         return "dismissed" if self.dismissal else "open"
+
+    @property
+    def is_of_request(self) -> bool:
+        """Whether a request ended so, also one that was too large for the dead letter to hold."""
+        return self.has_request or self.account_id is not None
 
     @property
     def has_request(self) -> bool:

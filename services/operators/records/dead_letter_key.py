@@ -18,18 +18,23 @@ class OfDeadLetter(Protocol):
 
     @property
     def request(self) -> object | None:
-        """The request; None if the record is none."""
+        """The request; None if the record is none, or if it was too large for the topic."""
+
+    @property
+    def account(self) -> object | None:
+        """That of the request; None if the record is none."""
 
 
 class DeadLetterKey(NamedTuple):
-    """The workflow and the dead letter; without a request the position is enough: no workflow."""
+    """The workflow and the dead letter; of a record the position is enough: no workflow."""
 
     workflow_id: str
     dead_letter_id: str
 
     @classmethod
     def of(cls, dead_letter: OfDeadLetter) -> Self:
-        named = dead_letter.workflow_id if dead_letter.request is not None else None
+        is_of_request = dead_letter.request is not None or dead_letter.account is not None
+        named = dead_letter.workflow_id if is_of_request else None
         return cls(named or "", dead_letter.dead_letter_id)
 
     @classmethod

@@ -3,8 +3,8 @@
 import json
 
 from answerbus.account_id import replay_account
-from answerbus.dead_letter import Replayed
-from answerbus.topics import RESULTS
+from answerbus.dead_letter import Replayed, UnknownProfile
+from answerbus.topics import DEAD_LETTERS, RESULTS
 from services.operators.records.stored import Stored
 from tests.unit.operators.audit.test_verification import (
     attempts,
@@ -61,6 +61,20 @@ def test_an_attempt_of_an_account_that_is_not_its_workflows_is_named(partition: 
     found = verified(instead(partition.stored, record, forged)).breaks
 
     assert [one.kind for one in found if one.account_id == "victim"] == ["account"]
+
+
+def test_a_dead_letter_of_a_replay_that_cannot_hold_its_request_is_no_finding() -> None:
+    partition, dead_letter_id = Partition(), "r-3.dead-letter"
+    account = replay_account(WORKFLOW, dead_letter_id)
+    replay = {"dead_letter_id": dead_letter_id, "round": 1, "account": account, "by": "ops@acme"}
+    partition.ask("again", replay=replay | {"edited": False})
+    lane_request, _ = partition.spend()
+    partition.dead_letter(lane_request, UnknownProfile())
+    (letter,) = partition.of(DEAD_LETTERS)
+
+    found = verified(instead(partition.stored, letter, changed(letter, request=None)))
+
+    assert [one for one in found.breaks if one.kind == "account"] == []
 
 
 def test_a_replay_is_one_that_an_operator_made() -> None:

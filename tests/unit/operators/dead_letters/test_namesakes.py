@@ -208,3 +208,14 @@ def test_an_edit_of_a_dead_letter_that_is_not_there_stops_the_replay(
 
     said = capsys.readouterr().err
     assert said == "There is no dead letter r-1. Is r-1.dead-letter meant?\n"
+
+
+def test_those_that_are_too_large_to_hold_their_request_are_told_apart_too() -> None:
+    index = DeadLetterIndex()
+    for offset, workflow_id in enumerate(("w-0", "w-1")):
+        cut = dead_letter_body(workflow_id=workflow_id) | {"request": None, "labels": {}}
+        index.take(summarize(stored(cut, offset)))
+    index.take(summarize(stored(dismissed_body("w-1"), 2)))
+
+    found = {dead_letter.key: dead_letter.status for dead_letter in index}
+    assert found == {DeadLetterKey("w-0", ID): "open", DeadLetterKey("w-1", ID): "dismissed"}

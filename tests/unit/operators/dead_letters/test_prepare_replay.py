@@ -245,6 +245,15 @@ def test_a_conflicting_record_gets_an_id_of_its_own() -> None:
     assert all(name.startswith("r-1.replay.1.") for name in ids)
 
 
+def test_a_request_that_its_dead_letter_could_not_hold_gets_an_id_of_its_own() -> None:
+    """Its own has ended: under that it would be dropped as a copy, or conflict."""
+    cut = dead_letter_event().model_copy(update={"request": None})
+    found = mended(cut, body("r-1"))
+
+    assert isinstance(found, PreparedReplay)
+    assert found.request.request_id.startswith("r-1.replay.1.")
+
+
 @pytest.mark.parametrize(
     ("dead_letter", "request_", "code"),
     [
