@@ -56,7 +56,7 @@ def shards_of(
     on_closed: Callable[[], None],
 ) -> Callable[[], Shard]:
     """A factory of the shard of a lane, called each time it is opened; see KafkaShard."""
-    alone = set[str]()  # known to the next shard of the lane, too
+    alone = dict[str, float]()  # known to the next shard of the lane, too
     if names.partition < partitions:
         return lambda: KafkaShard(names, clock, unavailable, on_closed, alone)
     _log.warning(

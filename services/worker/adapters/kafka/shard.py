@@ -39,6 +39,7 @@ from services.worker.ports.kafka import (
 )
 
 STOP_TIMEOUT_S = 5.0
+ALONE_S = 60.0  # long enough for the lane to open again: batches of one record are slow
 START_TIMEOUT_S = 20.0
 ASK_TIMEOUT_S = 30.0  # for one answer of the broker
 # A process may stand still while it reads, and what it has read is kept: for half as long as the
@@ -114,15 +115,15 @@ class KafkaShard:
         clock: MeasuredClock,
         unavailable: UnavailableToolsets | None = None,
         on_closed: Callable[[], None] = lambda: None,
-        alone: set[str] | None = None,
+        alone: dict[str, float] | None = None,
     ) -> None:
         """`unavailable` records the toolsets whose topics cannot be written.
 
-        `alone` are topics of which each record has a batch of its own, since one of several was
-        too large, and which record that was for is not known.
+        `alone` are topics of which each record has a batch of its own until a time of the clock,
+        since one of several was too large, and which record that was for is not known.
         """
         self._names, self._on_closed = names, on_closed
-        self._alone = set[str]() if alone is None else alone
+        self._alone = {} if alone is None else alone
         self._clock = clock
         self._tool_topics = ToolTopics(names.prefix, clock, unavailable or UnavailableToolsets())
         self._requests = TopicPartition(names.topic(REQUESTS), names.partition)
@@ -250,7 +251,8 @@ class KafkaShard:
             return acknowledged
 
         ours = [record for record in records if not toolset_of(record.topic)]
-        sent = await send_batches(producer, ours, self._names.topic, now_ms, self._alone)
+        alone = {name for name, until_s in self._alone.items() if before_s < until_s}
+        sent = await send_batches(producer, ours, self._names.topic, now_ms, alone)
         try:
             await self._tool_topics.write(calls, send, [*sent])
             # Each one: a transaction commits also without a batch that the broker refused.
@@ -269,7 +271,8 @@ class KafkaShard:
     def _blame(self, sent: Mapping["Acknowledged", Sequence[OutRecord]]) -> None:
         """Raises RecordTooLarge for the records that were refused alone."""
         refused = [records for found, records in sent.items() if _is_too_large(found)]
-        self._alone.update(records[0].topic.name for records in refused if len(records) > 1)
+        until_s = self._clock.steady_s() + ALONE_S
+        self._alone.update((it[0].topic.name, until_s) for it in refused if len(it) > 1)
         if single := [records[0] for records in refused if len(records) == 1]:
             raise RecordRefused(*single)
 

@@ -67,7 +67,7 @@ class SmallTopic:
         pass
 
 
-async def committed(alone: set[str], *records: OutRecord) -> None:
+async def committed(alone: dict[str, float], *records: OutRecord) -> None:
     shard = KafkaShard(Names("acme", "g", 0, {}), BrokerClock(), alone=alone)
     shard._producer = cast("Any", SmallTopic())
     await shard.commit(records, None)
@@ -77,7 +77,7 @@ async def test_records_that_a_topic_does_not_take_are_found_in_the_next_transact
     """Of several in one batch it is not known which; alone they are all found to fit, or not."""
     small = [OutRecord(RESULTS, 0, b"k", b"v" * 400, []) for _ in range(3)]
     large = [OutRecord(RESULTS, 0, b"k", b"v" * size, []) for size in (2_000, 3_000)]
-    alone = set[str]()
+    alone = dict[str, float]()
 
     with pytest.raises(MessageSizeTooLargeError) as raised:
         await committed(alone, *small, *large)
@@ -87,6 +87,8 @@ async def test_records_that_a_topic_does_not_take_are_found_in_the_next_transact
     assert blamed.value.records == (*large,)
     assert "larger than the topic results takes" in describe_error(blamed.value)
     await committed(alone, *small)
+    with pytest.raises(MessageSizeTooLargeError):  # a minute later they share a batch again
+        await committed(dict.fromkeys(alone, 0.0), *small)
 
 
 async def test_a_record_is_found_too_large_also_beside_a_toolset_that_is_silent(
@@ -95,5 +97,5 @@ async def test_a_record_is_found_too_large_also_beside_a_toolset_that_is_silent(
     monkeypatch.setattr(tool_topics, "WRITE_S", 0.01)
     large = OutRecord(RESULTS, 0, b"k", b"v" * 2_000, [])
     with pytest.raises(RecordTooLarge) as blamed:
-        await committed(set(), large, OutRecord(tool_calls("orders"), None, b"k", b"v", []))
+        await committed({}, large, OutRecord(tool_calls("orders"), None, b"k", b"v", []))
     assert blamed.value.records == (large,)
