@@ -297,7 +297,10 @@ def test_the_doctor_says_that_kafka_is_away(
         async def describe_topics(self) -> list[dict[str, Any]]:
             return []
 
-    client, admins = Client(how, "bootstrap", "close"), [Healthy(how), Client(how, "close")]
+        def all_brokers(self) -> list[Any]:
+            return []
+
+    client, admins = Healthy(how, "bootstrap", "close"), [Healthy(how), Client(how, "close")]
     made = iter(admins)
     monkeypatch.setattr(buses, "AIOKafkaAdminClient", lambda **_: next(made))
     monkeypatch.setattr(doctor, "AIOKafkaClient", lambda **_: client)
