@@ -79,7 +79,7 @@ def outcome_record(
 ) -> OutRecord:
     """An outcome; a retry carries what its request came with, so that this outlives the worker."""
     if isinstance(outcome, DeadLetter):
-        return _letter_record(outcome, partition, lane_request.trace, oversized)
+        return _dead_letter_record(outcome, partition, lane_request.trace, oversized)
     is_retry = isinstance(outcome, RetryRequest)
     trace = lane_request.incoming_trace if is_retry else lane_request.trace
     return event_record(outcome, partition, trace, lane_request.key)
@@ -102,22 +102,22 @@ def unfit_record(
 ) -> OutRecord:
     """The dead letter of a record that cannot become a request."""
     trace = incoming_trace(arrival.headers, arrival.origin, arrival.place_id)
-    return _letter_record(dead_letter, partition, trace.child(arrival.place_id), oversized)
+    return _dead_letter_record(dead_letter, partition, trace.child(arrival.place_id), oversized)
 
 
-def _letter_record(
-    found: DeadLetter, partition: int, trace: Trace, oversized: Oversized
+def _dead_letter_record(
+    whole: DeadLetter, partition: int, trace: Trace, oversized: Oversized
 ) -> OutRecord:
-    """Without what is not needed, as far as the whole letter is too large."""
+    """Without what is not needed, as far as the whole dead letter is too large."""
     cut: dict[str, object] = {"base64": "", "headers": (), "truncated": True}
-    raw = found.raw and found.raw.model_copy(update=cut)
+    raw = whole.raw and whole.raw.model_copy(update=cut)
     some: dict[str, object] = {"prior": (), "notes": ()}
-    record = event_record(found, partition, trace, found.dead_letter_id)
+    record = event_record(whole, partition, trace, whole.dead_letter_id)
     for left_out in (some, some | {"request": None, "labels": {}, "raw": raw}):
         if oversized.may_fit(record):
             break
-        letter = found.model_copy(update=left_out)
-        record = event_record(letter, partition, trace, found.dead_letter_id)
+        dead_letter = whole.model_copy(update=left_out)
+        record = event_record(dead_letter, partition, trace, whole.dead_letter_id)
     return record
 
 
