@@ -55,7 +55,7 @@ def share_start(client: Any) -> None:
 
 
 class _BrokerChoice:
-    """Bounds each connecting, and asks brokers that have failed only where they alone can answer.
+    """Bounds each attempt to connect, and passes over brokers that have failed of late.
 
     aiokafka takes any broker for metadata and for the search of a coordinator, again and again also
     the one that it has waited for.
@@ -134,7 +134,7 @@ class AIOKafkaClient(client.AIOKafkaClient):  # type: ignore[misc]  # aiokafka h
         share_start(self)
 
     def all_brokers(self) -> list[Any]:
-        """Those of the cluster, and not only those that are asked by choice."""
+        """All brokers of the cluster; those that have failed of late come last."""
         found = ClusterMetadata.brokers(self.cluster)
         return sorted(found, key=lambda it: _has_failed(_address(it)))
 

@@ -224,9 +224,9 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         self.client.send = self._asked
 
     async def stop(self) -> None:
-        """Waits for nothing that is to be sent: of a transaction that is not committed, no use.
+        """Stops without sending what is left, which is of a transaction that is not committed.
 
-        aiokafka waits for brokers that do not answer.
+        aiokafka would wait for brokers that do not answer.
         """
         self._fail_all(ProducerClosed())
         await super().stop()

@@ -157,7 +157,7 @@ class _Move:
                 await _commit(writers[0], list(done))
 
     async def _new_lanes(self) -> Lanes:
-        """Of partitions that come into use: leases there are of a number before, and over."""
+        """Lanes of partitions that come into use: each begins behind the leases that are there."""
         numbers = range(self.layout.partitions, self.partitions)
         if not numbers or not await self.bus.present(LEASES):
             return {}

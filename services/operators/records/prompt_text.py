@@ -41,7 +41,9 @@ class PromptText:
         self._text, self._in_json = text.lower(), tuple({text.lower(), unspaced.lower()})
         spaced = unspaced.replace(",", ", ").replace(":", ": ")
         forms = {text, unspaced, spaced}
-        written = (json.dumps(form, ensure_ascii=a) for form in forms for a in (True, False))
+        written = (
+            json.dumps(form, ensure_ascii=is_ascii) for form in forms for is_ascii in (True, False)
+        )
         self._bytes = {form[1:-1].encode(errors="replace").lower() for form in written}
 
     def match(self, stored: Stored) -> PromptMatch | None:

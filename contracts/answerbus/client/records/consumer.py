@@ -186,7 +186,7 @@ async def is_behind(consumer: RecordConsumer, ends: Mapping[TopicPartition, int]
 
 
 class _Silence:
-    """Closes the connection to a broker of whose answer nothing comes for so long."""
+    """Closes the connection to a broker that sends nothing of its answer within the limit."""
 
     def __init__(self, client: Any, node_id: int, limit_s: float) -> None:
         self._client, self._limit_s = client, limit_s
@@ -227,7 +227,7 @@ class _Replacing:
         return getattr(self._client, name)
 
     async def send(self, node_id: int, request: Any) -> Any:
-        """As the client does, but not for ever, and the answer to a fetch is kept for a moment."""
+        """Sends as the client does, but gives up a silent broker; keeps the answer to a fetch."""
         silence_s = self._silence_s.pop(node_id, SILENCE_S)
         silence = _Silence(self._client, node_id, self._wait_s + silence_s)
         try:

@@ -237,7 +237,7 @@ def _record(
     group: str,
     now: datetime,
 ) -> OutRecord:
-    """What the partition's lane has applied stays applied: results, approvals, controls, leases."""
+    """Results, approvals, controls and leases that the lane has applied stay applied."""
     lane = LaneRecord(
         partitions=partitions,
         openings_without_progress=0,

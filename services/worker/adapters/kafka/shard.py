@@ -119,8 +119,8 @@ class KafkaShard:
     ) -> None:
         """`unavailable` records the toolsets whose topics cannot be written.
 
-        `alone` are topics of which each record has a batch of its own until a time of the clock,
-        since one of several was too large, and which record that was for is not known.
+        Each record of the topics `alone` has a batch of its own until the given time of the clock:
+        one record of a batch was too large, and it is not known which.
         """
         self._names, self._on_closed = names, on_closed
         self._alone = {} if alone is None else alone

@@ -50,7 +50,7 @@ def expanded(
 
 
 def _text_of(document: Document, top: AnySchema) -> tuple[list[AnySchema], list[AnySchema]]:
-    """What is in the text of `top` and applies to a value, and what it refers to."""
+    """The schemas in the text of `top` that apply to a value, and those that they refer to."""
     text, targets = list[AnySchema](), list[AnySchema]()
     waiting: list[AnySchema] = [top]
     while waiting:
