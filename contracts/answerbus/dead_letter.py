@@ -81,6 +81,7 @@ class DeadLetter(Wire):
     notes: Notes = ()
     at: Timestamp
     labels: Labels = {}
+    body_digest: Annotated[Digest | None, OMIT_NONE] = None
     run: Annotated[RunSummary | None, OMIT_NONE] = None
     parent: Annotated[ParentId | None, OMIT_NONE] = None
 

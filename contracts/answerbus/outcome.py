@@ -80,6 +80,7 @@ class _Answered(Wire):
     finished_at: Timestamp
     labels: Labels = {}
     replay: Replay | None = None
+    body_digest: Annotated[Digest | None, OMIT_NONE] = None
     run: Annotated[RunSummary | None, OMIT_NONE] = None
     parent: Annotated[ParentId | None, OMIT_NONE] = None
 

@@ -102,5 +102,5 @@ def test_a_written_event_requires_every_field_and_a_request_only_what_has_no_def
         "context",
     ]
     assert request["$defs"]["TextRef"]["required"] == ["kind"]
-    assert set(result["required"]) == set(result["properties"]) - {"run", "parent"}
+    assert set(result["required"]) == set(result["properties"]) - {"body_digest", "run", "parent"}
     assert result["properties"]["answer"] == {}

@@ -76,6 +76,8 @@ async def test_a_request_that_was_answered_before_has_its_outcome_at_once(bus: B
         ]
         with pytest.raises(NoAnswerYet):  # the same id in another workflow is another request
             await client.ask("Say hello.", workflow_id="x", request_id="ticket-0", timeout_s=2)
+        with pytest.raises(NoAnswerYet):  # a worker would say that the id is taken
+            await client.ask("Say bye.", workflow_id="w", request_id="ticket-0", timeout_s=2)
 
     assert again == [first[0], first[19]]
 

@@ -19,6 +19,7 @@ from answerbus.client.follow import Followed, follow, position_now
 from answerbus.client.follow_up import root_of
 from answerbus.client.history import find_outcome, find_past_outcome
 from answerbus.client.outcome_reader import OutcomeReader
+from answerbus.client.own_record import OwnRecord
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.request_id import is_new
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
@@ -31,7 +32,6 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import REQUESTS
 from answerbus.trace import Trace
-from answerbus.wire import bytes_digest
 
 BACKGROUND_END_S = 5.0  # for background tasks to end when a client is closed
 PUBLISH_S_MIN = 5.0  # for Kafka to take a request, even if its outcome is awaited for less
@@ -124,11 +124,11 @@ class BusConnection:
             ) from None
 
     async def _outcome(self, asked: "_Asked", on_progress: ProgressCallback | None) -> AnyOutcome:
-        request, digest = asked.request, asked.digest
+        request, own = asked.request, asked.own
         reader = await self._started_reader()
         partition = self._layout.owner(request.workflow_id)
-        async with reader.awaiting(RequestKey.of(request), partition, digest) as future:
-            self._start_look_back(request, digest, future)
+        async with reader.awaiting(RequestKey.of(request), partition, own) as future:
+            self._start_look_back(request, own, future)
             if on_progress is None:
                 await self._publish_asked(asked)
                 return await future
@@ -146,32 +146,31 @@ class BusConnection:
         return published
 
     def _start_look_back(
-        self, request: Request, digest: str | None, future: "asyncio.Future[AnyOutcome]"
+        self, request: Request, own: OwnRecord, future: "asyncio.Future[AnyOutcome]"
     ) -> None:
         """In a task that ends by itself: a client of Kafka that is cut off leaves connections."""
-        now_ms = time.time_ns() // 1_000_000
-        if not is_new(request.request_id, now_ms):
-            task = asyncio.create_task(self._look_back(request, digest, future, now_ms))
+        if not own.has_new_id:
+            task = asyncio.create_task(self._look_back(request, own, future))
             self._looks.add(task)
             task.add_done_callback(self._looks.discard)
 
     async def _look_back(
         self,
         request: Request,
-        digest: str | None,
+        own: OwnRecord,
         future: "asyncio.Future[AnyOutcome]",
-        now_ms: int,
     ) -> None:
         homes = self._layout.homes(request.workflow_id)
         try:
             found = await find_past_outcome(
-                self._bus, RequestKey.of(request), digest, homes, now_ms, is_enough=future.done
+                self._bus, RequestKey.of(request), own, homes, _now_ms(), is_enough=future.done
             )
         except BusUnavailable as error:
             _log.warning("no look at earlier outcomes of %s: %s", request.request_id, error)
             return
         if found is not None and not future.done():
-            await asyncio.wait([future], timeout=CONFLICT_S)
+            if not own.has_digest_of(found):
+                await asyncio.wait([future], timeout=CONFLICT_S)
             if not future.done():
                 future.set_result(found)
 
@@ -204,7 +203,7 @@ class BusConnection:
         """See `Client.follow`."""
         self._open()
         key, homes = RequestKey(workflow_id, request_id), self._layout.homes(workflow_id)
-        return follow(self._bus, key, homes, after, since, digest_of(request))
+        return follow(self._bus, key, homes, after, since, own_record(request))
 
     async def position(self, workflow_id: str) -> str:
         """See `Client.position`."""
@@ -273,9 +272,9 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
     return record
 
 
-def digest_of(request: Request | None) -> str | None:
-    """That of the record that a client publishes; see `ends_request`."""
-    return None if request is None else bytes_digest(encode(request).value)
+def own_record(request: Request | None) -> OwnRecord | None:
+    """The record of a request that a client published."""
+    return None if request is None else OwnRecord(encode(request).value)
 
 
 @dataclass(slots=True)
@@ -289,6 +288,10 @@ class _Asked:
     is_published: bool = False
 
     @property
-    def digest(self) -> str:
-        """See `ends_request`."""
-        return bytes_digest(self.record.value)
+    def own(self) -> OwnRecord:
+        """The record as `ends_request` takes it."""
+        return OwnRecord(self.record.value, is_new(self.request.request_id, _now_ms()))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

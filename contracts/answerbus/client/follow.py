@@ -13,7 +13,8 @@ from aiokafka import TopicPartition
 from answerbus.call_id import request_of_call
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.client.outcome_reader import is_of_record, names_other_request, outcome_for
+from answerbus.client.outcome_reader import names_other_request, outcome_for
+from answerbus.client.own_record import OwnRecord, is_of_record
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer, is_behind
@@ -53,11 +54,11 @@ async def follow(
     partitions: Collection[int],
     after: str | None,
     since: datetime | None,
-    digest: str | None = None,
+    own: OwnRecord | None = None,
 ) -> AsyncIterator[Followed]:
     """What the run does, up to its outcome, which comes last. Raises ValueError, BusUnavailable.
 
-    `digest` is that of the record that was published, where it is known: see `ends_request`.
+    `own` is the record that was published, where it is known: see `ends_request`.
     The position of the outcome is its own offset: a reader that goes on from there gets it again.
     """
     given = {} if after is None else offsets_of(after)
@@ -68,7 +69,7 @@ async def follow(
         consumer.assign(list(places))
         with bus.explained():
             offsets = await _start(consumer, places, given, since)
-        run = _Run(bus, consumer, request, digest, places, offsets)
+        run = _Run(bus, consumer, request, own, places, offsets)
         async for followed in run.events():
             yield followed
 
@@ -119,12 +120,12 @@ class _Run:
         bus: Bus,
         consumer: RecordConsumer,
         request: RequestKey,
-        digest: str | None,
+        own: OwnRecord | None,
         places: Mapping[TopicPartition, tuple[str, int]],
         offsets: Offsets,
     ) -> None:
         self._bus, self._consumer = bus, consumer
-        self._request, self._digest = request, digest
+        self._request, self._own = request, own
         self._places, self._offsets = places, offsets
         self._outcome: AnyOutcome | None = None
         self._has_begun = False
@@ -163,7 +164,7 @@ class _Run:
                 self._outcome = None  # an invalid record under the id of the run
             return event
         if self._outcome is None or is_of_record(self._outcome):
-            found = outcome_for(record, self._request, self._digest)
+            found = outcome_for(record, self._request, self._own)
             if found is not None and is_of_record(found) and (self._has_begun or self._outcome):
                 found = None
             if found is None and self._outcome is None:

@@ -6,7 +6,8 @@ from functools import partial
 from aiokafka import TopicPartition
 
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
-from answerbus.client.outcome_reader import is_of_record, outcome_for
+from answerbus.client.outcome_reader import outcome_for
+from answerbus.client.own_record import OwnRecord, is_of_record
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.turns import in_turns
@@ -49,15 +50,15 @@ async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int
 async def find_past_outcome(
     bus: Bus,
     request: RequestKey,
-    digest: str | None,
+    own: OwnRecord,
     partitions: Collection[int],
     now_ms: int,
     is_enough: Callable[[], bool],
 ) -> AnyOutcome | None:
     """The outcome of the request among those of the last day; None if it is not found.
 
-    A dead letter about a record with another digest does not count. Looks at the newest records
-    first, at most LOOK_BACK_BYTES_MAX, and until `is_enough`. Raises BusUnavailable.
+    That of another record under its id does not count. Looks at the newest records first, at most
+    LOOK_BACK_BYTES_MAX, and until `is_enough`. Raises BusUnavailable.
     """
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS)
     places, left = bus.places(OUTCOMES, partitions), LOOK_BACK_BYTES_MAX
@@ -73,7 +74,7 @@ async def find_past_outcome(
                 begins = {
                     p: min(at.offset, ends[p]) if (at := found.get(p)) else ends[p] for p in places
                 }
-                end = partial(outcome_for, request=request, digest=digest)
+                end = partial(outcome_for, request=request, own=own)
                 outcome, read = await _between(consumer, begins, ends, end, left, is_enough)
                 left -= read
                 if outcome is not None or left <= 0:

@@ -13,12 +13,12 @@ from aiokafka import ConsumerRecord
 from answerbus.client.bounded import bounded, was_cancelled
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.client.follow_up import is_follow_up
+from answerbus.client.own_record import OwnRecord, ends_request
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
-from answerbus.dead_letter import ConflictingId, DeadLetter
+from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import AnyOutcome
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -69,11 +69,11 @@ class OutcomeReader:
 
     @asynccontextmanager
     async def awaiting(
-        self, request: RequestKey, partition: int, digest: str | None
+        self, request: RequestKey, partition: int, own: OwnRecord
     ) -> AsyncIterator[asyncio.Future[AnyOutcome]]:
         """A future for the outcome of the request from this moment on; see `ends_request`."""
         future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(future, digest)
+        waiter = _Waiter(future, own)
         self._waiters[request].append(waiter)
         self._waiters_in[partition] += 1
         try:
@@ -139,7 +139,7 @@ class OutcomeReader:
         request = request_key_of(outcome) if outcome is not None else None
         if outcome is not None and request is not None:
             for waiter in self._waiters[request]:
-                if not waiter.outcome.done() and ends_request(outcome, waiter.digest):
+                if not waiter.outcome.done() and ends_request(outcome, waiter.own):
                     waiter.outcome.set_result(outcome)
 
     def _fail_waiters(self, error: Exception) -> None:
@@ -154,33 +154,7 @@ class OutcomeReader:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiter:
     outcome: asyncio.Future[AnyOutcome]
-    digest: str | None  # of the record that the ask published
-
-
-def ends_request(outcome: AnyOutcome, digest: str | None = None) -> bool:
-    """Whether it is the outcome of its request, or of the record with this digest.
-
-    A dead letter that keeps a record is about that record alone: an invalid one ends no request
-    with another body under its id. Where no digest is known, only a conflicting id ends nothing.
-    Nor does it end a follow-up: one that was published with other words of its validator goes on.
-    """
-    if not isinstance(outcome, DeadLetter):
-        return True
-    is_conflict = isinstance(outcome.cause, ConflictingId)
-    if digest is None or outcome.raw is None:
-        return not is_conflict
-    is_copy = is_conflict and is_follow_up(outcome.request_id or "")
-    return outcome.raw.digest == digest and not is_copy
-
-
-def is_of_record(outcome: AnyOutcome) -> bool:
-    """Whether it is about one invalid record: a request with its id may have another outcome.
-
-    A conflicting id is final for the one record that it is about.
-    """
-    if not isinstance(outcome, DeadLetter) or outcome.raw is None:
-        return False
-    return not isinstance(outcome.cause, ConflictingId)
+    own: OwnRecord
 
 
 def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
@@ -204,11 +178,11 @@ def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | 
 
 
 def outcome_for(
-    record: Record, request: RequestKey, digest: str | None = None
+    record: Record, request: RequestKey, own: OwnRecord | None = None
 ) -> AnyOutcome | None:
     """The outcome of the request; see `ends_request`."""
     outcome = outcome_in(record, {request})
-    return outcome if outcome is not None and ends_request(outcome, digest) else None
+    return outcome if outcome is not None and ends_request(outcome, own) else None
 
 
 def request_key_of(outcome: AnyOutcome) -> RequestKey | None:

@@ -13,27 +13,30 @@ from answerbus.cause import UndecodableCause
 from answerbus.client.bus import Bus
 from answerbus.client.follow import follow
 from answerbus.client.history import find_outcome
+from answerbus.client.own_record import OwnRecord
 from answerbus.dead_letter import ConflictingId, Raw
 from answerbus.envelope import encode
 from answerbus.event import Event
 from answerbus.failure import Problem
 from answerbus.request_key import RequestKey
 from answerbus.topics import TOPIC_OF_KIND
+from answerbus.wire import bytes_digest
 from tests.contracts.client.test_brokers_apart import LIMIT_S, REQUEST, OneBus
-from tests.integration.answering import DIGEST, dead_letter, result
+from tests.integration.answering import dead_letter, result
 from tests.unit.operators.runs.events import call, step
 
 KEY = RequestKey("w", "r")
+OWN = OwnRecord(encode(REQUEST).value)
+OTHER = OwnRecord(OWN.value + b" ")  # the same body in another record
 PROBLEM = Problem(path="", code="missing", expected="a request", found="nothing")
 RECORD = dead_letter(REQUEST).model_copy(
     update={
         "cause": UndecodableCause(problems=(PROBLEM,)),
         "request": None,
-        "raw": Raw(base64="", bytes=0, digest=DIGEST, truncated=False),
+        "raw": Raw(base64="", bytes=0, digest=bytes_digest(OWN.value), truncated=False),
     }
 )
 CONFLICT = RECORD.model_copy(update={"cause": ConflictingId()})
-OTHER = f"sha256:{'1' * 64}"
 ANSWER = result(REQUEST, "said")
 STEP = step("r", 1, call("r", 1), workflow_id="w")
 
@@ -108,17 +111,17 @@ async def test_a_run_is_followed_on_after_an_invalid_record_under_its_id() -> No
 
 
 @pytest.mark.parametrize(
-    ("events", "digest", "followed"),
+    ("events", "own", "followed"),
     [
         ((RECORD, STEP, ANSWER), OTHER, [STEP, ANSWER]),
-        ((RECORD,), DIGEST, [RECORD]),
-        ((STEP, CONFLICT, ANSWER), DIGEST, [STEP, CONFLICT]),
+        ((RECORD,), OWN, [RECORD]),
+        ((STEP, CONFLICT, ANSWER), OWN, [STEP, CONFLICT]),
         ((STEP, CONFLICT, ANSWER), OTHER, [STEP, ANSWER]),
     ],
     ids=["another record", "invalid", "conflict", "another conflict"],
 )
 async def test_what_was_asked_is_followed_whatever_others_publish_under_its_id(
-    events: tuple[Event, ...], digest: str, followed: list[Event]
+    events: tuple[Event, ...], own: OwnRecord, followed: list[Event]
 ) -> None:
     class OneAfterTheOther(Consumer):
         async def high_watermarks(self, places: list[TopicPartition]) -> Mapping[Any, int]:
@@ -127,7 +130,7 @@ async def test_what_was_asked_is_followed_whatever_others_publish_under_its_id(
     consumer: Any = OneAfterTheOther(events)
     bus = OneBus("there:9092", "answerbus", {}).read_by(consumer)
     async with asyncio.timeout(LIMIT_S):
-        found = [it.event async for it in follow(bus, KEY, [0], None, None, digest)]
+        found = [it.event async for it in follow(bus, KEY, [0], None, None, own)]
     assert found == followed
 
 

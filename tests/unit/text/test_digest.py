@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from answerbus import json_text
+from answerbus import canonical_json, json_text
 from answerbus.wire import bytes_digest
 from services.text.digest import (
     canonical,
@@ -125,3 +125,8 @@ def test_nothing_that_parses_is_too_much(text: str) -> None:
 def test_texts_and_bytes_are_digested_as_they_are() -> None:
     assert text_digest("é") == bytes_digest("é".encode()) == sha256("é")
     assert text_digest("\ud800") == bytes_digest(b"\xed\xa0\x80")
+
+
+@given(VALUES)
+def test_clients_find_the_same_digest(value: JsonValue) -> None:
+    assert canonical_json.canonical_digest(value) == canonical_digest(value)

@@ -181,6 +181,7 @@ def _dead_letter(
         notes=bounded_notes(notes),
         at=now,
         labels=request.labels,
+        body_digest=lane_request.body_digest,
         run=_summary(lane_request, usage),
         parent=request.parent_id,
     )
@@ -214,6 +215,7 @@ class _Shared(TypedDict):
     finished_at: datetime
     labels: dict[str, str]
     replay: Replay | None
+    body_digest: str
     run: RunSummary | None
     parent: ParentId | None
 
@@ -232,6 +234,7 @@ def _answered(call: Call, account: AccountState, now: datetime, notes: tuple[str
         finished_at=now,
         labels=call.request.labels,
         replay=call.request.replay,
+        body_digest=call.lane_request.body_digest,
         run=_summary(call.lane_request, call.usage),
         parent=call.request.parent_id,
     )

@@ -14,6 +14,7 @@ from answerbus.limits import NOTE_BYTES_MAX, NOTES_MAX, PRIOR_ANSWER_BYTES_MAX, 
 from answerbus.outcome import Result, RetryRequest, UnvalidatedResult
 from answerbus.request import Prior
 from answerbus.trace import Trace
+from answerbus.wire import bytes_digest
 from services.worker.core.attempt import history
 from services.worker.core.attempt.check import ANSWER_DEPTH_MAX
 from services.worker.core.attempt.history import PRIOR_BYTES_MAX
@@ -77,6 +78,7 @@ def test_a_result_says_who_answered_what_for_whom_at_which_price() -> None:
         "finished_at": "2026-11-21T10:00:09.000Z",
         "labels": {"tenant": "acme"},
         "replay": None,
+        "body_digest": bytes_digest(b"body"),
     }  # fmt: skip
 
 

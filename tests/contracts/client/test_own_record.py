@@ -1,5 +1,6 @@
-"""A dead letter about a record ends the request that was published in it, and no other."""
+"""An outcome ends the request whose record it is about, and no other under the same id."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,21 +8,23 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
+from answerbus.canonical_json import canonical_digest
 from answerbus.client.answer_type import AnswerType
 from answerbus.client.ask_many import ask_many
 from answerbus.client.job import JobRequests
-from answerbus.client.outcome_reader import ends_request
+from answerbus.client.own_record import OwnRecord, ends_request
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
+from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.wire import bytes_digest
 from tests.integration.answering import result
 from tests.unit.operators.runs.events import event
 
-OWN, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+OWN, OTHER = OwnRecord(b'{"n":1}'), OwnRecord(b'{"n":2}')
 
 
 def letter(name: str) -> DeadLetter:
@@ -30,16 +33,44 @@ def letter(name: str) -> DeadLetter:
     return found
 
 
-def about(name: str, digest: str) -> DeadLetter:
+def about(name: str, record: OwnRecord) -> DeadLetter:
     of = letter(name)
     assert of.raw is not None
-    return of.model_copy(update={"raw": of.raw.model_copy(update={"digest": digest})})
+    raw = of.raw.model_copy(update={"digest": bytes_digest(record.value)})
+    return of.model_copy(update={"raw": raw})
+
+
+def answering(name: str, record: OwnRecord) -> AnyOutcome:
+    found = event(name)
+    assert isinstance(found, Result | UnvalidatedResult | Refusal | DeadLetter)
+    digest = canonical_digest(json.loads(record.value))
+    return found.model_copy(update={"body_digest": digest})
 
 
 @pytest.mark.parametrize("name", ["undecodable", "request_too_large", "conflicting_id"])
 def test_a_letter_about_another_record_ends_nothing(name: str) -> None:
     assert not ends_request(about(name, OTHER), OWN)
     assert ends_request(about(name, OWN), OWN)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["result/dep_bump", "unvalidated_result/invalid", "refusal/by_model", "dead_letter/rejected"],
+)
+def test_an_outcome_of_another_body_ends_nothing(name: str) -> None:
+    own, other = answering(name, OWN), answering(name, OTHER)
+
+    assert ends_request(own, OWN)
+    assert not ends_request(other, OWN)
+    assert ends_request(other)
+    assert ends_request(other, OwnRecord(OWN.value, has_new_id=True))
+    assert ends_request(other.model_copy(update={"request_id": "r.again-1"}), OWN)
+    assert ends_request(other.model_copy(update={"body_digest": None}), OWN)
+
+
+@pytest.mark.parametrize("name", ["result/replayed", "dead_letter/replayed"])
+def test_an_edited_replay_ends_its_request(name: str) -> None:
+    assert ends_request(answering(name, OTHER), OWN)
 
 
 def test_without_a_digest_a_conflict_alone_ends_nothing() -> None:
@@ -56,7 +87,7 @@ def test_a_row_of_a_job_is_ended_by_a_letter_about_its_own_record_and_by_no_conf
     assert isinstance(request, Request)
     ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
     job = Wanted(request.workflow_id, {request.request_id: request})
-    own = about(name, bytes_digest(encode(request).value)).model_copy(update=ids)
+    own = about(name, OwnRecord(encode(request).value)).model_copy(update=ids)
     other = about(name, OTHER).model_copy(update=ids)
 
     assert job.ends_request(own) == (name != "conflicting_id")
@@ -85,8 +116,8 @@ class Even(BaseModel):
 class Odd:
     """A connection whose answers are odd; a letter about a record comes before the last one."""
 
-    def __init__(self, digest: str | None) -> None:
-        self._digest = digest
+    def __init__(self, record: OwnRecord | None) -> None:
+        self._record = record
 
     @asynccontextmanager
     async def outcomes_of(self, wanted: Wanted, *, is_new: bool) -> AsyncIterator[WorkflowOutcomes]:
@@ -99,9 +130,9 @@ class Odd:
         if not request.prior:
             self._add(result(request, {"n": 1}))
             return
-        digest = self._digest or bytes_digest(encode(request).value)
+        record = self._record or OwnRecord(encode(request).value)
         ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
-        found = about("undecodable", digest).model_copy(update=ids)
+        found = about("undecodable", record).model_copy(update=ids)
         if self._wanted.ends_request(found):
             self._add(found)
         self._add(result(request, {"n": 2}))
@@ -110,11 +141,11 @@ class Odd:
         self._outcomes.add(outcome, encode(outcome).value)
 
 
-@pytest.mark.parametrize(("digest", "kind"), [(OTHER, "result"), (None, "dead_letter")])
+@pytest.mark.parametrize(("record", "kind"), [(OTHER, "result"), (None, "dead_letter")])
 async def test_a_follow_up_in_a_job_is_ended_by_a_letter_about_its_own_record(
-    digest: str | None, kind: str
+    record: OwnRecord | None, kind: str
 ) -> None:
-    connection: Any = Odd(digest)
+    connection: Any = Odd(record)
     answers = AnswerType.of(Even, Registry(()))
     requests = JobRequests("job", "Even, please.", answers.ref, {}, {})
     requests.add({"n": 1})
