@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Self
 
 import typer
@@ -10,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from answerbus.client import Client, Followed, NoAnswerYet
+from answerbus.client.request_id import is_new
 from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
@@ -17,21 +19,31 @@ from answerbus.step import Step, ToolEnded
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import RunLine, lines_of, tree_of
 from services.text.escaping import json_line
+from services.worker.adapters.clock import SystemClock
 
 Show = Callable[[Followed], None]
+ID_KNOWN = timedelta(days=1)  # how long workers know ids
 
 
 async def follow_to_end(
     client: Client, request: Request, timeout_s: float, show: Show
 ) -> AnyOutcome:
-    """Publish, and show what the run does until its outcome; raises NoAnswerYet."""
+    """Publish, and show what the run does until its outcome; raises NoAnswerYet.
+
+    A run that was asked before with the same request is shown from its beginning.
+    """
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
-            after = await client.position(request.workflow_id)
+            after = since = None
+            now = SystemClock().now()
+            if is_new(request.request_id, int(now.timestamp() * 1_000)):
+                after = await client.position(request.workflow_id)
+            else:  # workers drop a copy: its outcome may be there
+                since = now - ID_KNOWN
             await client.publish(request)
             ids = request.request_id, request.workflow_id
-            events = client.follow(*ids, after=after, request=request)
+            events = client.follow(*ids, after=after, since=since, request=request)
             return await _outcome(events, show)
     except TimeoutError:
         if not limit.expired():

@@ -164,9 +164,11 @@ async def test_an_invalid_record_under_its_id_does_not_end_what_is_followed(bus:
         conflict = await follow_to_end(client, another, 30, lambda _: None)
         assert isinstance(conflict, DeadLetter)
         assert conflict.cause == ConflictingId()
+        again = await follow_to_end(client, request, 30, lambda _: None)
 
     assert isinstance(answered.event, Result)
     assert answered.event.answer == "It was shipped."
+    assert again == answered.event, "a copy has the outcome of the request"
 
 
 @asynccontextmanager

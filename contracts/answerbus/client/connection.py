@@ -19,8 +19,8 @@ from answerbus.client.follow import Followed, follow, position_now
 from answerbus.client.follow_up import root_of
 from answerbus.client.history import find_outcome, find_past_outcome
 from answerbus.client.outcome_reader import OutcomeReader
-from answerbus.client.own_record import OwnRecord
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
+from answerbus.client.published_record import PublishedRecord
 from answerbus.client.request_id import is_new
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied, Input
@@ -146,7 +146,7 @@ class BusConnection:
         return published
 
     def _start_look_back(
-        self, request: Request, own: OwnRecord, future: "asyncio.Future[AnyOutcome]"
+        self, request: Request, own: PublishedRecord, future: "asyncio.Future[AnyOutcome]"
     ) -> None:
         """In a task that ends by itself: a client of Kafka that is cut off leaves connections."""
         if not own.has_new_id:
@@ -157,7 +157,7 @@ class BusConnection:
     async def _look_back(
         self,
         request: Request,
-        own: OwnRecord,
+        own: PublishedRecord,
         future: "asyncio.Future[AnyOutcome]",
     ) -> None:
         homes = self._layout.homes(request.workflow_id)
@@ -203,7 +203,7 @@ class BusConnection:
         """See `Client.follow`."""
         self._open()
         key, homes = RequestKey(workflow_id, request_id), self._layout.homes(workflow_id)
-        return follow(self._bus, key, homes, after, since, own_record(request))
+        return follow(self._bus, key, homes, after, since, published_record(request))
 
     async def position(self, workflow_id: str) -> str:
         """See `Client.position`."""
@@ -272,9 +272,9 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
     return record
 
 
-def own_record(request: Request | None) -> OwnRecord | None:
+def published_record(request: Request | None) -> PublishedRecord | None:
     """The record of a request that a client published."""
-    return None if request is None else OwnRecord(encode(request).value)
+    return None if request is None else PublishedRecord(encode(request).value)
 
 
 @dataclass(slots=True)
@@ -288,9 +288,9 @@ class _Asked:
     is_published: bool = False
 
     @property
-    def own(self) -> OwnRecord:
+    def own(self) -> PublishedRecord:
         """The record as `ends_request` takes it."""
-        return OwnRecord(self.record.value, is_new(self.request.request_id, _now_ms()))
+        return PublishedRecord(self.record.value, is_new(self.request.request_id, _now_ms()))
 
 
 def _now_ms() -> int:

@@ -14,8 +14,8 @@ from answerbus.call_id import request_of_call
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.outcome_reader import names_other_request, outcome_for
-from answerbus.client.own_record import OwnRecord, is_of_record
 from answerbus.client.positions import FOLLOWED_TOPICS, Offsets, offsets_of, position_of
+from answerbus.client.published_record import PublishedRecord, is_of_record
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.records.unreadable import Unreadable
@@ -54,7 +54,7 @@ async def follow(
     partitions: Collection[int],
     after: str | None,
     since: datetime | None,
-    own: OwnRecord | None = None,
+    own: PublishedRecord | None = None,
 ) -> AsyncIterator[Followed]:
     """What the run does, up to its outcome, which comes last. Raises ValueError, BusUnavailable.
 
@@ -120,7 +120,7 @@ class _Run:
         bus: Bus,
         consumer: RecordConsumer,
         request: RequestKey,
-        own: OwnRecord | None,
+        own: PublishedRecord | None,
         places: Mapping[TopicPartition, tuple[str, int]],
         offsets: Offsets,
     ) -> None:

@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.outcome_reader import outcome_for
-from answerbus.client.own_record import OwnRecord, is_of_record
+from answerbus.client.published_record import PublishedRecord, is_of_record
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.turns import in_turns
@@ -50,7 +50,7 @@ async def find_outcome(bus: Bus, request: RequestKey, partitions: Collection[int
 async def find_past_outcome(
     bus: Bus,
     request: RequestKey,
-    own: OwnRecord,
+    own: PublishedRecord,
     partitions: Collection[int],
     now_ms: int,
     is_enough: Callable[[], bool],

@@ -13,7 +13,7 @@ from aiokafka import ConsumerRecord
 from answerbus.client.bounded import bounded, was_cancelled
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.errors import BusUnavailable
-from answerbus.client.own_record import OwnRecord, ends_request
+from answerbus.client.published_record import PublishedRecord, ends_request
 from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
@@ -69,7 +69,7 @@ class OutcomeReader:
 
     @asynccontextmanager
     async def awaiting(
-        self, request: RequestKey, partition: int, own: OwnRecord
+        self, request: RequestKey, partition: int, own: PublishedRecord
     ) -> AsyncIterator[asyncio.Future[AnyOutcome]]:
         """A future for the outcome of the request from this moment on; see `ends_request`."""
         future: asyncio.Future[AnyOutcome] = asyncio.get_running_loop().create_future()
@@ -154,7 +154,7 @@ class OutcomeReader:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiter:
     outcome: asyncio.Future[AnyOutcome]
-    own: OwnRecord
+    own: PublishedRecord
 
 
 def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | None:
@@ -178,7 +178,7 @@ def outcome_in(record: Record, requests: Container[RequestKey]) -> AnyOutcome | 
 
 
 def outcome_for(
-    record: Record, request: RequestKey, own: OwnRecord | None = None
+    record: Record, request: RequestKey, own: PublishedRecord | None = None
 ) -> AnyOutcome | None:
     """The outcome of the request; see `ends_request`."""
     outcome = outcome_in(record, {request})

@@ -13,7 +13,7 @@ from answerbus.client.bounded import ClientCancelled, was_cancelled
 from answerbus.client.bus import FETCH_WAIT_MS, Bus
 from answerbus.client.follow_up import root_of
 from answerbus.client.outcome_reader import outcome_in, request_key_of
-from answerbus.client.own_record import OwnRecord, ends_request
+from answerbus.client.published_record import PublishedRecord, ends_request
 from answerbus.client.records.consumer import RecordConsumer, is_behind
 from answerbus.client.turns import in_turns
 from answerbus.dead_letter import ConflictingId, DeadLetter
@@ -57,7 +57,7 @@ class Wanted:
         request = self.requests.get(request_id) or self.follow_ups.get(request_id)
         if request is None or is_conflict:
             return False
-        return ends_request(outcome, OwnRecord(encode(request).value))
+        return ends_request(outcome, PublishedRecord(encode(request).value))
 
 
 class WorkflowOutcomes:

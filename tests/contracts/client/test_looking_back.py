@@ -11,7 +11,7 @@ from aiokafka import TopicPartition
 from answerbus.client import history
 from answerbus.client.bus import Bus
 from answerbus.client.history import find_past_outcome
-from answerbus.client.own_record import OwnRecord
+from answerbus.client.published_record import PublishedRecord
 from answerbus.client.records.batch import Record
 from answerbus.client.workflow_outcomes import Wanted, workflow_outcomes
 from answerbus.request_key import RequestKey
@@ -93,7 +93,8 @@ async def test_all_windows_together_are_bounded(
     consumer, never = Consumer(window), cast("Callable[[], bool]", bool)
 
     assert (
-        await find_past_outcome(bus_of(consumer), KEY, OwnRecord(b"{}"), [0], 10**12, never) is None
+        await find_past_outcome(bus_of(consumer), KEY, PublishedRecord(b"{}"), [0], 10**12, never)
+        is None
     )
     places = len(consumer.at)
     assert consumer.read < 1_000 + places * SIZE, "one poll more at most"

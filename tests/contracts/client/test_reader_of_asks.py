@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 
 from answerbus.client.errors import BusUnavailable
 from answerbus.client.outcome_reader import OutcomeReader
-from answerbus.client.own_record import OwnRecord
+from answerbus.client.published_record import PublishedRecord
 from answerbus.partition import Layout
 from answerbus.request_key import RequestKey
 from tests.contracts.client.test_reader_of_a_job import LIMIT_S, CancelsItself, OneBus
@@ -46,7 +46,9 @@ async def test_a_consumer_that_cancels_itself_ends_each_ask_as_unavailable() -> 
 
     async with asyncio.timeout(LIMIT_S), reader.running():
         with pytest.raises(BusUnavailable, match="there:9092"):
-            async with reader.awaiting(RequestKey("w", "r-1"), 0, OwnRecord(b"{}")) as outcome:
+            async with reader.awaiting(
+                RequestKey("w", "r-1"), 0, PublishedRecord(b"{}")
+            ) as outcome:
                 await outcome
 
     assert reader.has_ended

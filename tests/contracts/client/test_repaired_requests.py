@@ -13,7 +13,7 @@ from answerbus.cause import UndecodableCause
 from answerbus.client.bus import Bus
 from answerbus.client.follow import follow
 from answerbus.client.history import find_outcome
-from answerbus.client.own_record import OwnRecord
+from answerbus.client.published_record import PublishedRecord
 from answerbus.dead_letter import ConflictingId, Raw
 from answerbus.envelope import encode
 from answerbus.event import Event
@@ -26,8 +26,8 @@ from tests.integration.answering import dead_letter, result
 from tests.unit.operators.runs.events import call, step
 
 KEY = RequestKey("w", "r")
-OWN = OwnRecord(encode(REQUEST).value)
-OTHER = OwnRecord(OWN.value + b" ")  # the same body in another record
+OWN = PublishedRecord(encode(REQUEST).value)
+OTHER = PublishedRecord(OWN.value + b" ")  # the same body in another record
 PROBLEM = Problem(path="", code="missing", expected="a request", found="nothing")
 RECORD = dead_letter(REQUEST).model_copy(
     update={
@@ -121,7 +121,7 @@ async def test_a_run_is_followed_on_after_an_invalid_record_under_its_id() -> No
     ids=["another record", "invalid", "conflict", "another conflict"],
 )
 async def test_what_was_asked_is_followed_whatever_others_publish_under_its_id(
-    events: tuple[Event, ...], own: OwnRecord, followed: list[Event]
+    events: tuple[Event, ...], own: PublishedRecord, followed: list[Event]
 ) -> None:
     class OneAfterTheOther(Consumer):
         async def high_watermarks(self, places: list[TopicPartition]) -> Mapping[Any, int]:

@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Self
 
 from answerbus.client.bus import Bus
-from answerbus.client.connection import BusConnection, own_record, request_record
+from answerbus.client.connection import BusConnection, published_record, request_record
 from answerbus.client.controls import PublishedControl
 from answerbus.client.errors import NoAnswerYet
 from answerbus.client.follow import Followed, step_event_of
 from answerbus.client.follow_up import is_follow_up
 from answerbus.client.outcome_reader import outcome_for
-from answerbus.client.own_record import OwnRecord, ends_request
 from answerbus.client.positions import FOLLOWED_TOPICS, offsets_of, position_of
 from answerbus.client.progress import ProgressCallback, Published
+from answerbus.client.published_record import PublishedRecord, ends_request
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.client.testing.fake_bus import PARTITION, FakeBus
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
@@ -97,7 +97,7 @@ class FakeConnection(BusConnection):
         for record in records[begin:]:
             if (event := step_event_of(record, run)) is not None:
                 yield Followed(event, _position(record.offset + 1))
-        outcome = self._outcome_of(run, own_record(request))
+        outcome = self._outcome_of(run, published_record(request))
         if outcome is None:
             raise NoAnswerYet(request_id, workflow_id, None)
         yield Followed(outcome, _position(len(records)))
@@ -145,7 +145,9 @@ class FakeConnection(BusConnection):
                 return event
         return None
 
-    def _outcome_of(self, request: RequestKey, own: OwnRecord | None = None) -> AnyOutcome | None:
+    def _outcome_of(
+        self, request: RequestKey, own: PublishedRecord | None = None
+    ) -> AnyOutcome | None:
         found = (outcome_for(record, request, own) for record in self._fake.outcomes)
         return next((outcome for outcome in found if outcome is not None), None)
 

@@ -1,4 +1,4 @@
-"""The record that a client published, and which outcomes under its id are of that record."""
+"""The record that a client published, and whether an outcome under its id is its own."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from answerbus.wire import bytes_digest
 
 
 @dataclass(frozen=True, slots=True)
-class OwnRecord:
+class PublishedRecord:
     """A request as its client published it; no other has its id, if that was made just now."""
 
     value: bytes
@@ -25,7 +25,7 @@ class OwnRecord:
         return named is not None and named == canonical_digest(from_json(self.value))
 
 
-def ends_request(outcome: AnyOutcome, own: OwnRecord | None = None) -> bool:
+def ends_request(outcome: AnyOutcome, own: PublishedRecord | None = None) -> bool:
     """Whether it is the outcome of its request, or of the client's own record.
 
     A request with another body under its id is another request, except for a replay, which
@@ -52,7 +52,7 @@ def is_of_record(outcome: AnyOutcome) -> bool:
     return not isinstance(outcome.cause, ConflictingId)
 
 
-def _is_of_another(outcome: AnyOutcome, own: OwnRecord) -> bool:
+def _is_of_another(outcome: AnyOutcome, own: PublishedRecord) -> bool:
     if own.has_new_id or outcome.body_digest is None or is_follow_up(outcome.request_id or ""):
         return False
     match outcome:

@@ -12,7 +12,7 @@ from answerbus.canonical_json import canonical_digest
 from answerbus.client.answer_type import AnswerType
 from answerbus.client.ask_many import ask_many
 from answerbus.client.job import JobRequests
-from answerbus.client.own_record import OwnRecord, ends_request
+from answerbus.client.published_record import PublishedRecord, ends_request
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes
 from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
@@ -24,7 +24,7 @@ from answerbus.wire import bytes_digest
 from tests.integration.answering import result
 from tests.unit.operators.runs.events import event
 
-OWN, OTHER = OwnRecord(b'{"n":1}'), OwnRecord(b'{"n":2}')
+OWN, OTHER = PublishedRecord(b'{"n":1}'), PublishedRecord(b'{"n":2}')
 
 
 def letter(name: str) -> DeadLetter:
@@ -33,14 +33,14 @@ def letter(name: str) -> DeadLetter:
     return found
 
 
-def about(name: str, record: OwnRecord) -> DeadLetter:
+def about(name: str, record: PublishedRecord) -> DeadLetter:
     of = letter(name)
     assert of.raw is not None
     raw = of.raw.model_copy(update={"digest": bytes_digest(record.value)})
     return of.model_copy(update={"raw": raw})
 
 
-def answering(name: str, record: OwnRecord) -> AnyOutcome:
+def answering(name: str, record: PublishedRecord) -> AnyOutcome:
     found = event(name)
     assert isinstance(found, Result | UnvalidatedResult | Refusal | DeadLetter)
     digest = canonical_digest(json.loads(record.value))
@@ -63,7 +63,7 @@ def test_an_outcome_of_another_body_ends_nothing(name: str) -> None:
     assert ends_request(own, OWN)
     assert not ends_request(other, OWN)
     assert ends_request(other)
-    assert ends_request(other, OwnRecord(OWN.value, has_new_id=True))
+    assert ends_request(other, PublishedRecord(OWN.value, has_new_id=True))
     assert ends_request(other.model_copy(update={"request_id": "r.again-1"}), OWN)
     assert ends_request(other.model_copy(update={"body_digest": None}), OWN)
 
@@ -87,7 +87,7 @@ def test_a_row_of_a_job_is_ended_by_a_letter_about_its_own_record_and_by_no_conf
     assert isinstance(request, Request)
     ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
     job = Wanted(request.workflow_id, {request.request_id: request})
-    own = about(name, OwnRecord(encode(request).value)).model_copy(update=ids)
+    own = about(name, PublishedRecord(encode(request).value)).model_copy(update=ids)
     other = about(name, OTHER).model_copy(update=ids)
 
     assert job.ends_request(own) == (name != "conflicting_id")
@@ -116,7 +116,7 @@ class Even(BaseModel):
 class Odd:
     """A connection whose answers are odd; a letter about a record comes before the last one."""
 
-    def __init__(self, record: OwnRecord | None) -> None:
+    def __init__(self, record: PublishedRecord | None) -> None:
         self._record = record
 
     @asynccontextmanager
@@ -130,7 +130,7 @@ class Odd:
         if not request.prior:
             self._add(result(request, {"n": 1}))
             return
-        record = self._record or OwnRecord(encode(request).value)
+        record = self._record or PublishedRecord(encode(request).value)
         ids = {"request_id": request.request_id, "workflow_id": request.workflow_id}
         found = about("undecodable", record).model_copy(update=ids)
         if self._wanted.ends_request(found):
@@ -143,7 +143,7 @@ class Odd:
 
 @pytest.mark.parametrize(("record", "kind"), [(OTHER, "result"), (None, "dead_letter")])
 async def test_a_follow_up_in_a_job_is_ended_by_a_letter_about_its_own_record(
-    record: OwnRecord | None, kind: str
+    record: PublishedRecord | None, kind: str
 ) -> None:
     connection: Any = Odd(record)
     answers = AnswerType.of(Even, Registry(()))
