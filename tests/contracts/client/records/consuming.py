@@ -82,6 +82,7 @@ async def consuming(
         cluster,
         subscription,
         max_partition_fetch_bytes=PARTITION_FETCH_BYTES_MAX,
+        fetch_max_wait_ms=50,
         isolation_level=isolation_level,
         auto_offset_reset="earliest",
     )

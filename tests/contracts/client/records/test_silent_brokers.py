@@ -17,7 +17,7 @@ from tests.fuzz.batches import Draft, Sent, batch_bytes
 PLACE = TopicPartition("requests", 0)
 BATCH = batch_bytes(Draft([Sent(b"one")]))
 LIMIT_S = 20.0
-PARTS, PART_S = 5, 0.3  # in all beyond the silence that is waited for
+PARTS, PART_S = 5, 0.1  # in all beyond the silence that is waited for
 
 
 class Slow(Cluster):
@@ -57,7 +57,7 @@ async def test_a_fetch_ends_once_nothing_more_comes(
     has_end: bool, closed: list[CloseReason], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its partitions may have another leader by then."""
-    monkeypatch.setattr(module, "SILENCE_S", 0.1)
+    monkeypatch.setattr(module, "SILENCE_S", 0.2)
     async with asyncio.timeout(LIMIT_S), consuming(cluster := Slow(has_end=has_end)) as consumer:
         (found,) = (await consumer.getmany(timeout_ms=60_000))[PLACE]
 
@@ -67,7 +67,7 @@ async def test_a_fetch_ends_once_nothing_more_comes(
 async def test_a_fetch_from_a_broker_that_was_connected_to_late_ends_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "SILENCE_S", 0.1)
+    monkeypatch.setattr(module, "SILENCE_S", 0.2)
     cluster = Slow(has_end=False)
     made, cluster._conns = cluster._conns, {}
     asyncio.get_running_loop().call_later(PARTS * PART_S, cluster._conns.update, made)
