@@ -152,6 +152,28 @@ USAGES: list[tuple[Any, Usage]] = [
         },
         Usage(input_tokens=9, output_tokens=5, reasoning_tokens=3),
     ),
+    (  # of xAI: the total shows it also where more is answered than thought
+        {
+            "prompt_tokens": 9,
+            "completion_tokens": 5,
+            "total_tokens": 17,
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        },
+        Usage(input_tokens=9, output_tokens=8, reasoning_tokens=3),
+    ),
+    (  # of servers in front of Gemini: thoughts are in the total alone
+        {"prompt_tokens": 20, "completion_tokens": 198, "total_tokens": 623},
+        Usage(input_tokens=20, output_tokens=603),
+    ),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 3},
+        Usage(input_tokens=9, output_tokens=5),
+    ),
+    (
+        {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": TOKENS_MAX + 1},
+        Usage(input_tokens=9, output_tokens=5),
+    ),
+    ({"prompt_tokens": 9, "total_tokens": 14}, Usage(input_tokens=9)),
     ({"prompt_tokens_details": {"cached_tokens": -1}}, Usage()),
     ({"prompt_tokens_details": 8}, Usage()),
     ({"prompt_tokens": -1, "completion_tokens": 2}, Usage(output_tokens=2)),

@@ -170,7 +170,12 @@ def test_every_failure_inside_of_http_200_has_its_reply() -> None:
 
 
 def test_usage_and_names_are_believed_only_where_they_can_be_true() -> None:
-    counts = {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 8}}
+    counts = {
+        "input_tokens": 9,
+        "output_tokens": 2,
+        "total_tokens": 14,  # with thoughts that its server counts beside the output
+        "input_tokens_details": {"cached_tokens": 8},
+    }
     good = body(text("hi"), usage=counts, model="m", id="resp_1")
     bad = body(text("hi"), usage={"input_tokens": -1, "output_tokens": "2"}, model="two words")
 
@@ -179,7 +184,7 @@ def test_usage_and_names_are_believed_only_where_they_can_be_true() -> None:
         facts(
             model="m",
             request_id="resp_1",
-            usage=Usage(input_tokens=9, output_tokens=2, cached_tokens=8),
+            usage=Usage(input_tokens=9, output_tokens=5, cached_tokens=8),
         ),
     )
     assert parse_response(200, {}, json.dumps(bad).encode(), 77) == Answered("hi", facts())

@@ -221,6 +221,7 @@ def _usage(value: Any) -> Usage:
                 usage.get("prompt_tokens_details"),
                 usage.get("completion_tokens"),
                 usage.get("completion_tokens_details"),
+                usage.get("total_tokens"),
             )
         case _:
             return Usage()

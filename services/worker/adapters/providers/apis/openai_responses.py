@@ -117,4 +117,5 @@ def _usage(value: Any) -> Usage:
         _member(value, "input_tokens_details"),
         _member(value, "output_tokens"),
         _member(value, "output_tokens_details"),
+        _member(value, "total_tokens"),
     )

@@ -94,15 +94,24 @@ def tokens_sum(first: Any, *others: Any) -> int | None:
     return sum(count or 0 for count in counts)
 
 
-def openai_usage(read: Any, read_details: Any, written: Any, written_details: Any) -> Usage:
-    """Usage as both of OpenAI's APIs report it: parts are within input and output."""
+def openai_usage(
+    read: Any, read_details: Any, written: Any, written_details: Any, total: Any
+) -> Usage:
+    """Usage as both of OpenAI's APIs report it: parts are within input and output.
+
+    Some servers (of xAI, and those in front of Gemini) count thoughts beside the output, or name
+    them in the total alone.
+    """
     inside = read_details if isinstance(read_details, dict) else {}
     thought = written_details if isinstance(written_details, dict) else {}
     reasoning, output = tokens_in(thought.get("reasoning_tokens")) or None, tokens_in(written)
-    if reasoning and output is not None and reasoning > output:  # some servers count it beside
+    if reasoning and output is not None and reasoning > output:
         output += reasoning
+    prompt, together = tokens_in(read), tokens_in(total)
+    if prompt is not None and output is not None and together is not None:
+        output = max(output, together - prompt)
     return Usage(
-        input_tokens=tokens_in(read),
+        input_tokens=prompt,
         output_tokens=output,
         cached_tokens=tokens_in(inside.get("cached_tokens")) or None,
         cache_write_tokens=tokens_in(inside.get("cache_write_tokens")) or None,
