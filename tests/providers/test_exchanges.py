@@ -230,6 +230,7 @@ async def test_a_request_answered_before_it_was_sent_is_not_ahead_of_the_next() 
     [
         ({"prompt_tokens": 0, "completion_tokens": 0}, Usage()),
         ({"prompt_tokens": 0}, Usage()),
+        ({"prompt_tokens": 9, "completion_tokens": 0}, Usage()),  # there is an answer
         ({"prompt_tokens": 0, "completion_tokens": 3}, Usage(input_tokens=0, output_tokens=3)),
     ],
 )

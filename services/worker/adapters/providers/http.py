@@ -119,4 +119,6 @@ def _counted(reply: Reply) -> Reply:
         return reply
     usage = reply.facts.usage
     is_nothing = usage.input_tokens == 0 and not usage.output_tokens
+    if isinstance(reply, Answered) and reply.content and usage.output_tokens == 0:
+        is_nothing = True
     return replace(reply, facts=replace(reply.facts, usage=Usage())) if is_nothing else reply
