@@ -104,6 +104,14 @@ async def test_settings_win(
     await backend.provider.close()
 
 
+def test_geminis_longer_names_of_models_have_the_same_price() -> None:
+    names = ("gemini-2.5-flash", "models/gemini-2.5-flash")
+    short, long = (tariff_of(profile({"provider": "gemini", "model": it}), NOW) for it in names)
+
+    assert short is not None
+    assert long == short
+
+
 def test_a_server_of_ones_own_has_no_listed_price() -> None:
     assert tariff_of(profile({**OPENAI, "base_url": "http://localhost:8081/v1"}), NOW) is None
 

@@ -33,6 +33,11 @@ class GeminiKind(ProviderKind[GeminiProfile]):
     def asked_tier(self, profile: GeminiProfile) -> str:
         return profile.service_tier or STANDARD
 
+    def listed(self, profile: GeminiProfile) -> tuple[str, str] | None:
+        """The list has the names of models without `models/`, which the API takes with it, too."""
+        found = super().listed(profile)
+        return found and (found[0], found[1].removeprefix("models/"))
+
     def samples(self, profile: GeminiProfile) -> SampleReplies:  # noqa: ARG002
         return SAMPLES
 
