@@ -41,11 +41,7 @@ def spent_by_attempt(
             by_attempt[outcome.attempt] = _spent(outcome.usage)
         case _:
             pass
-    known = {
-        attempt.attempt: _spent(attempt.usage, counted=attempt.counted)
-        for attempt in attempts.values()
-    }
-    return {**by_attempt, **known}
+    return {**by_attempt, **{number: _charged(one) for number, one in attempts.items()}}
 
 
 def spent_since(spent: Mapping[int, Spent], before: int, attempt: int) -> Spent:
@@ -60,6 +56,14 @@ def total(parts: Iterable[Spent]) -> Spent:
         tokens += part.tokens
         micro_usd += part.micro_usd
     return Spent(attempts=attempts, tokens=tokens, micro_usd=micro_usd)
+
+
+def _charged(attempt: Attempt) -> Spent:
+    """As its account was: a call that timed out at its worst case."""
+    charged = attempt.charged
+    if charged is None or not attempt.counted:  # it is of an earlier version, or costs nothing
+        return _spent(attempt.usage, counted=attempt.counted)
+    return Spent(attempts=1, tokens=amount(charged.tokens), micro_usd=amount(charged.micro_usd))
 
 
 def _spent(usage: Usage, *, counted: bool = True) -> Spent:

@@ -59,6 +59,14 @@ def test_a_tool_that_cost_something_is_part_of_what_its_run_spent() -> None:
     assert "$0.0025" in shown(run)
 
 
+def test_a_call_without_a_report_is_part_of_it_as_its_account_was_charged() -> None:
+    worst = {"attempts": 1, "tokens": 9_000, "micro_usd": 40_000}
+    lost = attempt("r-1", 1, outcome="retry", usage={}, charged=worst)
+    (run,) = folded([asked("r-1", agent={"name": "support"}), lost, attempt("r-1", 2)])
+
+    assert run.own == Spent(attempts=2, tokens=9_876, micro_usd=40_331)
+
+
 def a_run() -> list[Event]:
     """Two steps: one call ended, one child was asked, and one call awaits approval."""
     return [
