@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from services.console.figures.contract_rows import spend_by_contract
-from services.console.state.board import OTHERS, Board, Window
+from services.console.state.board import LOST, OTHERS, Board, Window
 from services.console.state.minute import Minute, SpendCounts
 from services.console.state.schema_labels import SchemaLabels
 from services.console.state.spend_groups import UNLABELLED
@@ -65,20 +65,26 @@ def amounts_of(spent: SpendCounts) -> Amounts:
 def by_label(board: Board, window: Window, most: int) -> list[LabelTable]:
     """A table for each of the dearest labels, with at most so many values."""
     first, end = window.minutes
-    total = amounts_of(window.total.spent)
+    total, lost = amounts_of(window.total.spent), _lost(window.total)
     names = board.label_names.between(first, end)[:LABEL_NAMES_SHOWN]
     pairs = sorted(board.labels.between(first, end), key=lambda row: row.name[0])  # a stable sort
     values = {name: list(found) for name, found in groupby(pairs, key=lambda row: row.name[0])}
-    return [_label_table(name, values.get(name.name, [])[:most], total) for name in names]
+    return [_label_table(name, values.get(name.name, [])[:most], total, lost) for name in names]
+
+
+def _lost(total: Minute) -> Amounts:
+    """Calls whose labels were lost with their worker."""
+    return amounts_of(total.spend.get((LOST, LOST), SpendCounts()))
 
 
 def _label_table(
-    label: SpentBy[str], values: Sequence[SpentBy[tuple[str, str]]], total: Amounts
+    label: SpentBy[str], values: Sequence[SpentBy[tuple[str, str]]], total: Amounts, lost: Amounts
 ) -> LabelTable:
-    """These values, the others together, and calls without the label."""
+    """These values, the others together, calls without the label, and those that were lost."""
     shown = [SpentBy(row.name[1], row.amounts, row.is_whole) for row in values]
     others = label.amounts.minus(sum_of(row.amounts for row in shown))
-    rest = [(OTHERS, others), (UNLABELLED, total.minus(label.amounts))]
+    unlabelled = total.minus(label.amounts).minus(lost)
+    rest = [(OTHERS, others), (UNLABELLED, unlabelled), (LOST, lost)]
     return LabelTable(label.name, _name_rows(shown, rest))
 
 

@@ -12,6 +12,7 @@ from services import cli
 from services.commands import spend
 from services.commands.spend import tables
 from services.console.figures.spend_report import spend_report
+from services.console.state.board import LOST as LOST_WITH_ITS_WORKER
 from services.console.state.board import Board
 from services.console.state.spend_groups import SpendGroups
 from services.console.views.units import by_caches
@@ -51,6 +52,9 @@ def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None
     assert [line.name for line in found.workflows] == [
         "order-0", "order-11", "order-10", "(others)",
     ]  # fmt: skip
+    assert [(line.name, line.charged_micro_usd) for line in found.labels["tenant"]] == [
+        ("acme", 420_000), ("beta", 360_000), (LOST_WITH_ITS_WORKER, 800_000),
+    ]  # fmt: skip
     lists: list[Any] = [found.contracts, found.models, found.workflows]
     for lines in [*lists, *found.labels.values()]:
         for unit in ("calls", "tokens", "used_micro_usd", "charged_micro_usd"):
@@ -59,7 +63,7 @@ def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None
     for table in tables(found):
         console.print(table)
     text = console.export_text()
-    for word in ("workflow", "order-0", "tenant", "acme", "(without this label)", "$0.78", "$1.58"):
+    for word in ("workflow", "order-0", "tenant", "acme", LOST_WITH_ITS_WORKER, "$0.78", "$1.58"):
         assert word in text
 
 
@@ -137,6 +141,6 @@ async def test_programs_have_the_same_figures_if_they_are_logged_in() -> None:
 
     assert (found["total"]["calls"], found["workflows"][0]["name"]) == (13, "order-0")
     assert [line["name"] for line in found["labels"]["tenant"]] == [
-        "acme", "beta", "(without this label)",
+        "acme", "beta", LOST_WITH_ITS_WORKER,
     ]  # fmt: skip
     assert (stranger.status, wrong.status) == (303, 400)
