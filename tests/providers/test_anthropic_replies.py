@@ -8,6 +8,7 @@ import pytest
 
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.anthropic import parse_error, parse_response
+from services.worker.adapters.providers.apis.response_fields import FAST_BYTES_MAX
 from services.worker.core.attempt.reply import (
     Answered,
     CallFacts,
@@ -103,6 +104,17 @@ def test_usage_adds_what_a_cache_served(usage: Any, expected: Usage) -> None:
     document = json.dumps(body("hi", usage=usage)).encode()
 
     assert parse_response(200, {}, document, 77) == Answered("hi", facts(usage=expected))
+
+
+def test_a_count_of_hundreds_of_digits_is_not_one_that_is_left_out() -> None:
+    """Beside a long answer digits are not all read."""
+    usage = {"input_tokens": 1, "cache_read_input_tokens": 10**300, "output_tokens": 4}
+    long = "x" * FAST_BYTES_MAX
+    document = json.dumps(body(long, usage=usage)).encode()
+
+    assert parse_response(200, {}, document, 77) == Answered(
+        long, facts(usage=Usage(output_tokens=4))
+    )
 
 
 def test_names_are_kept_if_they_are_names() -> None:

@@ -35,7 +35,7 @@ _OVERLOADED_STATUSES = {503, 529}
 def json_in(body: bytes, values_max: int = REPLY_VALUES_MAX) -> Any:
     """The document, or None where there is none: cut, HTML, not UTF-8, nested without end.
 
-    None, too, for a document of more values. Long numbers may be None: no reply needs them, and
+    None, too, for a document of more values. Long numbers may be infinite: no reply needs them, and
     thousands of digits take long to read.
     """
     if has_more_values(body, values_max):
@@ -59,12 +59,12 @@ def _read_slowly(body: bytes) -> Any:
         return None
 
 
-def _integer(digits: str) -> int | None:
-    return int(digits) if len(digits) <= DIGITS_MAX else None
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= DIGITS_MAX else math.inf
 
 
-def _fraction(digits: str) -> float | None:
-    return float(digits) if len(digits) <= DIGITS_MAX else None
+def _fraction(digits: str) -> float:
+    return float(digits) if len(digits) <= DIGITS_MAX else math.inf
 
 
 _STANDARD = json.JSONDecoder(parse_int=_integer, parse_float=_fraction)
