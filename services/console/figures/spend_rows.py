@@ -28,12 +28,20 @@ class SpendRow:
 
 @dataclass(frozen=True, slots=True)
 class NameRow:
-    """Totals of calls of one label or workflow; lower bounds if not `is_exact`."""
+    """Totals of calls of one label or workflow; lower bounds if not `is_exact`.
+
+    `top` is what the dearest one was charged.
+    """
 
     name: str
     amounts: Amounts
-    bar: tuple[Share, ...]
+    top: int
     is_exact: bool = True
+
+    @property
+    def bar(self) -> tuple[Share, ...]:
+        """Usage, and charges beyond it; programs do not need it."""
+        return name_bar(self.amounts, self.top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +111,7 @@ def _name_rows(
         *(SpentBy(name, amounts, is_whole=True) for name, amounts in rest if any(amounts)),
     ]
     top = max((row.amounts.charged_micro_usd for row in shown), default=0)
-    return [
-        NameRow(row.name, row.amounts, name_bar(row.amounts, top), row.is_whole) for row in rows
-    ]
+    return [NameRow(row.name, row.amounts, top, row.is_whole) for row in rows]
 
 
 def name_bar(amounts: Amounts, top: int) -> tuple[Share, ...]:

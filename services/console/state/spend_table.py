@@ -93,13 +93,14 @@ class SpendTable(Generic[NameT]):
 
 
 class _Series:
-    """Amounts by minute, in the order of time."""
+    """Amounts by minute, in the order of time, and those of all minutes."""
 
-    __slots__ = ("_columns", "_minutes")
+    __slots__ = ("_columns", "_minutes", "_totals")
 
     def __init__(self) -> None:
         self._minutes = array("q")
         self._columns = tuple(array("q") for _ in Amounts._fields)
+        self._totals = [0] * len(self._columns)
 
     def __len__(self) -> int:
         return len(self._minutes)
@@ -112,17 +113,23 @@ class _Series:
             self._minutes.insert(at, minute)
             for column in self._columns:
                 column.insert(at, 0)
-        for column, added in zip(self._columns, amounts, strict=True):
-            column[at] = amount(column[at] + added)
+        for place, (column, added) in enumerate(zip(self._columns, amounts, strict=True)):
+            before = column[at]
+            column[at] = amount(before + added)
+            self._totals[place] += column[at] - before
         return int(is_new)
 
     def sum(self, first: int, end: int) -> Amounts:
         begin, stop = bisect_left(self._minutes, first), bisect_left(self._minutes, end)
+        if stop - begin == len(self._minutes):  # of most names, where a page shows a day
+            return Amounts(*self._totals)
         return Amounts(*(sum(column[begin:stop]) for column in self._columns))
 
     def forget(self, before: int) -> int:
         """How many minutes it has less."""
         gone = bisect_left(self._minutes, before)
+        for place, column in enumerate(self._columns):
+            self._totals[place] -= sum(column[:gone])
         for column in (self._minutes, *self._columns):
             del column[:gone]
         return gone

@@ -11,16 +11,19 @@ from typer.testing import CliRunner
 from services import cli
 from services.commands import spend
 from services.commands.spend import tables
-from services.console.figures.spend_report import spend_report
+from services.console.figures.spend_report import LINES_MAX, spend_report
 from services.console.state.board import LOST as LOST_WITH_ITS_WORKER
 from services.console.state.board import Board
 from services.console.state.spend_groups import SpendGroups
+from services.console.state.spend_table import Amounts
 from services.console.views.units import by_caches
 from services.operators.records.stored import Stored
 from services.operators.records.summary import summarize
+from tests.cost.budget import ANYBODY, MARGIN, spent
 from tests.unit.console.context import VIEWER, site
 from tests.unit.operators.stored_examples import NOON_MS, stored
 
+NAMES, MINUTES = 1_900, 10
 LOST = {"attempts": 1, "tokens": 9_000, "micro_usd": 800_000}
 
 
@@ -65,6 +68,20 @@ def test_the_dearest_workflow_is_the_first_line_and_each_table_adds_up() -> None
     text = console.export_text()
     for word in ("workflow", "order-0", "tenant", "acme", LOST_WITH_ITS_WORKER, "$0.78", "$1.58"):
         assert word in text
+
+
+def test_a_day_of_as_many_names_as_are_kept_is_reported_without_holding_the_loop() -> None:
+    board, minute, one = Board(), NOON_MS // 60_000, Amounts(1, 900, 1_000, 1_200)
+    for n in range(NAMES * MINUTES):
+        name, at = n % NAMES, minute - MINUTES + 1 + n // NAMES
+        board.workflows.take(f"order-{name}", one, at)
+        board.labels.take(("tenant", f"t-{name}"), one, at)
+        board.label_names.take("tenant", one, at)
+    window = board.window(NOON_MS, 24 * 60, 1)
+
+    found = spend_report(board, window, LINES_MAX)
+    assert found.workflows[0].calls == found.labels["tenant"][0].calls == MINUTES
+    assert spent(lambda: spend_report(board, window, LINES_MAX)).is_below(ANYBODY.loop_s * MARGIN)
 
 
 def test_groups_since_a_time_before_all_times_are_since_the_beginning(

@@ -74,6 +74,10 @@ def test_the_sums_of_a_table_are_those_of_their_minutes_in_any_order() -> None:
         f"w-{k}": sum_of(one for name, one, at in records if name == f"w-{k}" and 10 <= at < 40)
         for k in range(7)
     }
+    whole = {row.name: row.amounts for row in table.between(0, 200)}
+    assert whole == {
+        f"w-{k}": sum_of(one for name, one, _ in records if name == f"w-{k}") for k in range(7)
+    }
     (dearest, *_) = table.between(0, 200)
     assert dearest.amounts == max(found.values()) or dearest.amounts.charged_micro_usd
 
@@ -91,6 +95,14 @@ def test_a_table_keeps_a_day_and_a_bounded_number_of_minutes() -> None:
     assert 0 < table.size <= KEY_MINUTES_MAX
     table.take(0, Amounts(1), 3 * DAY_MINUTES)
     assert table.size == 1
+
+
+def test_minutes_that_are_forgotten_are_in_no_sum() -> None:
+    table = SpendTable[str](KEPT)
+    for minute in (0, 10, 2 * DAY_MINUTES):
+        table.take("w", Amounts(1, 2, 3, 4), minute)
+
+    assert table.between(0, 3 * DAY_MINUTES)[0].amounts == Amounts(1, 2, 3, 4)
 
 
 def test_amounts_beyond_all_numbers_break_nothing() -> None:
