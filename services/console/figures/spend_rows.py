@@ -77,7 +77,7 @@ def by_label(board: Board, window: Window, most: int) -> list[LabelTable]:
     names = board.label_names.between(first, end)[:LABEL_NAMES_SHOWN]
     pairs = sorted(board.labels.between(first, end), key=lambda row: row.name[0])  # a stable sort
     values = {name: list(found) for name, found in groupby(pairs, key=lambda row: row.name[0])}
-    return [_label_table(name, values.get(name.name, [])[:most], total, lost) for name in names]
+    return [_label_table(name, values.get(name.name, []), most, total, lost) for name in names]
 
 
 def _lost(total: Minute) -> Amounts:
@@ -86,12 +86,20 @@ def _lost(total: Minute) -> Amounts:
 
 
 def _label_table(
-    label: SpentBy[str], values: Sequence[SpentBy[tuple[str, str]]], total: Amounts, lost: Amounts
+    label: SpentBy[str],
+    values: Sequence[SpentBy[tuple[str, str]]],
+    most: int,
+    total: Amounts,
+    lost: Amounts,
 ) -> LabelTable:
-    """These values, the others together, calls without the label, and those that were lost."""
-    shown = [SpentBy(row.name[1], row.amounts, row.is_whole) for row in values]
-    others = label.amounts.minus(sum_of(row.amounts for row in shown))
-    unlabelled = total.minus(label.amounts).minus(lost)
+    """The first values, the others together, calls without the label, and those that were lost.
+
+    Of very many labels, the sum of one may lack what its values have.
+    """
+    shown = [SpentBy(row.name[1], row.amounts, row.is_whole) for row in values[:most]]
+    labelled = Amounts(*map(max, label.amounts, sum_of(row.amounts for row in values)))
+    others = labelled.minus(sum_of(row.amounts for row in shown))
+    unlabelled = total.minus(labelled).minus(lost)
     rest = [(OTHERS, others), (UNLABELLED, unlabelled), (LOST, lost)]
     return LabelTable(label.name, _name_rows(shown, rest))
 

@@ -38,10 +38,7 @@ class Amounts(NamedTuple):
 
 
 def sum_of(amounts: Iterable[Amounts]) -> Amounts:
-    total = Amounts()
-    for one in amounts:
-        total = total.plus(one)
-    return total
+    return Amounts(*map(sum, zip(*amounts, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

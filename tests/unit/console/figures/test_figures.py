@@ -18,7 +18,7 @@ from services.console.figures.spend_rows import (
 )
 from services.console.figures.tiles import TileInputs, tiles
 from services.console.pages.money import VALUES_SHOWN
-from services.console.state.board import NONE, OTHERS, Board, OpenRetry
+from services.console.state.board import LABEL_NAMES_KEPT, NONE, OTHERS, Board, OpenRetry
 from services.console.state.health_history import HealthHistory
 from services.console.state.lanes import LaneSummary, ReportedLane
 from services.console.state.request_times import RequestTimes
@@ -264,6 +264,21 @@ def test_a_label_has_its_dearest_values_the_others_together_and_what_has_none() 
     dearest, rest = by_workflow(board, window, 1)
     assert (dearest.name, dearest.amounts.micro_usd, rest.name) == ("w-40", 40, OTHERS)
     assert rest.amounts.calls == 40
+
+
+def test_no_row_of_a_label_is_below_zero_where_there_are_too_many_labels_to_keep() -> None:
+    def call(n: int, micro_usd: int, **labels: str) -> Stored:
+        usage = {"input_tokens": 1, "output_tokens": 1, "micro_usd": micro_usd}
+        return stored("attempt/result", NOON_MS, n, usage=usage, labels=labels)
+
+    others = (call(n, 5_000, **{f"l-{n}": "x"}) for n in range(1, 2 * LABEL_NAMES_KEPT + 2))
+    again = (call(1_000 + n, 20_000, tenant="beta") for n in range(9))
+    board = board_of(call(0, 1_000, tenant="acme"), *others, *again)
+    tables = by_label(board, board.window(NOON_MS, 1, 1), VALUES_SHOWN)
+    (tenants,) = (table.rows for table in tables if table.name == "tenant")
+
+    found = {row.name: row.amounts.calls for row in tenants}
+    assert found == {"beta": 9, "acme": 1, UNLABELLED: 2 * LABEL_NAMES_KEPT + 1}
 
 
 def test_a_model_has_one_name_whether_its_provider_answered_or_not() -> None:
