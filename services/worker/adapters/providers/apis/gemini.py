@@ -165,17 +165,29 @@ def _facts(document: Members, finish: str | None, headers: Mapping[str, str]) ->
 def _usage(value: Any) -> Usage:
     match value:
         case {**usage}:
-            # Thoughts are paid for, and counted beside the answer; cut in them, there is none.
-            written = [usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")]
-            written.sort(key=lambda count: count is None)
+            read = tokens_in(usage.get("promptTokenCount"))
             return Usage(
-                input_tokens=tokens_in(usage.get("promptTokenCount")),
-                output_tokens=tokens_sum(*written),
+                input_tokens=read,
+                output_tokens=_written(usage, read),
                 cached_tokens=tokens_in(usage.get("cachedContentTokenCount")) or None,
                 reasoning_tokens=tokens_in(usage.get("thoughtsTokenCount")) or None,
             )
         case _:
             return Usage()
+
+
+def _written(usage: Members, read: int | None) -> int | None:
+    """The answer, and the thoughts, which are paid for and counted beside it.
+
+    A count of zero is left out: of a blocked prompt, and of an answer that is stopped before its
+    first word, the total says that there is nothing.
+    """
+    written = [usage.get("candidatesTokenCount"), usage.get("thoughtsTokenCount")]
+    written.sort(key=lambda count: count is None)
+    total = tokens_in(usage.get("totalTokenCount"))
+    if written == [None, None] and None not in {read, total}:
+        return tokens_in((total or 0) - (read or 0))
+    return tokens_sum(*written)
 
 
 def _error(document: Any) -> Members:
