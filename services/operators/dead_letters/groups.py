@@ -150,7 +150,7 @@ def _spent(dead_letters: Iterable[DeadLetterRow]) -> BudgetAmounts:
         if spent is None or account_id is None:
             continue
         known = accounts.setdefault(account_id, spent)
-        if spent.attempts > known.attempts:
+        if _is_later(spent, known):
             accounts[account_id] = spent
     attempts = tokens = micro_usd = 0
     for amounts in accounts.values():
@@ -158,6 +158,13 @@ def _spent(dead_letters: Iterable[DeadLetterRow]) -> BudgetAmounts:
         tokens += amounts.tokens or 0
         micro_usd += amounts.micro_usd or 0
     return BudgetAmounts(attempts, tokens, micro_usd)
+
+
+def _is_later(spent: BudgetAmounts, known: BudgetAmounts) -> bool:
+    """Whether an account had spent more; what a tool costs is in no attempt."""
+    if spent.attempts != known.attempts:
+        return spent.attempts > known.attempts
+    return (spent.micro_usd or 0) > (known.micro_usd or 0)
 
 
 _AT_MS = attrgetter("at_ms")
@@ -216,7 +223,7 @@ class _Sum:
             if spent is None or account_id is None:
                 continue
             known = self._accounts.get(account_id, NOTHING)
-            if account_id not in self._accounts or spent.attempts > known.attempts:
+            if account_id not in self._accounts or _is_later(spent, known):
                 self._accounts[account_id] = spent
                 self._attempts += spent.attempts - known.attempts
                 self._tokens += (spent.tokens or 0) - (known.tokens or 0)

@@ -8,6 +8,7 @@ from services.operators.dead_letters.groups import (
     ORDERS,
     FirstGroups,
     Group,
+    GroupFold,
     Key,
     first_groups,
     group,
@@ -73,6 +74,36 @@ def test_groups_count_and_name_a_sample_and_count_each_account_once() -> None:
             BudgetAmounts(1, 10, 0),
         ),
     ]
+
+
+@pytest.mark.parametrize("costs", [(100, 1_000), (1_000, 100)])
+def test_an_account_has_spent_what_tools_cost_after_its_last_attempt(
+    costs: tuple[int, int],
+) -> None:
+    limit = {"attempts": 3}
+    letters = folded(
+        *(
+            dead_letter_body(
+                f"r-{n}",
+                "w-1",
+                account={
+                    "id": "w-1",
+                    "limit": limit,
+                    "spent": {"attempts": 3, "tokens": 10, "micro_usd": cost},
+                },
+            )
+            for n, cost in enumerate(costs)
+        )
+    )
+    most = BudgetAmounts(3, 10, 1_000)
+
+    (found,) = group(letters, [Key("workflow")])
+    assert found.spent == most
+    folding = GroupFold()
+    folding.add(members(list(letters)[:1], [Key("workflow")]))
+    folding.add(members(list(letters)[1:], [Key("workflow")]))
+    (found,) = folding.first("spent", 1).groups
+    assert found.spent == most
 
 
 @pytest.mark.parametrize("order", ORDERS)
