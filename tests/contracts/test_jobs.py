@@ -166,6 +166,8 @@ def test_the_cost_to_the_end_is_that_of_the_rows_so_far() -> None:
 
     assert progress.micro_usd_at_end == 5_000_000
     assert str(progress).endswith("$2.0000 so far, about $5.0000 in all")
+    cheap: JobProgress[Any] = JobProgress(10, answered=4, spent=Spent(micro_usd=42))
+    assert str(cheap).endswith("$0.000042 so far, about $0.0001 in all")
     assert JobProgress(0).micro_usd_at_end == 0
 
 

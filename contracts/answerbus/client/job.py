@@ -26,6 +26,7 @@ SHOWN_MAX = 20  # rows, in a notebook
 _DIGEST_BYTES = 15
 _BAR_CHARS = 20
 _MICROS_PER_USD = 1_000_000
+_FINE_MICRO_USD = 100  # below that, four places of a dollar would show nothing
 
 NOTHING = Spent()
 
@@ -231,4 +232,6 @@ def _most(one: Spent, other: Spent) -> Spent:
 
 
 def _usd(micro_usd: int) -> str:
-    return f"{micro_usd / _MICROS_PER_USD:,.4f}"
+    """With four places, or six where four would show nothing."""
+    places = 6 if micro_usd < _FINE_MICRO_USD else 4
+    return f"{micro_usd / _MICROS_PER_USD:,.{places}f}"
