@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,7 @@ SHOWN = 10
 DAY = "24h"
 CUT = "Kafka may have deleted attempts since then (retention): these sums may lack them."
 TOPICS_READ = (ATTEMPTS, *OUTCOMES)  # outcomes name the contracts
+NAMES = timedelta(days=1)  # of outcomes before the time: a contract may have had none within it
 
 Range = Annotated[
     str | None,
@@ -95,8 +97,9 @@ def spend(
     if isinstance(chosen, FilterFault):
         raise typer.BadParameter(chosen.reason)
     settings = from_environment(config)
+    begin = datetime.fromtimestamp(chosen.first_ms / 1000, UTC)
     with stderr().status("reading"):
-        board = asyncio.run(_board(bus_of(settings.kafka)))
+        board = asyncio.run(_board(bus_of(settings.kafka), begin - NAMES))
     window = board.window(chosen.charted_end_ms - 1, chosen.charted_minutes, 1)
     found = spend_report(board, window, top)
     if as_json:
@@ -147,9 +150,9 @@ def _write(path: Path, lines: Iterable[str]) -> None:
         write_whole(path, (line.encode() for line in lines))
 
 
-async def _board(bus: Bus) -> Board:
+async def _board(bus: Bus, since: datetime) -> Board:
     board = Board()
-    async with reading(bus, TOPICS_READ) as reader:
+    async with reading(bus, TOPICS_READ, since=since) as reader:
         async for batch in reader.to_end():
             async for stored in in_turns(batch):
                 board.take(summarize(stored))

@@ -1,6 +1,7 @@
 """`answerbus spend`: its tables for people, and the same figures for programs as the console's."""
 
 import json
+from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
 
@@ -82,6 +83,23 @@ def test_a_day_of_as_many_names_as_are_kept_is_reported_without_holding_the_loop
     found = spend_report(board, window, LINES_MAX)
     assert found.workflows[0].calls == found.labels["tenant"][0].calls == MINUTES
     assert spent(lambda: spend_report(board, window, LINES_MAX)).is_below(ANYBODY.loop_s * MARGIN)
+
+
+def test_the_overview_reads_the_time_that_it_shows_and_a_day_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[datetime] = []
+
+    async def board(_bus: object, since: datetime) -> Board:
+        read.append(since)
+        return Board()
+
+    monkeypatch.setattr(spend, "_board", board)
+    for name in ("24h", "1h"):
+        done = CliRunner().invoke(cli.application(), ["spend", "--range", name, "--json"])
+        begins = datetime.fromisoformat(json.loads(done.stdout)["begins"])
+
+        assert read.pop() == begins - timedelta(days=1)
 
 
 def test_groups_since_a_time_before_all_times_are_since_the_beginning(
