@@ -236,7 +236,7 @@ class DeadLetterIndex:
             self._end(request, ReplayOutcome(ending))
 
     def _take_attempt(self, event: AttemptSummary) -> None:
-        if event.model is None:
+        if not event.is_call:
             return
         request = RequestKey.of(event)
         tried: Tried | DeadLetterRow | None = self._of_request.get(request)
@@ -247,7 +247,8 @@ class DeadLetterIndex:
         cost = tried.cost or NOTHING
         attempt = amount(event.attempt)
         if attempt > cost.attempts:  # else it was read before
-            tried.model = self._rows.interned(event.model.model)
+            if event.model:  # else it was lost with its worker
+                tried.model = self._rows.interned(event.model.model)
             # Of a call without reported usage its worst case was charged.
             used, charged = event.usage, event.charged or SpentSummary()
             tokens = (cost.tokens or 0) + max(used.tokens, charged.tokens)

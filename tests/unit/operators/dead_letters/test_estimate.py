@@ -53,6 +53,19 @@ def test_a_call_without_reported_usage_counts_as_what_was_charged() -> None:
     )
 
 
+def test_a_call_that_was_lost_with_its_worker_counts_and_changes_no_model() -> None:
+    charged = {"attempts": 1, "tokens": 900, "micro_usd": 700}
+    lost = attempt("r-1", 2, 1, outcome="unknown", model=None, usage={}, charged=charged)
+    unused = attempt("r-1", 3, 2, outcome="released", model=None, usage={}, counted=False)
+    dead_letters = folded(dead_letter_body("r-1"))
+    for one in (attempt("r-1", 1), lost, unused):
+        dead_letters.take(summarize(one))
+    (found,) = dead_letters
+
+    assert found.cost == BudgetAmounts(2, 1020, 750)
+    assert found.model is not None
+
+
 def test_of_nothing_known_nothing_is_said() -> None:
     assert estimated_cost(folded(dead_letter_body("r-1"))) is None
     assert estimated_cost([]) is None
