@@ -18,7 +18,7 @@ CASE, WHO = "1,000 in flight, log-normal", "product"
 ANSWERS = 1_000_000
 S_PER_HOUR = 3_600
 REPLICAS = 3
-KEPT_DAYS = 7  # requests, results and attempts, as topics are made
+KEPT_DAYS, ATTEMPTS_KEPT_DAYS = 7, 30  # as topics are made
 DAYS_PER_MONTH = 30
 MODELS = ("gpt-4.1-nano", "gpt-4.1-mini", "gpt-4.1", "claude-sonnet-4-5")
 
@@ -42,11 +42,15 @@ def main(
     input_tokens: Annotated[int, typer.Option()] = 1_000,
     output_tokens: Annotated[int, typer.Option()] = 200,
     bytes_written: Annotated[int, typer.Option(help="of all records of a request")] = 8_000,
+    attempt_bytes: Annotated[int, typer.Option(help="of these, kept for longer")] = 1_000,
 ) -> None:
     figures = measured()
     worker_h = figures["CPU per request"] / 1_000 * ANSWERS / S_PER_HOUR
     broker_h = figures["cores, broker"] / figures["requests per second"] * ANSWERS / S_PER_HOUR
-    disk_gb = bytes_written * REPLICAS * ANSWERS / 1e9
+    disk_gb, attempts_gb = (
+        size * REPLICAS * ANSWERS / 1e9 for size in (bytes_written - attempt_bytes, attempt_bytes)
+    )
+    gb_days = disk_gb * KEPT_DAYS + attempts_gb * ATTEMPTS_KEPT_DAYS
     rows = [
         ("CPU of workers", f"{worker_h:.2f} core hours", worker_h * core_hour),
         (
@@ -56,8 +60,8 @@ def main(
         ),
         (
             "disk of brokers",
-            f"{disk_gb:.0f} GB for {KEPT_DAYS} days",
-            disk_gb * gb_month * KEPT_DAYS / DAYS_PER_MONTH,
+            f"{disk_gb:.0f} GB for {KEPT_DAYS} days, {attempts_gb:.0f} for {ATTEMPTS_KEPT_DAYS}",
+            gb_days * gb_month / DAYS_PER_MONTH,
         ),
         *(
             (
