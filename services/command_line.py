@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -51,7 +51,13 @@ Workers = Annotated[
 
 
 class PlainConsole(Console):
-    """Shows text from outside as text: what would command a terminal is written out."""
+    """Shows text from outside as text: what would command a terminal is written out.
+
+    Nor does it read `[b]` as markup and `:key:` as a picture: ids and arguments may have both.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -63,12 +69,12 @@ class PlainConsole(Console):
 
 
 def stdout() -> Console:
-    return PlainConsole(highlight=False, soft_wrap=True)
+    return PlainConsole(soft_wrap=True)
 
 
 def screen() -> Console:
     """For what is drawn again and again: lines end where the terminal does, between words."""
-    return PlainConsole(highlight=False)
+    return PlainConsole()
 
 
 def content_of(path: Path, bytes_max: int = -1) -> bytes:
@@ -99,7 +105,7 @@ def print_table(console: Console, table: RenderableType) -> None:
 
 def stderr() -> Console:
     """Where everything that is not data goes."""
-    return PlainConsole(stderr=True, highlight=False, soft_wrap=True)
+    return PlainConsole(stderr=True, soft_wrap=True)
 
 
 def refuse(message: str, choices: Iterable[str] = ()) -> NoReturn:

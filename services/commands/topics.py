@@ -203,17 +203,17 @@ async def applied(
         return steps
 
 
-def _step_text(step: Step) -> str:
+def _step_text(step: Step) -> Text:
     match step:
         case Create():
-            return "[green]create[/]"
+            return Text("create", "green")
         case Grow():
-            return f"[yellow]grow[/] from {step.found} partitions"
+            return Text.assemble(("grow", "yellow"), f" from {step.found} partitions")
         case TopicChange():
             changes = (f"{diff.name} {diff.found} -> {diff.wanted}" for diff in step.differences)
-            return "[yellow]change[/] " + ", ".join(changes)
+            return Text.assemble(("change", "yellow"), " ", ", ".join(changes))
         case Keep():
-            return "ok"
+            return Text("ok")
         case _:
             assert_never(step)
 

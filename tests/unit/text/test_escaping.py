@@ -85,3 +85,17 @@ def test_whatever_is_printed_commands_no_terminal(
     stdout().print(json_shown({"a": sign}))
 
     assert sign not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["tenant:key:42", "a [list] of [b]names", "[/b]", "[link=x]y[/]"])
+def test_what_looks_like_markup_or_a_picture_is_printed_as_it_is(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as an id with colons, which is to be copied, or arguments that are to be approved."""
+    table = Table(text, title=text, show_edge=False)
+    table.add_row(text)
+    stdout().print(text)
+    stdout().print(text, markup=False)
+    stdout().print(table)
+
+    assert capsys.readouterr().out.count(text) == 5
