@@ -50,6 +50,7 @@ from answerbus.topics import (
 )
 
 START_TIMEOUT_S = SERVERS_S
+_BY_PASSWORD = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})  # mechanisms of SASL
 # A broker answers the requests of a connection one by one: while a fetch waits there for records,
 # any other request, such as for the end of a partition, waits with it.
 FETCH_WAIT_MS = 50
@@ -97,8 +98,9 @@ class Bus:
     @property
     def principal(self) -> str:
         """The user that this program authenticates as by password; else its system user."""
-        user = self.options.get("sasl_plain_username")
-        if user and str(self.options.get("security_protocol", "")).startswith("SASL"):
+        user, options = self.options.get("sasl_plain_username"), self.options
+        is_sasl = str(options.get("security_protocol", "")).startswith("SASL")
+        if user and is_sasl and options.get("sasl_mechanism", "PLAIN") in _BY_PASSWORD:
             return f"kafka:{user}"
         try:
             return f"{UNPROVED}{getpass.getuser()}"

@@ -1,5 +1,6 @@
 """A person and their role, from an issuer's claims; pure."""
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ _LATIN = str.maketrans(
     "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0261\u0131\u04bb\u0578\u057d\u0581",
     "abekmhopctyxsijdqabeikvoptuxgihnug",
 )
+# Workers decide under these names themselves; the others begin a `by` that Kafka proved, or nobody.
+_OURS = frozenset({"answerbus", "policy"})
+_OTHER_PROOF = re.compile(r"\s*(kafka|unproved)\s*[:\u02d0\u0589\u05c3\u2236\ua789]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,11 @@ class RoleRule:
             )
         if self.name_claim == "email" and claims.get("email_verified") is not True:
             return SignInRefused("The issuer has not verified this e-mail address.")
-        if _look_of(name) in map(_look_of, self.taken):
+        look = _look_of(name)
+        if look in map(_look_of, self.taken):
             return SignInRefused(f"{name} is the name of a token here, so that no person has it.")
+        if look in _OURS or _OTHER_PROOF.match(look):
+            return SignInRefused(f"{name} stands for others in records, so that no person has it.")
         values = _texts(claim_at(claims, self.role_claim))
         if values & self.operators:
             return Person(Role.OPERATOR, name, str(claims.get("sub")))

@@ -21,7 +21,23 @@ def test_nobody_signs_in_with_a_name_that_looks_like_a_tokens(name: str) -> None
     assert "token" in found.why
 
 
-@pytest.mark.parametrize("name", ["knight", "nights", "\u041d\u043e\u0447\u044c", "\u591c"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("kafka:ann", "Kafka: ann", "k\u0430fka:ann", "kafka\uff1aann", "kafka\ua789ann"),
+        *("unproved:ann", "answerbus", "Policy"),
+    ],
+)
+def test_nobody_signs_in_with_a_name_of_another_proof_or_of_workers(name: str) -> None:
+    found = RULE.person({"name": name, "groups": ["ops"], "sub": "1"})
+    assert isinstance(found, SignInRefused)
+    assert "stands for others" in found.why
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["knight", "nights", "\u041d\u043e\u0447\u044c", "\u591c", "kafka@acme", "policy.ann"],
+)
 def test_other_names_are_let_in(name: str) -> None:
     assert isinstance(RULE.person({"name": name, "groups": ["ops"], "sub": "1"}), Person)
 
