@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from answerbus.client.bus import Bus
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
@@ -13,6 +15,7 @@ from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import ACCEPTED_TOOLS
 from answerbus.wire import clip
 from services.settings.settings import SetUpError
+from services.text.digest import canonical
 from services.tools.caller import cards
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.kafka.accepted_tools import write_accepted
@@ -37,12 +40,16 @@ class ToolChange:
             return self.after.card.approval != "never"
         return is_changed(self.before, self.after)
 
-    def differences(self) -> Iterator[tuple[str, object, object]]:
-        """The members that differ, as they were and as they are; of a new tool, all."""
-        was = _fields(self.before) if self.before else {}
-        for name, value in _fields(self.after).items():
-            if self.before is None or was.get(name) != value:
-                yield name, was.get(name), value
+    def differences(self) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+        """The members that differ, as they were and as they are; of a new tool, all.
+
+        One that is missing is null, such as `repeatable` of a tool that is not.
+        """
+        was, fields = (_fields(self.before) if self.before else {}), _fields(self.after)
+        for name in {**fields, **was}:  # to Python 1 equals true; JSON tells them apart
+            pair = was.get(name), fields.get(name)
+            if self.before is None or canonical(pair[0]) != canonical(pair[1]):
+                yield name, *pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ def is_named(digest: str, typed: str) -> bool:
     return is_long and digest.removeprefix(_SCHEME).startswith(beginning)
 
 
-def _fields(tool: ToolDefinition) -> Mapping[str, object]:
+def _fields(tool: ToolDefinition) -> Mapping[str, JsonValue]:
     card = tool.card.model_dump(mode="json", exclude={"name", "digest"})
     return {**card, "written_by": tool.written_by}
 
