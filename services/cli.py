@@ -18,6 +18,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from services.text.escaping import plain
+
 EXIT_SET_UP = 3
 EXIT_CTRL_C = 130  # as shells have it
 EXIT_SIGTERM = 143
@@ -175,6 +177,14 @@ class _Commands(TyperGroup):
         if cmd_name not in _PARTS:
             return None
         return self.commands[cmd_name] if self._lists else loaded(cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        """What is wrong with a file may quote it, and nothing of it commands the terminal."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = plain(error.message)
+            raise
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         with self._listing():

@@ -1,5 +1,6 @@
 """The command line as a whole: exit codes, clean messages, and no work at import."""
 
+import json
 import os
 import subprocess
 import sys
@@ -338,3 +339,22 @@ def test_a_full_disk_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
 
     assert done.returncode == 3
     assert done.stderr == "What this command writes cannot be kept: No space left on device.\n"
+
+
+def test_a_fault_that_quotes_a_file_commands_no_terminal(tmp_path: Path) -> None:
+    request = {
+        "kind": "request",
+        "request_id": "r",
+        "workflow_id": "w",
+        "answer_schema": {"kind": "text"},
+        "context": {"instructions": "x"},
+        "labels": {"\x1b]0;x\x07\x1b[2J": 5},
+    }
+    cassette = {"kind": "cassette", "version": 1, "workflow_id": "w"}
+    file = tmp_path / "cassette.json"
+    file.write_text(json.dumps({**cassette, "requests": [{"request": request}]}))
+    done = CliRunner().invoke(cli.application(), ["play", str(file)])
+
+    assert done.exit_code == 2
+    assert "\x1b]" not in done.output
+    assert r"\u001b]0;x" in done.output
