@@ -43,3 +43,15 @@ async def test_a_models_name_is_one_part_of_a_path(api: Api, model: str, path: s
         await provider.preflight()
 
     assert server.seen[-1].path == path
+
+
+@EACH
+async def test_no_sentence_about_a_profile_shows_the_password_in_its_address(api: Api) -> None:
+    """Not even one that is too short to be masked."""
+    async with misbehaving(answer({}, 401)) as server:
+        for there in (server.base_url, "http://127.0.0.1:1/v1"):
+            async with api.at(there.replace("//", "//me:hunter2@")) as provider:
+                found = await provider.preflight()
+
+            assert "//…@127.0.0.1:" in str(found)
+            assert "hunter2" not in str(found)

@@ -226,7 +226,7 @@ async def test_what_is_logged_at_start_is_masked(monkeypatch: pytest.MonkeyPatch
     await backend.provider.close()
 
     assert isinstance(found, Unhealthy)
-    assert "http://user:***@127.0.0.1:1/v1" in found.why
+    assert "http://…@127.0.0.1:1/v1" in found.why
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])

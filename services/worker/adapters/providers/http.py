@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from answerbus.budget import Usage
 from services.worker.adapters.providers.apis.api import (
@@ -61,7 +62,7 @@ class HttpProvider:
 
     async def preflight(self) -> Readiness:
         try:
-            return await self._checked()
+            return _without_user(await self._checked(), self._api.base_url)
         except Exception as error:  # of the specification, which a plug-in may have brought
             return NotReady(
                 f"the provider {self.name!r} fails in its own check ({type(error).__name__}): run "
@@ -111,6 +112,18 @@ class HttpProvider:
             now = self._clock.now()
             return self._api.parse_error(found.status, found.headers, found.body, now)
         return found
+
+
+def _without_user(found: Readiness, url: str) -> Readiness:
+    """Its sentences name the address; a password in it may be too short to be masked."""
+    user = urlsplit(url).netloc.rpartition("@")[0]
+    match found:
+        case NotReady(remedy) if user:
+            return NotReady(remedy.replace(f"{user}@", "…@"))
+        case Unhealthy(why) if user:
+            return replace(found, why=why.replace(f"{user}@", "…@"))
+        case _:
+            return found
 
 
 def _counted(reply: Reply) -> Reply:
