@@ -7,7 +7,6 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout
 from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 from packaging.requirements import Requirement
 
@@ -22,6 +21,7 @@ from services.commands.doctor.findings.facts import Finding
 from services.commands.doctor.findings.judge import accounts_finding, findings, rights_findings
 from services.commands.doctor.findings.price_list import price_list_finding
 from services.commands.doctor.findings.prompt_caches import PromptCaches
+from services.console.tasks.polling import workers_at
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.planning.plan import needed
 from services.kafka.planning.rights import TOOLSET_DEFAULT, Role, rights_of
@@ -51,7 +51,6 @@ SHOWN = ("aiokafka", "faststream", "pydantic", "jsonschema-rs")
 REQUESTS_READ_MAX = 200  # they take up to 20 ms each
 RECENT = timedelta(hours=1)  # whose requests say what repeats
 FILES_BESIDE_CALLS = 200  # connections to brokers, logs, libraries
-_ASKED_S = 3.0
 _MISSING = "unknown"
 _DIGEST_SHOWN = 19  # characters: enough to be unique
 
@@ -256,16 +255,15 @@ async def _worker_lanes(settings: Settings) -> AsyncIterator[Finding]:
     Most workers are not to be asked from here.
     """
     digests: dict[str, dict[str, str]] = {}
-    async with ClientSession(timeout=ClientTimeout(_ASKED_S)) as session:
-        for address in addresses(settings):
-            body = await _asked(session, address)
-            if body is None:
-                continue
-            if text := reason_of(body):
-                yield Finding("lanes", "warning", f"the worker at {address}: {text}")
-            agents = body.get("agents")
-            if isinstance(agents, dict):
-                digests[address] = {str(name): str(digest) for name, digest in agents.items()}
+    for worker in await workers_at(addresses(settings)):
+        if worker.body is None:
+            continue
+        if text := reason_of(worker.body):
+            yield Finding("lanes", "warning", f"the worker at {worker.address}: {text}")
+        agents = worker.body.get("agents")
+        if isinstance(agents, dict):
+            found = {str(name): str(digest) for name, digest in agents.items()}
+            digests[worker.address] = found
     for text in disagreements(digests):
         yield Finding("agents", "warning", text)
 
@@ -295,19 +293,10 @@ def addresses(settings: Settings) -> list[str]:
     return list(dict.fromkeys([*own, *settings.console.workers]))
 
 
-def reason_of(body: dict[str, Any]) -> str | None:
+def reason_of(body: Mapping[str, Any]) -> str | None:
     """Which lanes are not open, how far they are, and what keeps them."""
     reasons, stuck = body.get("reasons"), body.get("stuck")
     texts = [str(reason) for reason in reasons] if isinstance(reasons, list) else []
     if isinstance(stuck, dict):
         texts += [f"lane {lane}: {why}" for lane, why in stuck.items()]
     return "; ".join(texts) or None
-
-
-async def _asked(session: ClientSession, address: str) -> dict[str, Any] | None:
-    try:
-        async with session.get(f"{address.rstrip('/')}/ready") as answer:
-            body = await answer.json()
-    except (TimeoutError, ClientError, ValueError):
-        return None
-    return body if isinstance(body, dict) else None

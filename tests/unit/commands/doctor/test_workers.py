@@ -1,5 +1,10 @@
 """What the doctor tells of lanes that are not open."""
 
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from services.commands.doctor import examine
 from services.commands.doctor.examine import addresses, disagreements, reason_of
 from services.settings.settings import Settings
 
@@ -37,3 +42,18 @@ def test_workers_that_disagree_on_an_agent_are_named() -> None:
     assert "sha256:111111111111 at http://a, http://c; sha256:222222222222 at http://b" in support
     assert list(disagreements({"http://a": fields["http://a"]})) == []
     assert list(disagreements({})) == []
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' + b" " * 5_000_000, b"\xff", b"[]"])
+async def test_what_is_no_answer_of_a_worker_ends_no_examination(body: bytes) -> None:
+    async def ready(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    application = web.Application()
+    application.add_routes([web.get("/ready", ready)])
+    async with TestServer(application) as server:
+        console = {"workers": (str(server.make_url("")),)}
+        table = {"console": console, "worker": {"health": "127.0.0.1:0"}}
+        settings = Settings.model_validate(table)
+
+        assert [found async for found in examine._worker_lanes(settings)] == []

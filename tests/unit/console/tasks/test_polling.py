@@ -1,5 +1,6 @@
 """What workers' answers say of lanes, and of whom nothing is heard any more."""
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,27 @@ async def test_a_worker_that_is_killed_is_silent_at_once_and_known_by_its_name()
     assert poller.results.silent_names == {"worker-3"}
     (silent,) = poller.results.silent_workers
     assert silent.startswith("worker-3: ")
+
+
+async def test_a_password_in_an_address_is_sent_and_not_shown() -> None:
+    asked: list[web.Request] = []
+
+    async def ready(request: web.Request) -> web.Response:
+        asked.append(request)
+        return web.json_response(BODY, headers={"Content-Encoding": "gzip"})
+
+    application = web.Application()
+    application.add_routes([web.get("/ready", ready)])
+    async with TestServer(application) as server:
+        url = str(server.make_url(""))
+        poller = Poller(NOWHERE, "group", [url.replace("//", "//me:hunter2@")])
+        await poller.ask_workers()
+
+    (worker,) = poller.results.workers
+    assert worker.address == url
+    assert worker.body, "what says that it is packed is not unpacked"
+    assert asked[0].headers["Authorization"] == f"Basic {b64encode(b'me:hunter2').decode()}"
+    assert asked[0].headers["Accept-Encoding"] == "identity"
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' + b" " * 5_000_000, b"\xff", b"[]"])
