@@ -190,6 +190,8 @@ def _csv_rows(text: str) -> list[Row]:
 
 def _checked_rows(lines: "csv.DictReader[str]") -> list[Row]:
     header = lines.fieldnames or ()
+    if len(header) > FACTS_MAX:
+        raise typer.BadParameter(f"the header has more than {FACTS_MAX:,} columns")
     if twice := [name for name in header if header.count(name) > 1]:
         raise typer.BadParameter(f"the header has {twice[0]!r} twice")
     if "" in header:

@@ -43,6 +43,7 @@ def test_a_row_with_too_many_cells_is_named(tmp_path: Path) -> None:
     [
         ("rows.csv", b"a,b\n1\n", "line 2 has fewer cells"),
         ("rows.csv", b"id,id\n1,2\n", "the header has 'id' twice"),
+        ("rows.csv", b",".join([b"a"] * 100_000), "more than 1,000 columns"),
         ("rows.csv", b"a,b\n", "has no rows"),
         ("rows.csv", b",b\n1,2\n", "a column without a name"),
         ("rows.csv", b'a\n"1\n2\n3\n', "line 2 is not CSV: unexpected end of data"),
