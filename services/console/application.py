@@ -29,13 +29,14 @@ from services.console.pages import (
     tail,
     workflow,
 )
-from services.console.pages.render import page
+from services.console.pages.render import clipped, page
 from services.console.static_files import PATH as STATIC_PATH
 from services.console.streams import STREAMS, Streams, streamed
 from services.console.strict_headers import strict_headers
 from services.http.server import without_name
 
 FORM_BYTES_MAX = 1024 * 1024
+ERROR_CHARS_MAX = 2_000  # of what was sent, which an error may quote
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPRedirection as answer:
         return web.Response(status=answer.status, headers={"Location": answer.headers["Location"]})
     except web.HTTPException as answer:
-        text = answer.text or answer.reason
+        text = clipped(answer.text or answer.reason, ERROR_CHARS_MAX)
         return page(request, "message.html", answer.status, title=answer.reason, text=text)
     except (BusUnavailable, TimeoutError) as error:
         text = str(error) or "Kafka took too long to give the records: try again."

@@ -8,6 +8,7 @@ from aiohttp import web
 from multidict import MultiDict
 
 FIELDS_MAX = 20_000
+NAME_CHARS_MAX = 1_000  # of a field: those of filters by labels are the longest
 IN_PLACE_BYTES_MAX = 32 * 1024  # of a form that is read in the event loop: each `%` takes 500 ns
 BODY_S_MAX = 30.0  # how long a form may take to arrive
 _PAGE_DIGITS = 9
@@ -72,6 +73,8 @@ def _parsed(request: web.Request, body: bytes) -> Form:
     except ValueError:
         text = f"The form is not in UTF-8, or has more than {FIELDS_MAX:,} fields."
         raise web.HTTPBadRequest(text=text) from None
+    if any(len(name) > NAME_CHARS_MAX for name, _ in fields):
+        raise web.HTTPBadRequest(text="The form has a field with a name that none here has.")
     return MultiDict(fields)
 
 
