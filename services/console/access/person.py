@@ -7,14 +7,9 @@ from dataclasses import dataclass
 
 from services.console.access.tokens import Role
 from services.text.escaping import plain
+from services.text.look_alikes import AS_LATIN
 
 NAME_CHARS_MAX = 200
-# Letters of other scripts that look like small Latin ones, as in a name that passes for another.
-_LATIN = str.maketrans(
-    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501\u051b"
-    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0261\u0131\u04bb\u0578\u057d\u0581",
-    "abekmhopctyxsijdqabeikvoptuxgihnug",
-)
 # Workers decide under these names themselves; the others begin a `by` that Kafka proved, or nobody.
 _OURS = frozenset({"answerbus", "policy"})
 _OTHER_PROOF = re.compile(r"\s*(kafka|unproved)\s*[:\u02d0\u0589\u05c3\u2236\ua789]")
@@ -81,7 +76,7 @@ class RoleRule:
 def _look_of(name: str) -> str:
     """Alike for names that people take for the same: by width, capitals, accents and script."""
     parts = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", name).casefold())
-    return "".join(sign for sign in parts if not unicodedata.combining(sign)).translate(_LATIN)
+    return "".join(sign for sign in parts if not unicodedata.combining(sign)).translate(AS_LATIN)
 
 
 def claim_at(claims: Mapping[str, object], name: str) -> object:

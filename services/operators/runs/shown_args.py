@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from answerbus.control import ApprovalRequested
 from services.text.digest import canonical_digest
 from services.text.escaping import plain_json
+from services.text.look_alikes import looks_latin
 from services.text.nesting import nests_deeper
 
 ARGS_CHARS_MAX = 4_000  # a person can read so much at a time; longer arguments are cut
@@ -57,8 +58,9 @@ def is_intact(requested: ApprovalRequested) -> bool:
 
 
 def _letters(text: str) -> tuple[str, ...]:
-    """Letters beyond ASCII by name: some look like others, such as the Cyrillic ones in a name."""
-    found = sorted({sign for sign in text if not sign.isascii()})
+    """Letters beyond ASCII by name, first those that look like others: Cyrillic ones in a name."""
+    beyond = {sign for sign in text if not sign.isascii()}
+    found = sorted(beyond, key=lambda sign: (not looks_latin(sign), sign))
     named = [f"{sign} U+{ord(sign):04X} {unicodedata.name(sign, '?')}" for sign in found]
     more = [f"and {len(found) - LETTERS_MAX} more"] if len(found) > LETTERS_MAX else []
     return (*named[:LETTERS_MAX], *more)

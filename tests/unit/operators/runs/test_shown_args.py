@@ -76,6 +76,14 @@ def test_letters_that_look_like_others_are_named() -> None:
     assert many.letters[-1] == "and 80 more"
 
 
+@pytest.mark.parametrize("sign", ["\u0430", "\u0421", "\uff41", "\u0131", "\u03bf"])
+def test_no_other_letters_hide_one_that_looks_latin(sign: str) -> None:
+    others = "".join(map(chr, (*range(0xC0, 0x100), *range(0x5D0, 0x5EB))))  # accents, Hebrew
+    first, *_ = shown_args(asked({"to": f"{others}{sign}"})).letters
+
+    assert first.startswith(f"{sign} U+{ord(sign):04X} ")
+
+
 def test_arguments_that_are_cut_say_so_and_need_their_digest() -> None:
     requested = asked({"note": "x" * ARGS_CHARS_MAX + MALLORY})
     shown, lines = shown_args(requested), args_lines(requested)
