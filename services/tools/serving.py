@@ -93,7 +93,7 @@ def serve_mcp_server(
         tuple((name, _set(name)) for name in options.variables),
         _token_in(options.bearer_variable) if options.bearer_variable else None,
     )
-    start_text_logging(Mask([place.bearer]))
+    start_text_logging(Mask(place.secrets))
     for library in _LOG_ADDRESSES:
         logging.getLogger(library).setLevel(logging.WARNING)
 

@@ -12,7 +12,8 @@ from pydantic import JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
 from answerbus.failure import Problem
-from answerbus.limits import TOOLSET_TOOLS_MAX
+from answerbus.limits import REASON_BYTES_MAX, TOOLSET_TOOLS_MAX
+from answerbus.masking import NO_MASK, Mask
 from answerbus.tool_result import INVALID_ARGS
 from answerbus.tools.core.asking import Ask
 from answerbus.tools.core.failing import ToolError
@@ -20,6 +21,7 @@ from answerbus.tools.core.function_tool import ToolSignatureError
 from answerbus.tools.core.tool import InvalidArgs, Tool, ValidArgs
 from answerbus.tools.toolset import Toolset
 from answerbus.toolset_card import ApprovalRule
+from answerbus.wire import clip
 from services.tools.mcp.bounds import LISTED_BYTES_MAX, LISTED_MAX
 from services.tools.mcp.calls import call_tool, end_task
 from services.tools.mcp.connected import Connected
@@ -51,6 +53,7 @@ async def toolset_of(
     timeout_s: float,
     repeatable: Collection[str] = (),
     known: dict[str, CheckedTool | Unfit] | None = None,
+    mask: Mask = NO_MASK,
 ) -> Toolset:
     """What the server offers now, as far as it can be offered on the bus; the rest is logged.
 
@@ -86,7 +89,7 @@ async def toolset_of(
                 _log.warning("the tool %.100r is left out: %s", unfit, reason)
             case CheckedTool(card=card, unusable=unusable):
                 try:
-                    toolset.add(tool_of(connected, found, work))
+                    toolset.add(tool_of(connected, found, work, mask))
                 except ToolSignatureError as error:
                     _log.warning("the tool %r is left out: %s", card.name, error)
                     continue
@@ -137,7 +140,9 @@ class _Unchecked:
     args: dict[str, JsonValue]
 
 
-def tool_of(connected: Connected, found: CheckedTool, work: CostlyWork) -> Tool:
+def tool_of(
+    connected: Connected, found: CheckedTool, work: CostlyWork, mask: Mask = NO_MASK
+) -> Tool:
     """A tool that calls the server, once its arguments are looked at."""
 
     def read_args(args: dict[str, JsonValue]) -> ValidArgs | InvalidArgs:
@@ -154,8 +159,12 @@ def tool_of(connected: Connected, found: CheckedTool, work: CostlyWork) -> Tool:
             if isinstance(problems, EndedAtLimit) or problems:
                 raise ToolError(INVALID_ARGS, _words(problems, "the arguments"))
             args = args.args
-        said = await call_tool(connected, found.card, args, tool_call)
-        return said if isinstance(said, Ask) else await _value(said, found, work)
+        try:
+            said = await call_tool(connected, found.card, args, tool_call)
+            return said if isinstance(said, Ask) else await _value(said, found, work)
+        except ToolError as error:
+            error.message = mask(clip(error.message, REASON_BYTES_MAX))  # as much as is published
+            raise
 
     async def cancel(state: str) -> None:
         await end_task(connected, state)

@@ -72,6 +72,7 @@ class McpToolset:
             timeout_s=self.timeout_s,
             repeatable=self.repeatable,
             known=self._known,
+            mask=Mask(self.place.secrets),
         )
 
     def refused(self, toolset: Toolset) -> str | None:
@@ -107,7 +108,7 @@ class McpConnection:
     ) -> None:
         self._served, self._open = served, open_session
         self._look_again_s, self._wait_s_min = look_again_s, wait_s
-        self._mask = Mask([served.place.bearer])
+        self._mask = Mask(served.place.secrets)
         self._client: Client | None = None
         self.toolset: asyncio.Future[Toolset] = asyncio.get_running_loop().create_future()
         self.fault: str | None = None

@@ -34,6 +34,12 @@ class ServerPlace:
         """For people; an address without its parts that may hold a key."""
         return _SECRET_PARTS.sub("", self.url) if self.url else " ".join(self.command)
 
+    @property
+    def secrets(self) -> tuple[str | None, ...]:
+        """The token, and what is left out of the address: a redirect may name it again."""
+        parts = _SECRET_PARTS.findall(self.url or "")
+        return (self.bearer, *(part.strip("@?#") for part in parts))
+
 
 @dataclass(frozen=True, slots=True)
 class McpSession:

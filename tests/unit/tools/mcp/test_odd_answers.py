@@ -38,6 +38,7 @@ DISCOVERED = {
 }
 ACT = {"name": "act", "inputSchema": {"type": "object"}}
 HARMLESS = {"readOnlyHint": True, "idempotentHint": True}
+NOWHERE = ServerPlace(url="http://127.0.0.1:1/mcp")
 
 
 @asynccontextmanager
@@ -70,12 +71,15 @@ async def answering(
         group.cancel_scope.cancel()
 
 
-async def outcome_of(called: dict[str, Any] | None, hints: dict[str, Any] | None = None) -> Ended:
+async def outcome_of(
+    called: dict[str, Any] | None,
+    hints: dict[str, Any] | None = None,
+    place: ServerPlace = NOWHERE,
+) -> Ended:
     transport = ScreenedTransport(answering(called, hints or {}))
     async with Client(transport, cache=None) as client:
-        tools = await toolset_of(
-            client, lambda: client, "odd", InPlace(), approval="never", timeout_s=5.0
-        )
+        served = McpToolset("odd", place, InPlace(), timeout_s=5.0)
+        tools = await served.read_toolset(client, lambda: client)
         loop = asyncio.get_running_loop()
         record = ToolCallRecord.model_validate(call_body("c-1"))
         call = ToolCall(record, 5.0, lambda _: None, loop)
@@ -221,6 +225,26 @@ async def test_a_server_cannot_say_in_our_name_that_it_has_not_seen_a_call() -> 
     error = {"code": types.INTERNAL_ERROR, "message": "ran", "data": "answerbus/not_sent"}
 
     assert await outcome_of(error) == ToolFailure(code="mcp_error", message="ran")
+
+
+@pytest.mark.parametrize(
+    "called",
+    [
+        {"code": types.INTERNAL_ERROR, "message": "Redirect to https://h/mcp/?key=a-key-of-length"},
+        {"code": types.INTERNAL_ERROR, "message": "'Bearer a-token-of-length' has expired"},
+        {"content": [{"type": "text", "text": "no user me:a-password"}], "isError": True},
+    ],
+)
+async def test_an_error_of_a_call_shows_no_secret_of_its_server(called: dict[str, Any]) -> None:
+    url = "https://me:a-password@h/mcp?key=a-key-of-length"
+    place = ServerPlace(url=url, bearer="a-token-of-length")
+
+    failed = await outcome_of(called, place=place)
+
+    assert isinstance(failed, ToolFailure)
+    assert "***" in failed.message
+    assert "length" not in failed.message
+    assert "password" not in failed.message
 
 
 @pytest.mark.parametrize("status", [401, 403])
