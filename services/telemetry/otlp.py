@@ -193,6 +193,10 @@ class _Session(Session):
         response.close()
         return response
 
+    def get_redirect_target(self, resp: Response) -> str | None:  # noqa: ARG002
+        """To nowhere: of a redirect, followed or not, the base reads all that comes."""
+        return None
+
 
 def _end(*shutdowns: Callable[[], None]) -> None:
     """The SDK waits for a collector that does not answer, for half a minute and longer."""

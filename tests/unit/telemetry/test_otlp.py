@@ -20,8 +20,8 @@ ENDLESS = 64 * 1024 * 1024
 class Collector:
     """Takes connections, and answers with as many bytes as are taken, or not at all."""
 
-    def __init__(self, listening: socket.socket, size: int) -> None:
-        self._listening, self._size, self.sent = listening, size, 0
+    def __init__(self, listening: socket.socket, size: int, head: bytes) -> None:
+        self._listening, self._size, self._head, self.sent = listening, size, head, 0
 
     def serve(self) -> None:
         with suppress(OSError), ExitStack() as held:
@@ -34,16 +34,16 @@ class Collector:
         sent = 0
         with suppress(OSError), client:
             client.recv(64 * 1024)
-            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            client.sendall(b"HTTP/1.1 %b\r\n\r\n" % self._head)
             while sent < self._size:
                 sent += client.send(b"x" * 65_536)
         self.sent = max(self.sent, sent)
 
 
 @contextmanager
-def collector(size: int) -> Iterator[tuple[Collector, str]]:
+def collector(size: int, head: bytes = b"200 OK") -> Iterator[tuple[Collector, str]]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        found = Collector(listening, size)
+        found = Collector(listening, size, head)
         serving = Thread(target=found.serve, daemon=True)
         serving.start()
         yield found, f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -69,8 +69,9 @@ def test_a_collector_that_does_not_answer_holds_the_end_up_for_a_limited_time(
         assert time.monotonic() - began < 3.0
 
 
-def test_an_endless_answer_is_not_read_to_its_end() -> None:
-    with collector(ENDLESS) as (found, address):
+@pytest.mark.parametrize("head", [b"200 OK", b"307 Moved\r\nLocation: http://127.0.0.1:1/"])
+def test_an_endless_answer_is_not_read_to_its_end(head: bytes) -> None:
+    with collector(ENDLESS, head) as (found, address):
         exporter = Otlp(address, "w")
         send_one(exporter)
         exporter.close()
