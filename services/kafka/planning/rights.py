@@ -159,6 +159,7 @@ def _operator(names: ResourceNames) -> Iterator[Right]:
     yield from _acting(names, needed=True)
     yield from _guiding(names)
     yield _topic(ACCEPTED_TOOLS, "Write", names, "accepts changes of tools", needed=False)
+    yield _topic(RUNS, "Read", names, "shows which lanes are shut, and records runs", needed=False)
     for operation in _MADE_WHERE_MISSING:
         yield _topic(COMPARISONS, operation, names, "compares profiles", needed=False)
     why = "shows and checks tools"

@@ -10,6 +10,7 @@ from answerbus.topics import (
     REQUESTS,
     RETRIES,
     RUN_TOPICS,
+    RUNS,
     STEPS,
     TOPICS,
     Party,
@@ -99,6 +100,15 @@ def test_private_topics_are_written_by_workers_alone() -> None:
     private = {LEDGER.full_name("acme"), RETRIES.full_name("acme")}
 
     assert {role for role in ROLES if private & may(role, "Write")} == {"worker"}
+
+
+def test_operators_read_all_that_may_keep_a_lane_shut() -> None:
+    """Else `lanes show` would find no record that cannot be read, and say that all is well."""
+    private = {topic.full_name("acme") for topic in (LEDGER, RETRIES, RUNS)}
+
+    assert {role for role in ROLES if private <= may(role, "Read")} == {
+        *("worker", "operator", "console"),
+    }
 
 
 def test_only_workers_can_fence_a_lane() -> None:
