@@ -21,9 +21,12 @@ def approval_of(
     at: datetime,
     said_by: str | None = None,
 ) -> Approval:
-    """Arguments equal to those asked for change nothing. Raises ValidationError if too large."""
+    """Arguments equal to those asked for change nothing. Raises ValidationError if too large.
+
+    A digest alone takes a whole number beyond 2^53 for the text of its digits.
+    """
     digest = asked.args_digest if args is None else _digest(args)
-    is_edited = digest != asked.args_digest
+    is_edited = digest != asked.args_digest or args not in (None, asked.args)
     return Approval(
         call_id=asked.call_id,
         args_digest=digest,

@@ -215,7 +215,7 @@ def changed_args(
         found = args_of(written, "What you wrote")
     else:
         return None
-    if canonical_digest(found) == requested.args_digest:
+    if canonical_digest(found) == requested.args_digest and found == requested.args:
         refuse("The arguments are not changed: approve without --edit and --args.")
     stderr().print("With these arguments in their place:", markup=False)
     for line in args_lines(requested.model_copy(update={"args": found}), chars_max=None):

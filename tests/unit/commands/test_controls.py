@@ -127,6 +127,15 @@ def test_arguments_are_changed_in_an_editor_or_given_and_shown_again(
         changed_args(asked, '{"cents": 5}', editor)
 
 
+def test_the_digits_of_a_large_number_as_a_text_are_a_change() -> None:
+    args: dict[str, JsonValue] = {"account": 2**53 + 1}
+    asked = approval_asked(CALL, args=args, args_digest=canonical_digest(args))
+    assert isinstance(asked, ApprovalRequested)
+    text = str(2**53 + 1)
+
+    assert changed_args(asked, f'{{"account": "{text}"}}', None) == {"account": text}
+
+
 MANY = "file.write_text('{\"a\": [' + '0,' * 5000 + '0]}')"
 
 

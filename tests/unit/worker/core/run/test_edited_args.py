@@ -98,6 +98,18 @@ def test_a_call_runs_with_the_arguments_that_a_person_put_in_the_place_of_its_mo
     assert (change_of_person.args, change_of_person.by) == (CHANGED, "ops@acme")
 
 
+def test_the_digits_of_a_large_number_as_a_text_are_other_arguments_of_the_same_digest() -> None:
+    either: dict[str, Any] = {"order_id": {"type": ["integer", "string"]}}
+    number: dict[str, JsonValue] = {"order_id": 2**53 + 1}
+    text: dict[str, JsonValue] = {"order_id": str(2**53 + 1)}
+    refund = tool("orders.refund", {"type": "object", "properties": either}, approval="always")
+    change = taken(Run(definition(refund)), call("orders.refund", **number))
+    (made,) = sent(edited(change, text))
+
+    assert canonical_digest(number) == canonical_digest(text)
+    assert made.args == text
+
+
 def test_arguments_that_do_not_fit_the_schema_are_refused_and_the_call_waits_for_others() -> None:
     change = waiting()
     cases: list[tuple[dict[str, JsonValue], str]] = [
