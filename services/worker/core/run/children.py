@@ -23,7 +23,6 @@ from answerbus.failure import Problem
 from answerbus.json_values import has_more_values
 from answerbus.limits import (
     DEPTH_MAX,
-    JSON_DEPTH_MAX,
     PROBLEMS_MAX,
     REQUEST_BYTES_MAX,
     REQUEST_ID_CHARS_MAX,
@@ -43,7 +42,7 @@ from services.worker.core.run.delegation import DelegateArgs, depth_of, read_arg
 from services.worker.core.run.made_child import Children, MadeChild, child_key, with_members
 from services.worker.core.run.proposing import proposal_of, proposing_until
 from services.worker.core.run.run import PROPOSE, Run, ToolCall
-from services.worker.core.run.tool_outcome import too_large
+from services.worker.core.run.tool_outcome import VALUE_DEPTH_MAX, too_large
 
 Ended = Result[JsonValue] | UnvalidatedResult | Refusal | DeadLetter
 """The outcomes that end a request."""
@@ -63,7 +62,6 @@ PART = (
     "You work on one part of a larger task. The user's message says which. Where you cannot do it, "
     "say so."
 )
-VALUE_DEPTH_MAX = JSON_DEPTH_MAX - 16  # of what a child is given or gives: records hold it deeper
 _DIGEST_CHARS = 40
 _OWN = {"request_id", "ttl_s", "parent"}  # of each child, which are known when it is asked
 _LARGEST_NAMED = 3  # of the facts that are too large for a request

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from answerbus.call_outcome import CallError, CallOk, CallOutcome, InvalidArgs, ResultTooLarge
 from answerbus.json_values import has_more_values
 from answerbus.limits import (
+    JSON_DEPTH_MAX,
     TOOL_EXCERPT_BYTES_MAX,
     TOOL_RESULT_BYTES_MAX,
     TOOL_RESULT_VALUES_MAX,
@@ -17,6 +18,9 @@ from answerbus.reconcile import Happened, ToolReconciled
 from answerbus.tool_result import ToolFailure, ToolOk, ToolOutcome, ToolResult
 from answerbus.wire import clip
 from services.text.digest import text_digest
+from services.text.nesting import nests_deeper
+
+VALUE_DEPTH_MAX = JSON_DEPTH_MAX - 16  # of what ends a call: records and replays hold it deeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
             text = json.dumps(value, ensure_ascii=False)
             data = text.encode(errors="replace")
             is_long = len(data) > TOOL_RESULT_BYTES_MAX
-            if is_long or has_more_values(data, TOOL_RESULT_VALUES_MAX):
+            is_large = is_long or has_more_values(data, TOOL_RESULT_VALUES_MAX)
+            if is_large or nests_deeper(value, VALUE_DEPTH_MAX):
                 return _too_large(text, len(data))
             return CallOk(value=value)
         case ToolFailure(problems=problems) if problems:  # of any length, as its server wrote them

@@ -25,6 +25,9 @@ from services.operators.dead_letters.prepare_replay import (
 from services.operators.records.dead_letter_key import DeadLetterKey
 from services.operators.records.stored import Stored
 from services.records.resumed_steps import run_resumed
+from services.text.nesting import nests_deeper
+from services.worker.core.request.admit import REQUEST_DEPTH_MAX
+from services.worker.core.run.tool_outcome import VALUE_DEPTH_MAX
 from tests.unit.operators.audit.test_step_verification import a_run, chained, changed
 from tests.unit.operators.dead_letters.examples import dead_letter_event
 from tests.unit.operators.runs.events import AGENT, call, ended, step
@@ -188,6 +191,17 @@ def test_steps_that_are_too_large_lose_the_oldest_results() -> None:
     assert outcomes[0].bytes == 60_002
     assert isinstance(outcomes[-1], CallOk)
     assert len(request.model_dump_json()) <= REQUEST_BYTES_MAX
+
+
+def test_the_deepest_result_of_a_call_fits_into_a_replay() -> None:
+    value = json.loads("[" * VALUE_DEPTH_MAX + "]" * VALUE_DEPTH_MAX)
+    outcome = {"kind": "ok", "value": value}
+    events = chained([step("r-1", 1, call("r-1", 1)), ended("r-1.call.1.0", outcome=outcome)])
+    replay = prepared(of=dead_letter(1, 1), found=past_run(dead_letter(1, 1), events, OFTEN))
+
+    body = json.loads(replay.request.model_dump_json())
+    assert body["resumed"]["steps"][0]["calls"][0]["outcome"]["value"] == value
+    assert not nests_deeper(body, REQUEST_DEPTH_MAX)
 
 
 def test_steps_of_too_many_values_lose_the_oldest_results() -> None:

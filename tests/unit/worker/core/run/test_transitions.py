@@ -7,6 +7,7 @@ import pytest
 import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from answerbus.agent import AgentRef
 from answerbus.call_id import call_name
@@ -24,6 +25,7 @@ from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.core.run.call_changes import Change
 from services.worker.core.run.run import Run
+from services.worker.core.run.tool_outcome import VALUE_DEPTH_MAX
 from services.worker.lane.state.recovered_runs import RecoveredRuns
 from tests.unit.worker.builders import ORIGIN, after
 from tests.unit.worker.core.run_builders import (
@@ -187,6 +189,14 @@ def test_a_result_that_is_too_large_is_shown_by_its_beginning() -> None:
     assert ended(heard(transitions.on_result(change.run, large, inputs()))) == [
         ("1.0", "too_large")
     ]
+
+
+def test_a_result_that_is_deeper_than_a_replay_can_hold_is_shown_by_its_beginning() -> None:
+    deepest: JsonValue = json.loads("[" * VALUE_DEPTH_MAX + "]" * VALUE_DEPTH_MAX)
+    for value, kind in ((deepest, "ok"), ([deepest], "too_large")):
+        change = called()
+        said = result(sent(change)[0], value)
+        assert ended(heard(transitions.on_result(change.run, said, inputs()))) == [("1.0", kind)]
 
 
 def test_a_result_that_is_too_large_is_written_as_json_once(
