@@ -236,8 +236,8 @@ def _has_read_untrusted(run: Run, inputs: RunInputs) -> bool:
 
 
 def states_of(run: Run, calls: tuple[AskedCall, ...], inputs: RunInputs) -> tuple[CallState, ...]:
-    """The state of each call once the step is taken."""
-    room, states = run.definition.parallel_max, list[CallState]()
+    """The state of each call once the step is taken; a run that is ending calls nothing."""
+    room, states = 0 if inputs.is_ending else run.definition.parallel_max, list[CallState]()
     for call in calls:
         if call.has_ended:
             states.append("ended")

@@ -145,6 +145,8 @@ def on_progress(run: Run, progress: ToolProgress, inputs: RunInputs) -> Change |
     if call is None or call.awaits_person or not _fits(call, progress.token):
         return None
     if progress.asks is not None:
+        if inputs.is_ending:
+            return None  # no answer would count
         change = continuing.ask(run, call, progress.asks, progress.state, inputs)
         return change.then(fill_window(change.run, inputs))
     due_at = run.due_after_progress(call, inputs.now, inputs.deadline)
@@ -255,8 +257,10 @@ def fill_window(run: Run, inputs: RunInputs) -> Change:
 
 
 def _asked_for(run: Run, inputs: RunInputs) -> Change:
-    """Requests the approvals and answers of people that the taken step needs."""
+    """Requests the approvals and answers of people that the taken step needs, if it goes on."""
     change = Change(run)
+    if inputs.is_ending:
+        return change
     for call in run.open:
         if call.awaits_approval:
             change = change.then(Change(change.run, (events.approval_requested(call, inputs),)))

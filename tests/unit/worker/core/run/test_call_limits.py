@@ -6,6 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from answerbus.answers.agent_action import ACTIONS_MAX
+from answerbus.budget import Usage
 from answerbus.call_outcome import CallOk
 from answerbus.cause import Cancelled
 from answerbus.limits import (
@@ -17,7 +18,7 @@ from answerbus.limits import (
     TOOL_ARGS_BYTES_MAX,
 )
 from answerbus.private.runs import AgentDefinition, Delegation, RunCallRecord, RunStepRecord
-from answerbus.step import ToolEnded
+from answerbus.step import Step, ToolEnded
 from services.worker.core.attempt.check import TooLarge, check
 from services.worker.core.run import transitions
 from services.worker.core.run.asked_calls import wanted_children
@@ -127,6 +128,24 @@ def test_an_approval_has_time_until_the_deadline_of_its_run() -> None:
 
     assert outcomes(transitions.stopped(change.run, BY, inputs())) == ["cancelled", "cancelled"]
     assert outcomes(transitions.stopped(change.run, BY, over)) == ["expired", "cancelled"]
+
+
+def test_a_step_that_comes_when_its_run_is_ending_calls_nobody_and_says_so() -> None:
+    of = definition(tool("orders.look"), tool("orders.pay", approval="always"), ask_person=True)
+    question = {"question": "Where?", "json_schema": {}}
+    asks = {"kind": "tool_call", "name": ASK_PERSON, "args": question}
+    answer = step(of, call("orders.look"), call("orders.pay"), asks)
+    over = replace(inputs(), now=inputs().deadline, is_ending=True)
+    change = transitions.take_step(Run(of), answer, 1, USAGE, Usage(), ACCOUNT, over)
+
+    event, _ = change.written  # and the record of the step
+    assert isinstance(event, Step)
+    assert [one.state for one in event.calls] == ["waiting", "awaits_approval", "awaits_input"]
+    assert outcomes(transitions.stopped(change.run, BY, over)) == [
+        "cancelled",
+        "expired",
+        "expired",
+    ]
 
 
 def after_many_steps(of: AgentDefinition, steps: int = 99) -> Run:

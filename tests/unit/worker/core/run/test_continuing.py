@@ -1,6 +1,7 @@
 """Calls with which servers go on: from their state after a crash, by the answer to a question."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -253,6 +254,13 @@ def test_what_was_kept_is_given_up_where_a_question_comes_without_a_state() -> N
 
     assert [one["code"] for one in ends(change)] == ["input_required"]
     assert cancelled(change) == [("pay", "task-1")]
+
+
+def test_nobody_is_asked_once_the_run_is_ending() -> None:
+    change = called()
+    asks = progress(delivered(change), state="round-1", asks=ASKS)
+
+    assert transitions.on_signal(change.run, asks, replace(inputs(1), is_ending=True)) is None
 
 
 def test_an_agent_that_may_not_ask_people_has_no_tool_that_does() -> None:
