@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -30,6 +31,7 @@ LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
 CATCH_UP_S = 10.0  # a request waits so long for cards that were announced before it
 POLL_MS = 500
 TOO_COSTLY = "it takes too long to compile its schemas"
+NOT_COMPILED = "its schemas cannot be compiled"
 SHARED = ""  # the toolset of the shared topic's place: no toolset has that name
 ACCEPTED = "."  # the same of the topic of accepted tools
 NOT_THERE = "there is no topic of accepted tools, or no right to see it: `answerbus topics apply`"
@@ -72,6 +74,7 @@ class CardReader:
         self._known_tools, self._toolsets, self._shared = known_tools, toolsets, shared
         self._places: Mapping[TopicPartition, str] = {}  # that are read, with their toolsets
         self._has_own_card: set[str] = set()
+        self._compiled: dict[str, tuple[str, str | None]] = {}  # last tools and their fault
         self._lacks_places = False
         self._is_read = asyncio.Event()
         self._asked: asyncio.Event | None = None  # by those who came since the end was asked for
@@ -140,9 +143,12 @@ class CardReader:
         return {TopicPartition(name, 0): ACCEPTED} if is_there else {}
 
     async def _take_all(self, found: Mapping[TopicPartition, Collection[Record]]) -> None:
-        for place, records in found.items():
-            async for record in in_turns(records):
-                await self._take(self._places.get(place, SHARED), record)
+        """One of each place after the other: one with thousands of cards holds up no other."""
+        owners = [self._places.get(place, SHARED) for place in found]
+        async for together in in_turns(zip_longest(*found.values())):
+            for owner, record in zip(owners, together, strict=True):
+                if record is not None:
+                    await self._take(owner, record)
 
     async def _keep(self) -> None:
         """What fails is tried again; until then a worker that starts believes what it finds."""
@@ -266,13 +272,23 @@ class CardReader:
             _log.warning("card of toolset %s rejected: %s", toolset, fault)
 
     async def _fault_of(self, card: ToolsetCard) -> str | None:
+        """A server that starts again announces the same tools, which are compiled once."""
+        tools = card.model_dump_json(include={"tools"})
+        if self._compiled.get(card.toolset, ("", None))[0] != tools:
+            fault = await self._compile(card)
+            if fault in {TOO_COSTLY, NOT_COMPILED}:
+                return fault  # which may be otherwise the next time
+            self._compiled[card.toolset] = tools, fault
+        return self._compiled[card.toolset][1]
+
+    async def _compile(self, card: ToolsetCard) -> str | None:
         owner = f"toolset {card.toolset}"
         try:
             found = await self._costly_work.run(owner, schema_fault, card)
         except Exception as error:  # one card must not keep all others from being read
             cause = describe_error_for_log(error)
             _log.exception("card of toolset %s cannot be compiled: %s", card.toolset, cause)
-            return "its schemas cannot be compiled"
+            return NOT_COMPILED
         return TOO_COSTLY if isinstance(found, EndedAtLimit) else found
 
     def _refuse(self, toolset: str, fault: str) -> None:

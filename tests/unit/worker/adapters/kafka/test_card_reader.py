@@ -203,6 +203,47 @@ def test_a_card_whose_schemas_take_too_long_is_not_taken() -> None:
     run(main())
 
 
+class Noting(InPlace):
+    """Notes for whom it works, and takes a second each time."""
+
+    def __init__(self) -> None:
+        self.owners: list[str] = []
+
+    async def run(self, owner: str, work: Any, *args: Any, **more: Any) -> Any:
+        await asyncio.sleep(1)
+        self.owners.append(owner)
+        return await super().run(owner, work, *args, **more)
+
+
+def test_a_toolset_with_thousands_of_cards_holds_up_no_other() -> None:
+    async def main() -> None:
+        there = {one.full_name() for one in (ORDERS, ECHO)}
+        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+        bus, known, work = Consumer(there=there), KnownTools(), Noting()
+        for number in range(1_000):
+            bus.announce(card(f"say-{number}", toolset="echo"))
+        bus.announce(card("get"))
+        with followed(reader_of(bus, known, ("orders", "echo"), costly_work=work)):
+            await until(lambda: "orders.get" in known.tools)
+            assert work.owners.count("toolset echo") <= 1
+
+    run(main())
+
+
+def test_tools_that_are_announced_again_are_compiled_once() -> None:
+    async def main() -> None:
+        bus, known, work = Consumer(), KnownTools(), Noting()
+        bus.there.add(tool_calls("orders").full_name())
+        for number, names in enumerate([("get",), ("get",), ("get", "pay"), ("get", "pay")]):
+            bus.announce(card(*names).model_copy(update={"server": f"orders-{number}"}))
+        reader = reader_of(bus, known, costly_work=work)
+        with followed(reader):
+            await reader.until_read()
+            assert (set(known.tools), len(work.owners)) == ({"orders.get", "orders.pay"}, 2)
+
+    run(main())
+
+
 def test_cards_of_the_shared_topic_are_read_where_asked_for_until_there_is_an_own_one() -> None:
     async def main() -> None:
         there = {SHARED_CARDS.full_name(), tool_calls("orders").full_name()}
