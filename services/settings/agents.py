@@ -47,7 +47,9 @@ def _known(table: type[Wire]) -> BeforeValidator:
     def check(value: Any) -> Any:
         unknown = set(value) - set(table.model_fields) if isinstance(value, dict) else set()
         if unknown:
-            raise ValueError(f"unknown: {', '.join(sorted(map(str, unknown)))}")
+            known = ", ".join(f"`{name}`" for name in sorted(table.model_fields))
+            named = ", ".join(sorted(map(str, unknown)))
+            raise ValueError(f"unknown: {named}; there are {known}")
         return value
 
     return BeforeValidator(check)
@@ -85,7 +87,7 @@ class AgentSettings(Section):
     transcript_bytes_max: Annotated[Whole, Field(ge=1_024, le=limits.TRANSCRIPT_BYTES_MAX)] = (
         limits.TRANSCRIPT_BYTES_MAX
     )
-    budget: Annotated[Budget, WHOLE_NUMBERS, JSON_IN_VARIABLE] = Budget(
+    budget: Annotated[Budget, WHOLE_NUMBERS, _known(Budget), JSON_IN_VARIABLE] = Budget(
         attempts=limits.RUN_ATTEMPTS_DEFAULT
     )
     reconcile_max: Annotated[Whole, Field(ge=1, le=limits.TOOL_QUESTIONS_MAX)] = (

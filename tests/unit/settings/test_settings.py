@@ -189,6 +189,10 @@ def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, message
         ("[worker]\nMAX_IN_FLIGHT = 1\n", "did you mean `max_in_flight`?"),
         ("[worker]\nxyzzy = 1\n", "`worker.xyzzy` is unknown. Correct it in"),
         ("[console.operators]\n'a b' = 'X'\n", "console.operators"),
+        (
+            '[agents.a]\ninstructions = "x"\nbudget = {attempts = 5, usd = 1}\n',
+            "`agents.a.budget`: unknown: usd; there are `attempts`, `micro_usd`, `tokens`.",
+        ),
     ],
 )
 def test_a_misspelt_name_is_reported_with_the_one_that_was_meant(
