@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -25,7 +26,7 @@ from services.settings.agents import AgentSettings
 from services.settings.budgets import BUDGETS_MAX, BudgetName, BudgetSettings
 from services.settings.console import ConsoleSettings
 from services.settings.fallback import fault_of
-from services.settings.profiles import Profile
+from services.settings.profiles import BUILT_IN, Profile
 from services.settings.secret_file import file_state
 from services.settings.section import (
     JSON_IN_VARIABLE,
@@ -45,6 +46,17 @@ FILE_OF_TRIAL = Path(".run/answerbus.toml")  # as `make up` writes it
 _VARIABLE_PREFIX = "ANSWERBUS_"
 _ALIKE_MIN = 0.6  # of 1: how alike two names must be
 _NAME = re.compile(rf"[a-z0-9._\-]{{1,{NAME_CHARS_MAX}}}")
+_VARIABLE_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")  # neither `a.b` nor the number of an item
+_A_TABLE = "must be a table"
+_PROVIDER = f"`provider` must be one of {', '.join(sorted(BUILT_IN))}, or that of a plug-in"
+_EXPECTED = {  # where pydantic speaks of Python
+    "dict_type": _A_TABLE,
+    "model_type": _A_TABLE,
+    "model_attributes_type": _A_TABLE,
+    "missing": "must be set",
+    "union_tag_not_found": _PROVIDER,
+    "union_tag_invalid": _PROVIDER,
+}
 
 
 class SetUpError(Exception):
@@ -203,14 +215,21 @@ def _setting_error(error: ValidationError, tables: dict[str, Any], file: Path) -
     """One fault: an unknown name first, since a missing one may be that one misspelt."""
     unknown = _first_unknown(error, Settings)
     if unknown:
-        place, fault = ".".join(unknown.path), " is unknown"
+        path, fault = unknown.path, " is unknown"
         fault += f"; did you mean `{unknown.meant}`?" if unknown.meant else "."
     else:
         first = problems_of(error, tables)[0]
-        expected = first.expected.removeprefix("Value error, ")
-        place, fault = first.path.lstrip("/").replace("/", "."), f": {expected}."
-    variable = _VARIABLE_PREFIX + place.upper().replace(".", "__")
-    return f"Setting `{place}`{fault} Correct it in {file} or in the variable {variable}."
+        expected = _EXPECTED.get(first.code) or first.expected.removeprefix("Value error, ")
+        path, fault = tuple(first.path.lstrip("/").split("/")), f": {expected}."
+    return f"Setting `{'.'.join(path)}`{fault} Correct it in {file}{_or_variable(path)}."
+
+
+def _or_variable(path: tuple[str, ...]) -> str:
+    """The variable that a fault may be in: that of the whole list where it is in an item."""
+    table = tuple(takewhile(_VARIABLE_PART.fullmatch, path))
+    if len(table) < 2:
+        return ""
+    return f" or in the variable {_VARIABLE_PREFIX}{'__'.join(table).upper()}"
 
 
 def from_environment(path: Path | None) -> Settings:

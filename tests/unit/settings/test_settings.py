@@ -189,6 +189,11 @@ def test_a_wrong_file_is_said_in_one_sentence(tmp_path: Path, text: str, message
         ("[worker]\nMAX_IN_FLIGHT = 1\n", "did you mean `max_in_flight`?"),
         ("[worker]\nxyzzy = 1\n", "`worker.xyzzy` is unknown. Correct it in"),
         ("[console.operators]\n'a b' = 'X'\n", "console.operators"),
+        ('[profiles.a]\nmodel = "m"\n', "`profiles.a`: `provider` must be one of anthropic, azure"),
+        ('[profiles.a]\nprovider = "opnai"\n', "`profiles.a`: `provider` must be one of anthropic"),
+        ("[agents.a]\nversion = 1\n", "`agents.a.instructions`: must be set."),
+        ("kafka = 5\n", "`kafka`: must be a table. Correct it in"),
+        ('[profiles]\ndefault = "x"\n', "`profiles.default`: must be a table."),
         (
             '[agents.a]\ninstructions = "x"\nbudget = {attempts = 5, usd = 1}\n',
             "`agents.a.budget`: unknown: usd; there are `attempts`, `micro_usd`, `tokens`.",
@@ -205,6 +210,24 @@ def test_a_misspelt_name_is_reported_with_the_one_that_was_meant(
         load(path, {})
 
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ('[console]\nworkers = ["x"]\n', " or in the variable ANSWERBUS_CONSOLE__WORKERS."),
+        ('[budgets."tenant:*"]\nusd.week = 5\n', "wrong.toml."),
+        ("kafka = 5\n", "wrong.toml."),
+    ],
+)
+def test_no_variable_is_named_that_cannot_be_set(tmp_path: Path, text: str, end: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(SetUpError) as raised:
+        load(path, {})
+
+    assert str(raised.value).endswith(end)
 
 
 @pytest.mark.wide
