@@ -27,6 +27,8 @@ FILES = {
     "schemas/search endpoint.json": b'{"type":"object"}',
     "list.json": b"[]",
     "typo.json": b'{"type":"objekt"}',
+    "cut.json": b'{"type":',
+    "marked.json": b'\xef\xbb\xbf{"type":"object"}',  # as Windows' editors begin a file
 }
 
 
@@ -75,6 +77,8 @@ def test_a_bare_schema_has_no_way_out() -> None:
             {"schema": "typo.json"},
             "typo.json: The schema is not a valid JSON Schema: /type: .* Correct the schema",
         ),
+        ({"schema": "cut.json"}, "cut.json holds no JSON: expected one JSON document: EOF"),
+        ({"schema": "list.json"}, "holds no JSON Schema"),
         ({"money": "a lot"}, "US dollars such as 0.25"),
         ({"at_last": "shrug"}, "--at-last takes dead_letter, "),
         ({"policy": ("order=none",)}, "--policy knows on_invalid, "),
@@ -127,6 +131,15 @@ def test_every_option_has_its_place() -> None:
     )
 
 
+def test_a_byte_order_mark_begins_no_value() -> None:
+    asked = made(AskArguments("Hi", facts=("f=@marked.json",), schema="marked.json"))
+
+    assert asked.context.facts == (Fact(name="f", value={"type": "object"}),)
+    assert asked.answer_schema == InlineRef(name="marked", json_schema={"type": "object"})
+    body = b"\xef\xbb\xbf" + asked.model_dump_json(exclude_none=True).encode()
+    assert request_of_file(body, "new-id") == asked
+
+
 def test_a_contract_without_a_version_is_the_newest_that_is_known() -> None:
     assert schema(contract="plan_proposal") == ContractRef(name="plan_proposal", version=1)
 
@@ -150,7 +163,7 @@ def test_a_schema_is_named_after_its_file() -> None:
         ({"contract": "a b.v1"}, "/name"),
         ({"contract": "plan_proposal", "schema": "list.json"}, "not both"),
         ({"schema": "list.json"}, "no JSON Schema"),
-        ({"schema": "log.txt"}, "no JSON Schema"),
+        ({"schema": "log.txt"}, "log.txt holds no JSON: expected text in UTF-8"),
         ({"facts": ("manifest",)}, "--fact takes name=value"),
         ({"facts": ("=1",)}, "--fact takes name=value"),
         ({"labels": ("tenant",)}, "--label takes name=value"),
