@@ -20,6 +20,7 @@ from answerbus.answers.plan_proposal import (
     Refuse,
 )
 from answerbus.answers.specialist import SPECIALIST, Specialist
+from answerbus.budget import Budget
 from answerbus.client import answer_type, uuid7
 from answerbus.client.answer_type import KEPT_MAX, TYPE_DISAGREES, AnswerType
 from answerbus.client.ask_options import make_request
@@ -286,6 +287,13 @@ def test_a_request_says_what_was_given_and_nothing_else() -> None:
 def test_what_the_wire_refuses_is_a_value_error(asking: Any) -> None:
     with pytest.raises(ValueError, match="validation error"):
         make_request("Hi", "w", TextRef(), "new", asking)
+
+
+def test_a_misspelt_option_is_an_error_as_with_any_function() -> None:
+    misspelt: Any = {"budgt": Budget(attempts=1), "ttl_s": 60}
+
+    with pytest.raises(TypeError, match="unexpected keyword argument: budgt"):
+        make_request("Hi", "w", TextRef(), "new", misspelt)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -154,6 +154,15 @@ def test_a_job_without_await_tells_of_its_progress_in_the_thread_that_asks() -> 
     assert seen[-1] == "[####################] 5 of 5: 4 answered, 1 refused; 0 tokens so far"
 
 
+@pytest.mark.parametrize("name", ["budgt", "request_id", "agent"])
+async def test_an_option_that_no_job_has_is_refused(fake_client: FakeClient, name: str) -> None:
+    options: dict[str, Any] = {name: "x"}
+
+    with pytest.raises(TypeError, match=f"unexpected keyword argument: {name}"):
+        await fake_client.ask_many(ROWS, "Double it.", **options)
+    assert not fake_client.requests
+
+
 async def test_the_error_of_one_row_is_raised_as_it_is(fake_client: FakeClient) -> None:
     with pytest.raises(FakeClientError, match="prepared no outcome"):
         await fake_client.ask_many(ROWS, "Double it.")

@@ -1,6 +1,7 @@
 """The options of `ask`, and the Request that they make."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypedDict
 
 from pydantic_core import to_jsonable_python
@@ -46,10 +47,17 @@ class AskOptions(JobOptions, total=False):
     """Its own id, to publish it again safely; by default a new UUIDv7."""
 
 
+def refuse_unknown(asking: Mapping[str, object], known: AbstractSet[str]) -> None:
+    """Raises TypeError for an unknown option: a misspelt `budget` would be no budget."""
+    if unknown := sorted(asking.keys() - known):
+        raise TypeError(f"unexpected keyword argument: {', '.join(unknown)}")
+
+
 def make_request(
     instructions: str, workflow_id: str | None, schema: SchemaRef, new_id: str, asking: AskOptions
 ) -> Request:
     """The request; raises pydantic's ValidationError (a ValueError) for what the wire refuses."""
+    refuse_unknown(asking, AskOptions.__optional_keys__)
     fields: dict[str, Any] = {name: value for name, value in asking.items() if name in _AS_THEY_ARE}
     if (agent := asking.get("agent")) is not None:
         fields["agent"] = AgentRef(name=agent) if isinstance(agent, str) else agent

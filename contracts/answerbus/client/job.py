@@ -13,7 +13,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from answerbus.budget import Spent
 from answerbus.client.answer_type import AnswerT, TypedOutcome
-from answerbus.client.ask_options import AskOptions, JobOptions, make_request
+from answerbus.client.ask_options import AskOptions, JobOptions, make_request, refuse_unknown
 from answerbus.dead_letter import DeadLetter
 from answerbus.html_table import html_table
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -178,6 +178,7 @@ class JobRequests(Mapping[str, Request]):
     def __init__(
         self, job_id: str, instructions: str, schema: SchemaRef, facts: Row, asking: JobOptions
     ) -> None:
+        refuse_unknown(asking, JobOptions.__optional_keys__)
         policy = asking.get("policy", Policy()).model_copy(update={"ordering": "none"})
         self._options: JobOptions = {**asking, "policy": policy}
         self._asked = job_id, instructions, schema
