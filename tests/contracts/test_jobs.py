@@ -163,6 +163,15 @@ async def test_an_option_that_no_job_has_is_refused(fake_client: FakeClient, nam
     assert not fake_client.requests
 
 
+@pytest.mark.parametrize("value", [float("nan"), [0] * 20_000, "x" * 600_000], ids=type)
+async def test_a_row_that_no_worker_can_read_is_refused_before_one_is_asked(
+    fake_client: FakeClient, value: object
+) -> None:
+    with pytest.raises(ValueError, match=r"^row 5: "):
+        await fake_client.ask_many([*ROWS, {"n": value}], "Double it.")
+    assert not fake_client.requests
+
+
 async def test_the_error_of_one_row_is_raised_as_it_is(fake_client: FakeClient) -> None:
     with pytest.raises(FakeClientError, match="prepared no outcome"):
         await fake_client.ask_many(ROWS, "Double it.")

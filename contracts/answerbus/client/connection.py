@@ -26,6 +26,7 @@ from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflo
 from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, Encoded, Undecodable, decode_request, encode
 from answerbus.event import AnyOutcome
+from answerbus.explain import problems_text
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.partition import Layout
 from answerbus.request import Request
@@ -268,7 +269,10 @@ def request_record(request: Request, trace: Trace | None) -> Encoded:
         )
     read = decode_request(record.value)
     if isinstance(read, Undecodable):  # its dead letter might name no id, and no ask would end
-        raise ValueError(f"No worker can read the request: {'; '.join(map(str, read.problems))}")  # noqa: TRY004
+        is_named = b"NaN" in record.value or b"Infinity" in record.value
+        hint = ". JSON has neither NaN nor Infinity" if is_named else ""
+        text = f"{problems_text(read.problems)}{hint}"
+        raise ValueError(f"No worker can read the request: {text}.")  # noqa: TRY004
     return record
 
 

@@ -14,6 +14,7 @@ from pydantic_core import to_json, to_jsonable_python
 from answerbus.budget import Spent
 from answerbus.client.answer_type import AnswerT, TypedOutcome
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request, refuse_unknown
+from answerbus.client.connection import request_record
 from answerbus.dead_letter import DeadLetter
 from answerbus.html_table import html_table
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
@@ -192,6 +193,10 @@ class JobRequests(Mapping[str, Request]):
             raise ValueError(f"a job has at most {ROWS_MAX:,} rows: ask the rest as another job")
         kept = to_json(to_jsonable_python(dict(row)))
         request = self._made("row", kept)
+        try:
+            request_record(request, None)
+        except ValueError as error:  # NaN, say: found later, it would end a job that is half paid
+            raise ValueError(f"row {len(self._kept)}: {error}") from None
         name = _name(request.model_dump(mode="json", exclude={"request_id", "budget"}))
         request_id = f"row-{name}"
         if request_id in self._kept:
