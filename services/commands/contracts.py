@@ -12,7 +12,7 @@ from rich.text import Text
 from answerbus import asyncapi as bus_document
 from answerbus.contract import Contract
 from answerbus.schema_export import documents
-from services.command_line import AsJson, json_shown, stdout, writing_file
+from services.command_line import AsJson, json_shown, print_table, stdout, writing_file
 from services.settings import plugins
 from services.text.escaping import json_lines
 
@@ -43,7 +43,7 @@ def list_(*, as_json: AsJson = False) -> None:
             contract.summary, *((f"\n{part}", "dim") for part in parts_of(contract))
         )
         table.add_row(f"{contract.name}.v{contract.version}", words, source)
-    stdout().print(table)
+    print_table(stdout(), table)
 
 
 @app.command()

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from services.command_line import AsJson, Config, stderr, stdout
+from services.command_line import AsJson, Config, print_table, stderr, stdout
 from services.settings.profiles import Profile, ReachedProfile, ScriptedProfile
 from services.settings.settings import from_environment, secret
 from services.text.escaping import json_lines
@@ -34,7 +34,7 @@ def profiles(*, as_json: AsJson = False, config: Config = None) -> None:
     for name, profile in found.items():
         cells = (name, "\n".join(_who(profile)), "\n".join(_limits(profile)))
         table.add_row(*map(Text, cells))
-    stdout().print(table)
+    print_table(stdout(), table)
 
 
 def _who(profile: Profile) -> list[str]:

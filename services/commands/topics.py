@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.topics import TOPICS, Topic
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
 from services.kafka.held_rights import resource_names
 from services.kafka.planning.acl_formats import AclFormat, Grantee, rendered
 from services.kafka.planning.plan import (
@@ -114,7 +114,7 @@ def apply(
     for step in steps:
         count = str(step.topic.partitions or settings.partitions)
         table.add_row(step.topic.full_name(settings.topic_prefix), count, _step_text(step))
-    stdout().print(table)
+    print_table(stdout(), table)
 
 
 @app.command(name="list")
@@ -124,12 +124,10 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
     if as_json:
         typer.echo(json_lines([_described(topic, prefix) for topic in TOPICS]))
         return
-    table = Table(show_lines=True)
-    table.add_column("topic", no_wrap=True)
-    table.add_column("what is in it")
+    table = Table("topic", "what is in it", show_lines=True)
     for topic in TOPICS:
         table.add_row(topic.full_name(prefix), _words(topic))
-    stdout().print(table)
+    print_table(stdout(), table)
 
 
 @app.command()

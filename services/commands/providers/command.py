@@ -7,7 +7,7 @@ from pydantic_core import from_json
 from rich.table import Table
 from rich.text import Text
 
-from services.command_line import AsJson, stderr, stdout
+from services.command_line import AsJson, print_table, stderr, stdout
 from services.commands.providers.running import checked_in_time
 from services.commands.providers.server import PlayedServer
 from services.settings.installed import UnusablePlugin
@@ -38,7 +38,7 @@ def list_(*, as_json: AsJson = False) -> None:
     table = Table("provider", "brought by")
     for name, source in found.items():
         table.add_row(Text(name), source)
-    stdout().print(table)
+    print_table(stdout(), table)
 
 
 @app.command()
@@ -62,7 +62,7 @@ def check(name: ProviderName, *, show: Show = False, as_json: AsJson = False) ->
         table = Table("check", "result")
         for one in results:
             table.add_row(one.check, Text(one.fault or "as it must"))
-        stdout().print(table)
+        print_table(stdout(), table)
     faults = [f"{one.check}: {one.fault}" for one in results if one.fault]
     if faults:
         raise SetUpError("\n".join(f"The provider {name!r} fails in {fault}." for fault in faults))

@@ -58,6 +58,19 @@ def test_each_says_who_answers_within_which_limits(config: str) -> None:
         assert text in table
 
 
+def test_the_id_of_a_model_is_whole_in_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0.of-the-inference-profile"
+    monkeypatch.setenv("COLUMNS", "80")
+    file = tmp_path / "answerbus.toml"
+    file.write_text(
+        f'[profiles.a]\nprovider = "bedrock"\nmodel = "{model}"\nregion = "eu-west-1"\n'
+    )
+
+    assert model in shown(str(file))
+
+
 def test_a_missing_key_is_shown_where_one_is_needed(
     config: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,3 +22,15 @@ def test_a_name_is_folded_only_in_a_terminal(*, is_terminal: bool, is_whole: boo
     print_table(Console(file=written, width=80, force_terminal=is_terminal), table)
 
     assert (written.getvalue().count(NAME) == 3) is is_whole
+
+
+def test_no_part_of_a_name_is_left_out_in_a_terminal() -> None:
+    written = StringIO()
+    table = Table("profile", "model", "settings")
+    table.add_row("default", NAME, "scope group\ncheck_model True")
+
+    print_table(Console(file=written, width=60, force_terminal=True), table)
+
+    assert "…" not in written.getvalue()
+    shown = "".join(line.split("│")[2].strip() for line in written.getvalue().splitlines()[3:-1])
+    assert shown == NAME
