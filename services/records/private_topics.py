@@ -15,6 +15,7 @@ from answerbus.fail_fast import JsonReader
 from answerbus.limits import RECORD_BYTES_MAX, TTL_S_MAX
 from answerbus.outcome import RetryRequest
 from answerbus.private.ledger import (
+    LANE_VERSION,
     LEDGER_RECORD,
     LEDGER_VERSION,
     ClosedIdsRecord,
@@ -133,7 +134,8 @@ def _is_newer(value: bytes) -> bool:
     """Whether it looks like a record of ours of a version or a kind that is not known yet."""
     match json_text.parse(value):
         case json_text.Parsed(value={"kind": str(kind), "v": int(version)}):
-            return version > LEDGER_VERSION or kind not in event_models()
+            newest = LANE_VERSION if kind == "lane" else LEDGER_VERSION
+            return version > newest or kind not in event_models()
         case json_text.Parsed(value={"kind": str(kind), "event_id": str()}):
             return kind not in event_models()
         case _:

@@ -33,6 +33,7 @@ from answerbus.wire import (
 )
 
 LEDGER_VERSION = 1
+LANE_VERSION: Literal[2] = 2  # since the keys of retries, runs and closed ids have the workflow
 CLOSED_KEY = "closed:"
 OFFSET_MAX = 2**63 - 1  # as Kafka counts
 
@@ -239,7 +240,7 @@ class LaneRecord(Wire):
     """
 
     kind: Literal["lane"] = "lane"
-    v: Literal[1, 2] = 2  # 2 since the keys of retries, runs and closed ids have the workflow
+    v: Literal[1, 2] = LANE_VERSION
     partitions: Partitions
     openings_without_progress: Count
     worker: str

@@ -58,7 +58,7 @@ class RecoveredState:
     retries: dict[bytes, LaneRequest] = field(default_factory=dict)
     runs: RecoveredRuns = field(default_factory=RecoveredRuns)
     taken: int = 0  # records
-    unreadable: dict[RecordId, str] = field(default_factory=dict)  # why, of those not skipped
+    unreadable: dict[RecordId, RecordFault] = field(default_factory=dict)  # those not skipped
     lanes: LaneRecords = field(default_factory=LaneRecords)
     numbers: ChunkNumbers = field(default_factory=ChunkNumbers)
     gaps: RunGaps = field(default_factory=RunGaps)
@@ -78,7 +78,8 @@ class RecoveredState:
         """Apply one record; one that cannot be read is noted, an operator may have skipped it."""
         self.taken += 1
         if record.fault is not None:
-            self._note(record, b"", record.fault)  # of such a one readers keep different bytes
+            # Of such a one readers keep different bytes.
+            self._note(record, b"", RecordFault(record.fault))
         elif record.value is not None:
             self._apply(record, record.value)
         elif record.topic is LEDGER:
@@ -95,17 +96,17 @@ class RecoveredState:
 
     def check(self) -> None:
         """Raises UnreadableState for the first record that is unreadable and not skipped."""
-        for (topic, offset, _), why in self.unreadable.items():
+        for (topic, offset, _), fault in self.unreadable.items():
             count = len(self.unreadable)
             more = f" (and {count - 1} more)" if count > 1 else ""
-            raise UnreadableState(_unreadable(topic, offset, f"{why}{more}"))
+            raise UnreadableState(_unreadable(topic, offset, fault, more))
 
     def settle(self) -> None:
         """All is read, and no other worker can write any more. Raises UnreadableState."""
         self.check()
         for topic, gaps in ((LEDGER, self.numbers), (RUNS, self.gaps)):
             for offset, why in gaps.missing():
-                raise UnreadableState(_unreadable(topic, offset, why))
+                raise UnreadableState(_unreadable(topic, offset, RecordFault(why)))
         self.ledger.closed.sort()
 
     def _apply(self, record: StoredRecord, value: bytes) -> None:
@@ -113,7 +114,7 @@ class RecoveredState:
         event = runs_event(value) if is_of_runs else private_event(record.topic, value)
         match event:
             case RecordFault():
-                self._note(record, value, event.text)
+                self._note(record, value, event)
                 if gaps := self._gaps_of(record.topic):
                     gaps.take_unreadable(record.key, record.offset)
             case Skipped():
@@ -150,8 +151,8 @@ class RecoveredState:
             return self.numbers
         return self.gaps if topic is RUNS else None
 
-    def _note(self, record: StoredRecord, value: bytes, why: str) -> None:
-        self.unreadable[record.topic, record.offset, bytes_digest(value)] = why
+    def _note(self, record: StoredRecord, value: bytes, fault: RecordFault) -> None:
+        self.unreadable[record.topic, record.offset, bytes_digest(value)] = fault
 
     def requests(self) -> list[LaneRequest]:
         """The requests that are open beyond their record, in the order in which they arrived."""
@@ -160,10 +161,16 @@ class RecoveredState:
         return sorted(found, key=lambda lane_request: lane_request.origin.offset)
 
 
-def _unreadable(topic: Topic, offset: int, why: str) -> str:
+def _unreadable(topic: Topic, offset: int, fault: RecordFault, more: str = "") -> str:
+    where = f"{topic.name}, offset {offset}, cannot be read"
+    if fault.is_newer:
+        return (
+            f"{where}: a newer version of answerbus has written it{more}: run that version; see "
+            "`answerbus lanes show`"
+        )
     return (
-        f"{topic.name}, offset {offset}, cannot be read: {why}; see `answerbus lanes show`, and "
-        "`answerbus lanes skip`, which passes it by"
+        f"{where}: {fault.text}{more}; see `answerbus lanes show`, and `answerbus lanes skip`, "
+        "which passes it by"
     )
 
 

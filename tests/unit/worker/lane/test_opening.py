@@ -147,6 +147,25 @@ def test_what_this_version_does_not_understand_keeps_the_lane_shut(
         recovered.check()
 
 
+@pytest.mark.parametrize(
+    ("change", "is_newer"), [({"v": 3}, True), ({"partitions": 0}, False), ({"v": 1}, None)]
+)
+def test_only_what_a_newer_version_has_written_is_left_to_it(
+    change: dict[str, int], is_newer: bool | None
+) -> None:
+    lane = opened(Ledger(), 12, "me", NOW).model_dump(mode="json") | change
+    recovered = RecoveredState()
+    recovered.take(StoredRecord(LEDGER, b"lane", json.dumps(lane).encode(), offset=17))
+
+    if is_newer is None:
+        recovered.check()
+        return
+    with pytest.raises(UnreadableState) as raised:
+        recovered.check()
+    assert ("a newer version of answerbus has written it" in str(raised.value)) is is_newer
+    assert ("lanes skip" in str(raised.value)) is not is_newer
+
+
 @pytest.mark.parametrize("topic", [LEDGER, RETRIES, RUNS])
 def test_what_an_operator_has_passed_by_keeps_no_lane_shut(topic: Topic) -> None:
     passed_by, other = b"nonsense", b"more nonsense"
