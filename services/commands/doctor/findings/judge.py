@@ -143,13 +143,22 @@ def _safety(
     yield _copies("replication", {**replicas, **cluster.internal_replicas}, short)
     if not are_seen:
         return
-    in_sync = min(int(found.in_force.get("min.insync.replicas", 1)) for found in topics.values())
+    needed = {it: int(found.in_force.get("min.insync.replicas", 1)) for it, found in topics.items()}
+    all_needed = [it.name for it, found in topics.items() if 1 < found.replicas <= needed[it]]
+    in_sync = min(needed.values())
     if in_sync < IN_SYNC_MIN:
         text = (
             f"min.insync.replicas is {in_sync}: a write is acknowledged when {in_sync} broker has "
             f"it, and is lost with that broker; set it to {IN_SYNC_MIN}, with 3 brokers or more"
         )
         yield Finding("in sync", short, text)
+    elif all_needed:
+        text = (
+            f"min.insync.replicas of {', '.join(all_needed)} asks for all copies: while a broker "
+            "with one of them is away, nothing is written there and lanes stand still; set it to "
+            f"{IN_SYNC_MIN}, with 3 copies or more"
+        )
+        yield Finding("in sync", "warning", text)
     else:
         yield Finding("in sync", "ok", f"min.insync.replicas is {in_sync}")
     unclean = [

@@ -184,6 +184,14 @@ def test_too_few_copies_are_a_mistake_only_where_there_are_brokers_for_more(
     assert reported["in sync"][1].startswith("min.insync.replicas is 1: ")
 
 
+def test_a_topic_that_needs_all_of_its_copies_is_a_warning() -> None:
+    topics = {**WELL.topics, RESULTS: found(RESULTS, {"min.insync.replicas": "3"})}
+    verdict, text = findings_of(replace(WELL, topics=topics))["in sync"]
+
+    assert verdict == "warning"
+    assert text.startswith("min.insync.replicas of results asks for all copies: while a broker ")
+
+
 def test_kafkas_own_topics_count_too() -> None:
     cluster = replace(WELL.cluster, internal_replicas={"__transaction_state": 1})
 
