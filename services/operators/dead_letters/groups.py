@@ -115,7 +115,7 @@ def _in_order(
         (rank(found), [value or "" for value in values], values, found) for values, found in members
     )
     ordered = sorted(ranked, key=itemgetter(0, 1))
-    return [_group(values, found) for _, _, values, found in ordered]
+    return [_Sum(found).group(values) for _, _, values, found in ordered]
 
 
 def members(
@@ -131,33 +131,25 @@ def members(
     return found
 
 
-def _group(values: _Values, dead_letters: _DeadLetters) -> Group:
-    newest = max(dead_letters, key=_AT_MS)
-    return Group(
-        values,
-        len(dead_letters),
-        min(map(_AT_MS, dead_letters)),
-        newest.at_ms,
-        newest.key,
-        _spent(dead_letters),
-    )
+class _Spent:
+    """What the accounts behind dead letters had spent: each counts once, with the most of it."""
 
+    def __init__(self, dead_letters: _DeadLetters) -> None:
+        self._accounts: dict[str, BudgetAmounts] = {}
+        self.attempts = self.tokens = self.micro_usd = 0
+        self.add(dead_letters)
 
-def _spent(dead_letters: Iterable[DeadLetterRow]) -> BudgetAmounts:
-    accounts: dict[str, BudgetAmounts] = {}
-    for dead_letter in dead_letters:
-        spent, account_id = dead_letter.spent, dead_letter.account_id
-        if spent is None or account_id is None:
-            continue
-        known = accounts.setdefault(account_id, spent)
-        if _is_later(spent, known):
-            accounts[account_id] = spent
-    attempts = tokens = micro_usd = 0
-    for amounts in accounts.values():
-        attempts += amounts.attempts
-        tokens += amounts.tokens or 0
-        micro_usd += amounts.micro_usd or 0
-    return BudgetAmounts(attempts, tokens, micro_usd)
+    def add(self, dead_letters: _DeadLetters) -> None:
+        for dead_letter in dead_letters:
+            spent, account_id = dead_letter.spent, dead_letter.account_id
+            if spent is None or account_id is None:
+                continue
+            known = self._accounts.get(account_id)
+            if known is None or _is_later(spent, known):
+                self._accounts[account_id], before = spent, known or NOTHING
+                self.attempts += spent.attempts - before.attempts
+                self.tokens += (spent.tokens or 0) - (before.tokens or 0)
+                self.micro_usd += (spent.micro_usd or 0) - (before.micro_usd or 0)
 
 
 def _is_later(spent: BudgetAmounts, known: BudgetAmounts) -> bool:
@@ -173,7 +165,7 @@ ORDERS: Mapping[str, Callable[[_DeadLetters], int]] = MappingProxyType(
         "letters": lambda dead_letters: -len(dead_letters),
         "newest": lambda dead_letters: -max(map(_AT_MS, dead_letters)),
         "oldest": lambda dead_letters: min(map(_AT_MS, dead_letters)),
-        "spent": lambda dead_letters: -(_spent(dead_letters).micro_usd or 0),
+        "spent": lambda dead_letters: -_Spent(dead_letters).micro_usd,
     }
 )
 """Ways to order groups, by name: what is less comes first."""
@@ -186,14 +178,14 @@ class GroupFold:
         self._sums: dict[_Values, _Sum] = {}
         self.count = 0
 
-    def add(self, members: Mapping[_Values, Sequence[DeadLetterRow]]) -> None:
+    def add(self, members: Mapping[_Values, _DeadLetters]) -> None:
         """Dead letters that were not added before, by the values of their group."""
         for values, found in members.items():
             self.count += len(found)
-            known = self._sums.get(values)
-            if known is None:
-                known = self._sums[values] = _Sum(found[0])
-            known.add(found)
+            if values in self._sums:
+                self._sums[values].add(found)
+            else:
+                self._sums[values] = _Sum(found)
 
     def first(self, order: str, most: int) -> FirstGroups:
         """Those that come first in one of ORDERS, at most so many."""
@@ -206,33 +198,23 @@ class GroupFold:
 
 
 class _Sum:
-    """One group; of each account what it had spent at most."""
+    """One group."""
 
-    def __init__(self, first: DeadLetterRow) -> None:
-        self._count, self._oldest_ms, self._newest = 0, first.at_ms, first
-        self._accounts: dict[str, BudgetAmounts] = {}
-        self._attempts = self._tokens = self._micro_usd = 0
+    def __init__(self, dead_letters: _DeadLetters) -> None:
+        self._count, self._spent = len(dead_letters), _Spent(dead_letters)
+        self._oldest_ms = min(map(_AT_MS, dead_letters))
+        self._newest = max(dead_letters, key=_AT_MS)
 
-    def add(self, dead_letters: Sequence[DeadLetterRow]) -> None:
+    def add(self, dead_letters: _DeadLetters) -> None:
         self._count += len(dead_letters)
-        for dead_letter in dead_letters:
-            self._oldest_ms = min(self._oldest_ms, dead_letter.at_ms)
-            if dead_letter.at_ms > self._newest.at_ms:
-                self._newest = dead_letter
-            spent, account_id = dead_letter.spent, dead_letter.account_id
-            if spent is None or account_id is None:
-                continue
-            known = self._accounts.get(account_id, NOTHING)
-            if account_id not in self._accounts or _is_later(spent, known):
-                self._accounts[account_id] = spent
-                self._attempts += spent.attempts - known.attempts
-                self._tokens += (spent.tokens or 0) - (known.tokens or 0)
-                self._micro_usd += (spent.micro_usd or 0) - (known.micro_usd or 0)
+        self._oldest_ms = min(self._oldest_ms, *map(_AT_MS, dead_letters))
+        self._newest = max(self._newest, *dead_letters, key=_AT_MS)
+        self._spent.add(dead_letters)
 
     def group(self, values: _Values) -> Group:
-        spent = BudgetAmounts(self._attempts, self._tokens, self._micro_usd)
-        newest = self._newest
-        return Group(values, self._count, self._oldest_ms, newest.at_ms, newest.key, spent)
+        spent, newest = self._spent, self._newest
+        amounts = BudgetAmounts(spent.attempts, spent.tokens, spent.micro_usd)
+        return Group(values, self._count, self._oldest_ms, newest.at_ms, newest.key, amounts)
 
 
 _RANKS: Mapping[str, Callable[[Group], int]] = MappingProxyType(
