@@ -61,12 +61,11 @@ def run_event_record(
     about: About | None = None,
 ) -> OutRecord:
     """An event of a run; a call goes to the topic of its toolset, placed there by its id."""
+    if not isinstance(event, ToolCallRecord | ToolContinue | ToolCancel | ToolReconcile):
+        return event_record(event, partition, trace, about)
     encoded = encode(event, trace=None if trace is None else trace.headers())
-    if isinstance(event, ToolCallRecord | ToolContinue | ToolCancel | ToolReconcile):
-        topic = topics.tool_calls(event.toolset)
-        return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers, about)
-    topic = topics.TOPIC_OF_KIND[event.kind]
-    return OutRecord(topic, partition, encoded.key, encoded.value, encoded.headers, about)
+    topic = topics.tool_calls(event.toolset)
+    return OutRecord(topic, None, encoded.key, encoded.value, encoded.headers, about)
 
 
 def run_tombstone(key: str, partition: int) -> OutRecord:
