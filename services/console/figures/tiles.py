@@ -1,7 +1,7 @@
 """The numbers on top of the overview, each with its course and whether it is in order; pure."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from services.console.figures.dead_letter_links import Span, dead_letters
@@ -109,7 +109,7 @@ def _in_flight(inputs: TileInputs) -> Tile:
 def _ended(inputs: TileInputs) -> Tile:
     tile = _counted(inputs, "Requests ended", _all_ended, "plain")
     minutes = len(inputs.window.steps) * inputs.window.step_minutes
-    return _changed(tile, f"{_all_ended(inputs.window.total) / minutes:.1f} a minute", None)
+    return replace(tile, note=f"{_all_ended(inputs.window.total) / minutes:.1f} a minute")
 
 
 def _first_try(inputs: TileInputs) -> Tile:
@@ -128,7 +128,7 @@ def _dead(inputs: TileInputs) -> Tile:
         level = "warn"  # as in the status: fewer are looked at one by one
     tile = _counted(inputs, "Died", lambda minute: endings_of(minute)["dead"], level, "dead")
     note = f"{share(died, ended)} of all that ended" if ended else "nothing ended"
-    return _changed(tile, note, dead_letters(inputs.span) if died else None)
+    return replace(tile, note=note, href=dead_letters(inputs.span) if died else None)
 
 
 def _open_dead_letters(inputs: TileInputs) -> Tile:
@@ -160,7 +160,7 @@ def _spend(inputs: TileInputs) -> Tile:
     note = repairs if spent.repairs_micro_usd else f"{spent.tokens:,} tokens"
     note = f"{usd(spent.charged_micro_usd)} charged" if unreported else note
     tile = _counted(inputs, "Used", lambda m: m.spent.micro_usd, "plain", "spend", "usd")
-    return _changed(tile, note, "/money")
+    return replace(tile, note=note, href="/money")
 
 
 def _counted(
@@ -175,12 +175,6 @@ def _counted(
     change = change_text(now, count(inputs.before), unit) if inputs.before else ""
     steps = sparks([count(step) for step in inputs.window.steps])
     return Tile(name, text_of(now, unit), level, "", change, steps, series)
-
-
-def _changed(tile: Tile, note: str, href: str | None) -> Tile:
-    return Tile(
-        tile.name, tile.value, tile.level, note, tile.change, tile.course, tile.series, href
-    )
 
 
 def _all_ended(minute: Minute) -> int:
