@@ -10,7 +10,7 @@ from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.topics import LEDGER
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.shard import KafkaShard, Names, PartitionMissing
-from services.worker.ports.kafka import OutRecord, StoredRecord
+from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
 from tests.integration.bus import Bus
 
 pytestmark = pytest.mark.kafka
@@ -46,11 +46,11 @@ async def test_what_stands_behind_a_foreign_open_transaction_is_read_before_a_la
     await before.commit([OutRecord(LEDGER, 0, b"closed:r-1", b"ours", [])], None)
     await before.close()
 
-    after, found = shard_of(bus), list[StoredRecord]()
-    await after.read_private(found.append)
+    after, found, progress = shard_of(bus), list[StoredRecord](), ReadProgress()
+    await after.read_private(found.append, progress)
     assert found == [], "nobody can see it yet"
     await after.fence()
-    reading = asyncio.create_task(after.read_private(found.append))
+    reading = asyncio.create_task(after.read_private(found.append, progress))
     await asyncio.sleep(HELD_OPEN_S)
     await foreign.abort_transaction()
     async with asyncio.timeout(LIMIT_S):
@@ -68,7 +68,7 @@ async def test_a_partition_that_is_missing_is_named(
     monkeypatch.setattr("services.worker.adapters.kafka.shard.START_TIMEOUT_S", START_S)
     shard = shard_of(bus, bus.partitions)
     with pytest.raises(PartitionMissing) as raised:
-        await shard.read_private(lambda _: None)
+        await shard.read_private(lambda _: None, ReadProgress())
     await shard.close()
 
     name = LEDGER.full_name(bus.prefix)

@@ -11,7 +11,7 @@ from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, RESULTS, RETRIES, T
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.shard import KafkaShard, Names
 from services.worker.lane.outbox import Outbox
-from services.worker.ports.kafka import OutRecord
+from services.worker.ports.kafka import OutRecord, ReadProgress
 from services.worker.ports.lane import LaneLost
 
 REQUESTS = 16
@@ -156,7 +156,7 @@ class Storm:
         self.journal.openings += 1
         try:
             await shard.fence()
-            await shard.read_private(lambda record: past.add(token_of(record.value)))
+            await shard.read_private(lambda it: past.add(token_of(it.value)), ReadProgress())
             await shard.stop_reading()
         except Exception:  # as a lane does: whatever it was, it is tried again
             await shard.close()

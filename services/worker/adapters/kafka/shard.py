@@ -132,7 +132,6 @@ class KafkaShard:
         }
         self._producer: TransactionalProducer | None = None
         self._reader: RecordConsumer | None = None
-        self._progress = ReadProgress()  # of a reading that is not continued
 
     async def fence(self) -> None:
         self._producer = TransactionalProducer(
@@ -149,9 +148,8 @@ class KafkaShard:
             raise _missing(missing)
 
     async def read_private(
-        self, take: Callable[[StoredRecord], None], progress: ReadProgress | None = None
+        self, take: Callable[[StoredRecord], None], progress: ReadProgress
     ) -> None:
-        progress = progress or self._progress
         reader: RecordConsumer | None = self._reader
         if reader is None:
             try:
