@@ -51,9 +51,8 @@ def main(recording: Path | None = None) -> int:
     `recording` is an SVG to write, which shows the board as it was over time.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(
-            number, signal.default_int_handler
-        )  # so that every way to end stops all processes
+        # So that every way to end stops all processes.
+        signal.signal(number, signal.default_int_handler)
     console = PlainConsole(highlight=False)
     began = time.monotonic()
     try:

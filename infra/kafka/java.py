@@ -44,9 +44,8 @@ def java_command(heap_mb: int = HEAP_MB) -> list[str]:
             jars = EnvironmentBuilder(context, folder).from_endpoint(_JARS).all_jars
         except (OSError, RuntimeError, ValueError) as error:
             raise SetupError(f"Kafka's jars could not be fetched: {error}") from error
-        if wrong := difference(
-            jars, expected()
-        ):  # they come from the repository that Maven is set to ask
+        # They come from the repository that Maven is set to ask.
+        if wrong := difference(jars, expected()):
             raise SetupError(
                 f"What was fetched is not Kafka {KAFKA_VERSION}: {wrong}. Remove {folder} and try "
                 "again; if it stays so, the repository of Maven gives other files."

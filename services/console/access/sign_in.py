@@ -6,9 +6,8 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 
 SIGN_IN_S = 600  # from leaving for the issuer to coming back
-SPENT_MAX = (
-    10_000  # sign-ins that came back and are remembered; beyond that the oldest is forgotten
-)
+# Sign-ins that came back and are remembered; beyond that the oldest is forgotten.
+SPENT_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,9 +88,8 @@ class Health:
 
     async def _live(self, _: web.Request) -> web.Response:
         if self._heartbeat_s() > HEARTBEAT_S_MAX:
-            await asyncio.sleep(
-                2 * TICK_S
-            )  # a process that wakes up may be asked before it has ticked
+            # A process that wakes up may be asked before it has ticked.
+            await asyncio.sleep(2 * TICK_S)
         live = self._heartbeat_s() <= HEARTBEAT_S_MAX
         return self._json({"live": live}, status=200 if live else 503)
 

@@ -66,9 +66,8 @@ class HealthInputs:
     probe: Probe
     bounds: Bounds
     others: Callable[[], Sequence[str]] = tuple
-    read_monitor: ReadMonitor = field(
-        default_factory=partial(ReadMonitor, inf)
-    )  # by default there is no reader
+    # By default there is no reader.
+    read_monitor: ReadMonitor = field(default_factory=partial(ReadMonitor, inf))
     coordinator: Callable[[], str | None] = lambda: None
     brokers: Callable[[], str | None] = lambda: None
     signals: Callable[[], str | None] = lambda: None

@@ -106,11 +106,8 @@ class LaneCallSlot:
 
     async def _children(self, step: Checked | None) -> Children:
         """Made before the step is settled at once, with the schemas that a model wrote."""
-        request, run, planner = (
-            self.lane_request.request,
-            self.lane_request.run,
-            self.lane.context.planner,
-        )
+        request, run = self.lane_request.request, self.lane_request.run
+        planner = self.lane.context.planner
         found: dict[str, MadeChild | tuple[Problem, ...]] = {}
         if not isinstance(step, AcceptedStep) or run is None:
             return found

@@ -27,9 +27,8 @@ from services.worker.lane.state.recovered_runs import RecoveredRuns
 from services.worker.ports.kafka import ReadProgress, Shard, StoredRecord
 
 OPENINGS_BEFORE_CARE = 3  # without progress; from then on the lane marks what may end its worker
-SILENCE_S = (
-    3.0  # without a word from a predecessor it counts as dead; see lifecycle.PRESENCE_EVERY_S
-)
+# Without a word from a predecessor it counts as dead; see lifecycle.PRESENCE_EVERY_S.
+SILENCE_S = 3.0
 LOOK_S = 0.2  # between two looks at what a predecessor writes
 LOOKS_IN_VAIN_MAX = round(SILENCE_S / LOOK_S)  # a process that stood still has looked once
 

@@ -116,9 +116,8 @@ class WorkerCounters:
     forwarded: int = 0
     unreadable: int = 0  # records that no client can read, each with its dead letter
     lost_to_retention: int = 0  # requests that were deleted before they were read
-    ignored_signals: int = (
-        0  # results and controls that nothing waits for: late, double, or not readable
-    )
+    # Results and controls that nothing waits for: late, double, or not readable.
+    ignored_signals: int = 0
     held: int = 0  # retries in memory
     requests: int = 0  # in memory, as backpressure counts them
     lanes: int = 0  # that take requests in

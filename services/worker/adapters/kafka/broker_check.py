@@ -67,12 +67,9 @@ def _has_run_topics(settings: KafkaSettings, found: Mapping[Topic, Found], layou
 
 def _missing(settings: KafkaSettings, topic: str) -> str:
     """A broker that knows users hides from them what they have no right to."""
-    has_rights = settings.security_protocol != "PLAINTEXT"
-    hidden, grant = (
-        (", or there is no right to see it", ", or grant the user Describe")
-        if has_rights
-        else ("", "")
-    )
+    hidden = grant = ""
+    if settings.security_protocol != "PLAINTEXT":
+        hidden, grant = ", or there is no right to see it", ", or grant the user Describe"
     return (
         f"The topic {topic} is missing on {settings.bootstrap_servers}{hidden}; create all topics "
         f"with `answerbus topics apply`{grant}."

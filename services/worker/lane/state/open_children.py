@@ -178,10 +178,8 @@ class OpenChildren:
     def _cap(
         self, lane_request: LaneRequest, limit: int, account: Account, spends: LaneRequest
     ) -> Cap:
-        within, reserving = (
-            [lane_request, *self.below(lane_request)],
-            self._reserving.get(account.id, {}),
-        )
+        within = [lane_request, *self.below(lane_request)]
+        reserving = self._reserving.get(account.id, {})
         return Cap(
             limit,
             self.used(lane_request, account),

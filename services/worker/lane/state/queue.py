@@ -33,23 +33,18 @@ class Queue:
     """
 
     shares: CountedShares = CountedShares()  # noqa: RUF009 - immutable
-    is_held: Callable[[RequestKey], bool] = lambda _: (
-        False
-    )  # of a request: it runs only when it is tried
+    is_held: Callable[[RequestKey], bool] = lambda _: False  # then it runs only when it is tried
     requests: dict[RequestKey, LaneRequest] = field(default_factory=dict)
     digests: dict[RequestKey, str] = field(default_factory=dict)
     bytes: int = 0
     counted: CountedRequests = field(init=False)
     children: OpenChildren = field(init=False)
-    _awaiting_budget: dict[str, dict[str, deque[LaneRequest]]] = field(
-        default_factory=dict
-    )  # by account and profile
-    _apart: dict[RequestKey, LaneRequest] = field(
-        default_factory=dict
-    )  # that are held, and could run else
-    _with_budget_back: set[LaneRequest] = field(
-        default_factory=set
-    )  # whose account is to be asked again
+    # By account and profile.
+    _awaiting_budget: dict[str, dict[str, deque[LaneRequest]]] = field(default_factory=dict)
+    # That are held, and could run else.
+    _apart: dict[RequestKey, LaneRequest] = field(default_factory=dict)
+    # Whose account is to be asked again.
+    _with_budget_back: set[LaneRequest] = field(default_factory=set)
     _chains: dict[str, deque[LaneRequest]] = field(default_factory=dict)
     _scheduler: FairScheduler = field(init=False)
     _delayed: TimedRequests = field(default_factory=TimedRequests)
@@ -235,9 +230,8 @@ class Queue:
         had_minimum = self.children.reserves(lane_request)
         above = self.children.end(lane_request)
         if above:
-            self._deadlines.add(
-                above, above.deadline
-            )  # it may have passed while children were open
+            # It may have passed while children were open.
+            self._deadlines.add(above, above.deadline)
             if above.state is RequestState.ENDING:
                 self._ending.append(above)
         self._let_go(lane_request)
@@ -263,10 +257,8 @@ class Queue:
         chain.remove(lane_request)
         if not chain:
             del self._chains[request.workflow_id]
-        elif (
-            was_head and chain[0].state is RequestState.WAITING
-        ):  # else its deadline made it run before
-            self._admit(chain[0])
+        elif was_head and chain[0].state is RequestState.WAITING:
+            self._admit(chain[0])  # else its deadline made it run before
 
     def wake(self, now: datetime) -> list[LaneRequest]:
         """Make due retries ready; return the requests whose deadline has passed, as running."""

@@ -11,9 +11,8 @@ from answerbus.request_key import RequestKey
 
 HELD_FROM = 2  # crashes in a row with its call in flight; fewer are a coincidence
 ALONE_FROM = 4  # from then on one that is left over calls while nothing else does
-ALONE_MAX = (
-    7  # such crashes; with those before, more than ten kills that no request is to blame for
-)
+# Such crashes; with those before, more than ten kills that no request is to blame for.
+ALONE_MAX = 7
 PREPARED_MAX = 3  # no coincidence: what takes milliseconds
 RECORD_MAX = 3
 SUSPECTS_MAX = 1_000  # so that the lane's record fits the topic

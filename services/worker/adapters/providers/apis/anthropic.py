@@ -120,10 +120,8 @@ def _error(status: int, headers: Mapping[str, str], document: Any, now: datetime
 def _refused(details: Any, facts: CallFacts) -> Refused:
     match details:
         case {**stop_details}:
-            explanation, category = (
-                stop_details.get("explanation"),
-                code_in(stop_details.get("category")),
-            )
+            explanation = stop_details.get("explanation")
+            category = code_in(stop_details.get("category"))
         case _:
             explanation, category = None, None
     reason = explanation if isinstance(explanation, str) and explanation.strip() else _REFUSED
@@ -159,10 +157,8 @@ def _usage(value: Any) -> Usage:
     match value:
         case {**usage}:
             # What a cache served or took is counted beside the rest here.
-            served, taken = (
-                usage.get("cache_read_input_tokens"),
-                usage.get("cache_creation_input_tokens"),
-            )
+            served = usage.get("cache_read_input_tokens")
+            taken = usage.get("cache_creation_input_tokens")
             written = tokens_in(taken) or None
             return Usage(
                 input_tokens=tokens_sum(usage.get("input_tokens"), served, taken),

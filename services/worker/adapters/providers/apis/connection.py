@@ -52,6 +52,5 @@ class ExchangeLimits:
 
     connect_timeout_s: float = 5.0  # until a connection is free or made
     preflight_timeout_s: float = 10.0  # of each question
-    response_bytes_max: int = (
-        2 * 1024 * 1024
-    )  # an answer of the largest size takes 1 MB with escapes
+    # An answer of the largest size takes 1 MB with escapes.
+    response_bytes_max: int = 2 * 1024 * 1024
