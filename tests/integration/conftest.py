@@ -12,6 +12,7 @@ import pytest
 from tests.integration.bus import Bus, create_topics, remove_topics
 from tests.integration.container import docker_answers, kafka_container
 from tests.integration.secured import Secured, secured_broker
+from tests.integration.tool_servers import ToolBus, ending
 
 if TYPE_CHECKING:
     from infra.kafka import Broker
@@ -72,3 +73,12 @@ async def bus(
     yield bus
     bus.stop_workers()
     await remove_topics(bus)
+
+
+@pytest.fixture
+def tools(
+    kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
+) -> Iterator[ToolBus]:
+    """A broker for tool servers, without topics; what the test starts is killed."""
+    with ending(ToolBus(kafka_bootstrap, make_prefix(), tmp_path)) as bus:
+        yield bus

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,13 @@ from answerbus.client.bus import Bus
 from answerbus.tool_result import ToolFailure, ToolOk
 from answerbus.toolset_card import ToolsetCard
 from services.tools.caller import cards
-from tests.integration.tool_servers import LIMIT_S, ToolBus, ending, wait_until
+from tests.integration.tool_servers import LIMIT_S, ToolBus, wait_until
 
 pytestmark = pytest.mark.kafka
 
 FROM_PYPI = "mcp-server-time==2026.10.19"
 LONG = "trigger-long-running-operation"
 FROM_NPM = "@modelcontextprotocol/server-everything@2026.8.31"
-
-
-@pytest.fixture
-def tools(
-    kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
-) -> Iterator[ToolBus]:
-    with ending(ToolBus(kafka_bootstrap, make_prefix(), tmp_path)) as bus:
-        yield bus
 
 
 async def run(*command: str | Path, folder: Path) -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from aiokafka.errors import KafkaTimeoutError
@@ -14,21 +13,13 @@ from answerbus.tools import Toolset
 from answerbus.tools.core.positions import Position
 from answerbus.tools.kafka import KafkaChannel
 from answerbus.tools.serving import serve_on
-from tests.integration.tool_servers import ToolBus, ending
+from tests.integration.tool_servers import ToolBus
 
 pytestmark = pytest.mark.kafka
 
 SESSION_MS = 6_000  # the least that brokers accept by default
 CALLS = 30
 LIMIT_S = 30.0
-
-
-@pytest.fixture
-def tools(
-    kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
-) -> Iterator[ToolBus]:
-    with ending(ToolBus(kafka_bootstrap, make_prefix(), tmp_path)) as bus:
-        yield bus
 
 
 async def ran_after(tools: ToolBus) -> Counter[str]:

@@ -6,25 +6,16 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.tool_servers import LIMIT_S, ROOT, ToolBus, ending, wait_until
+from tests.integration.tool_servers import LIMIT_S, ROOT, ToolBus, wait_until
 
 pytestmark = pytest.mark.kafka
 
 ECHO = ("echo", {"phrase": "Hello"})
 PATIENCE = ("--timeout-s", str(LIMIT_S / 2))
-
-
-@pytest.fixture
-def tools(
-    kafka_bootstrap: str, make_prefix: Callable[[], str], tmp_path: Path
-) -> Iterator[ToolBus]:
-    with ending(ToolBus(kafka_bootstrap, make_prefix(), tmp_path)) as bus:
-        yield bus
 
 
 def java() -> list[str]:
