@@ -9,16 +9,7 @@ from typing import Any
 import jsonschema
 
 from answerbus.call_id import call_name
-from answerbus.topics import (
-    ATTEMPTS,
-    DEAD_LETTERS,
-    LEDGER,
-    REFUSALS,
-    REQUESTS,
-    RESULTS,
-    RETRIES,
-    RUNS,
-)
+from answerbus.topics import ATTEMPTS, LEDGER, REQUESTS, RETRIES, RUNS
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.run.next_step import LAST_STEP
@@ -107,25 +98,13 @@ class DelegatingStage(RunStage):
         self.worker._leave()
         self.worker = self.new_worker()
 
-    def ended(self) -> dict[str, Json]:
-        """How each call ended."""
-        return {call_name(step["call_id"]): step["outcome"] for step in self.steps("tool_ended")}
-
     def asked_calls(self) -> list[Json]:
         """Each call as its step asked for it."""
         steps = [event for event in events(self.broker, RUNS) if event["kind"] == "run_step"]
         return [made for step in steps for made in step["calls"]]
 
-    def children(self) -> list[Json]:
-        """What ended each child, in the order of time."""
-        found = [event for event in self.outcomes() if event.get("parent")]
-        return sorted(found, key=lambda event: str(event.get("finished_at") or event.get("at")))
 
-    def outcomes(self) -> list[Json]:
-        return events(self.broker, RESULTS, REFUSALS, DEAD_LETTERS)
-
-
-def check_tree(stage: DelegatingStage) -> None:
+def check_tree(stage: RunStage) -> None:
     """A1 to A5 and A8 of a whole tree, from what is in the topics."""
     broker, attempts = stage.broker, events(stage.broker, ATTEMPTS)
     _audit_accounts(events(broker, LEDGER), attempts)
@@ -160,7 +139,7 @@ def _spawned(broker: Broker) -> dict[str, Json]:
     }
 
 
-def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
+def _check_joins(stage: RunStage, spawned: Mapping[str, Json]) -> None:
     """What a run is told of a child is what the child ended with, and is in one transaction."""
     ended = stage.ended()
     for outcome in stage.outcomes():
@@ -180,7 +159,7 @@ def _check_joins(stage: DelegatingStage, spawned: Mapping[str, Json]) -> None:
             assert reported["kind"] in {"dead_letter", "declined"}
 
 
-def _check_ends(stage: DelegatingStage) -> None:
+def _check_ends(stage: RunStage) -> None:
     """A run ends after its children; a subtree stays within its cap."""
     at = {
         outcome["request_id"]: outcome.get("finished_at") or outcome["at"]

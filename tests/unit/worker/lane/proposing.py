@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from answerbus.call_id import call_name
-from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS
 from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Reply
 from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.delegating import check_tree
 from tests.unit.worker.lane.run_checks import breaks
 from tests.unit.worker.lane.run_world import RunProvider, RunStage
-from tests.unit.worker.lane.world import done, events, until
+from tests.unit.worker.lane.world import done, until
 
 Json = dict[str, Any]
 FORM: Json = {
@@ -86,14 +85,7 @@ class ProposingStage(RunStage):
         super().publish(*names, **{"answer_schema": TITLED, "budget": {"attempts": 9}, **more})
 
     def children(self) -> list[Json]:
-        found = [event for event in self.outcomes() if event.get("parent")]
-        return sorted(found, key=lambda event: str(event["request_id"]))
-
-    def ended(self) -> dict[str, Json]:
-        return {call_name(step["call_id"]): step["outcome"] for step in self.steps("tool_ended")}
-
-    def outcomes(self) -> list[Json]:
-        return events(self.broker, RESULTS, REFUSALS, DEAD_LETTERS)
+        return sorted(super().children(), key=lambda event: str(event["request_id"]))
 
     def outcome(self, name: str = "r-1") -> Json:
         (found,) = [outcome for outcome in self.outcomes() if outcome["request_id"] == name]
@@ -102,7 +94,7 @@ class ProposingStage(RunStage):
 
 def check_choice(stage: ProposingStage) -> None:
     """What is answered is what one of the proposals said, and the steps say which and why."""
-    check_tree(stage)  # type: ignore[arg-type]  # it asks for no more than is here
+    check_tree(stage)
     assert breaks(stage) == [], "the audit of operators finds nothing"
     ended = stage.ended()
     chosen = {one["request_id"]: one for one in stage.steps("step") if one.get("chosen")}

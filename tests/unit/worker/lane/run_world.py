@@ -17,8 +17,11 @@ from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.resumed_run import RunResumed
 from answerbus.topics import (
+    DEAD_LETTERS,
     LEDGER,
     PARTITIONS_DEFAULT,
+    REFUSALS,
+    RESULTS,
     RETRIES,
     RUNS,
     STEPS,
@@ -328,6 +331,18 @@ class RunStage:
 
     def steps(self, kind: str) -> list[Json]:
         return [event for event in events(self.broker, STEPS) if event["kind"] == kind]
+
+    def ended(self) -> dict[str, Json]:
+        """How each call ended."""
+        return {call_name(step["call_id"]): step["outcome"] for step in self.steps("tool_ended")}
+
+    def outcomes(self) -> list[Json]:
+        return events(self.broker, RESULTS, REFUSALS, DEAD_LETTERS)
+
+    def children(self) -> list[Json]:
+        """What ended each child, in the order of time."""
+        found = [event for event in self.outcomes() if event.get("parent")]
+        return sorted(found, key=lambda event: str(event.get("finished_at") or event.get("at")))
 
     def open_records(self) -> dict[bytes | None, bytes | None]:
         """What the private topic says is open; that a workflow was cancelled is kept for a day."""
