@@ -94,9 +94,9 @@ def test_open_runs_are_counted_by_what_they_wait_for() -> None:
 
 def test_what_waits_for_a_person_is_no_old_request() -> None:
     async def main() -> None:
-        stage = RunStage((actions(call("orders.pay", order_id="1")), actions(says("Paid."))))
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", steps=(actions(call("orders.pay", order_id="1")), actions(says("Paid.")))
+        )
         await until(lambda: stage.steps("approval_requested") != [])
         stage.publish("r-2")  # behind it, in the same workflow
         await until(lambda: len(stage.worker.lane.lane_state.queue) == 2)
@@ -114,9 +114,7 @@ def test_what_waits_for_a_person_is_no_old_request() -> None:
 
 def test_a_marker_at_the_end_of_a_partition_is_no_lag() -> None:
     async def main() -> None:
-        stage = RunStage((actions(says("Well.")),))
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=(actions(says("Well.")),))
         inputs, lag = inputs_of(stage), (metrics.LANE_LAG, ("0",))
         inputs.probe.ends = {0: 2}  # the request, and a marker
         inputs.read_monitor.look({0: PartitionPosition(2, 2)})

@@ -34,9 +34,7 @@ def test_an_open_run_keeps_the_card_that_it_began_with(after: str, crashes: bool
             held.append(event)
             return []
 
-        stage = RunStage(TWICE, hold)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=TWICE, tooling=hold)
         await until(lambda: len(held) == 1)
         if crashes:
             await stage.crash()
@@ -59,9 +57,7 @@ def test_an_open_run_keeps_the_card_that_it_began_with(after: str, crashes: bool
 
 def test_a_run_that_begins_afterwards_has_the_other_card() -> None:
     async def main() -> None:
-        stage = RunStage(TWICE)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=TWICE)
         await until(lambda: done(stage.broker, ["r-1"]))
         stage.worker.context.planner.tools = OTHER_CARDS["other arguments"]
         stage.publish("r-2")

@@ -54,9 +54,9 @@ def test_texts_of_the_last_step_are_joined_and_thoughts_appended_where_an_agent_
 ) -> None:
     async def main() -> None:
         last = actions(says("One."), thinks("CANARY-2"), says("Two."))
-        stage = RunStage((actions(thinks("CANARY-1"), call()), last), agent=settings)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", steps=(actions(thinks("CANARY-1"), call()), last), agent=settings
+        )
         await finished(stage)
 
         assert [event["answer"] for event in events(stage.broker, RESULTS)] == [answer]
@@ -72,9 +72,7 @@ def test_texts_of_the_last_step_are_joined_and_thoughts_appended_where_an_agent_
 def test_an_agent_that_remembers_thoughts_is_shown_them_and_no_other_event_has_them() -> None:
     async def main() -> None:
         steps = (actions(thinks("CANARY"), call()), actions(says("Done.")))
-        stage = RunStage(steps, agent={"remember_thoughts": True})
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=steps, agent={"remember_thoughts": True})
         await finished(stage)
 
         assert "CANARY" not in str(events(stage.broker, STEPS, RESULTS))

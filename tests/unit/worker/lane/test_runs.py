@@ -40,9 +40,7 @@ PAYS = (actions(call("orders.pay", order_id="1")), actions(says("Paid.")))
 
 def test_a_run_takes_steps_calls_tools_and_ends_with_one_result() -> None:
     async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1")
         await finished(stage)
 
         (result,) = events(stage.broker, RESULTS)
@@ -62,9 +60,9 @@ def test_the_audit_of_operators_reads_the_chain_as_the_worker_wrote_it() -> None
     value = {"ü": 1.0, "n": 2**70, "z": -0.0, "e": 1e-9, "big": 1e21, "t": "\u2028\x00"}
 
     async def main() -> None:
-        stage = RunStage(tooling=lambda _: [(0.02, {"kind": "ok", "value": value})])
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", tooling=lambda _: [(0.02, {"kind": "ok", "value": value})]
+        )
         await finished(stage)
 
         records = stage.broker.log(STEPS).records
@@ -78,9 +76,7 @@ def test_the_audit_of_operators_reads_the_chain_as_the_worker_wrote_it() -> None
 
 def test_runs_of_a_workflow_take_turns_and_others_go_on_meanwhile() -> None:
     async def main() -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.publish("r-1", "r-2")
+        stage = await RunStage.opened("r-1", "r-2")
         stage.publish("r-3", policy={"ordering": "none"})
         await finished(stage)
 
@@ -95,9 +91,7 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_no_finished_step(kills: i
     """From the first record to the end; the simulation looks more closely."""
 
     async def history(after_s: float) -> None:
-        stage = RunStage()
-        await stage.worker.open()
-        stage.publish("r-1", "r-2")
+        stage = await RunStage.opened("r-1", "r-2")
         for _ in range(kills):
             await asyncio.sleep(after_s)
             await stage.crash()
@@ -129,9 +123,9 @@ def test_a_commit_that_fails_in_any_way_loses_and_doubles_nothing(fault: Fault) 
 
 def test_a_tool_that_is_silent_is_called_again_and_then_timed_out() -> None:
     async def main() -> None:
-        stage = RunStage((actions(call()), actions(says("No answer."))), lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", steps=(actions(call()), actions(says("No answer."))), tooling=lambda _: []
+        )
         await finished(stage)
 
         assert sorted(stage.tools.ran) == [f"r-1.call.1.0/{n}" for n in (1, 2, 3)]
@@ -195,9 +189,9 @@ def test_a_toolset_whose_topic_is_away_stops_no_lane(away_s: float) -> None:
 
 def test_the_time_of_a_call_is_over_also_after_a_restart() -> None:
     async def main() -> None:
-        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", steps=(actions(call()), actions(says("Well."))), tooling=lambda _: []
+        )
         await until(lambda: stage.tools.ran != [])
         await stage.crash()
         await asyncio.sleep(100)
@@ -213,9 +207,7 @@ def test_what_is_late_double_forged_or_no_event_is_dropped_and_counted() -> None
         return [(0.01, ok), (0.02, ok), (5.0, ok)]
 
     async def main() -> None:
-        stage = RunStage(tooling=tooling)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", tooling=tooling)
         await until(lambda: stage.tools.ran != [])
         (made, *_) = stage.calls()
         stage.tools.answer(made, {"kind": "ok", "value": "forged"}, token="A" * 22 + "==")
@@ -257,9 +249,7 @@ def test_what_applications_can_write_approves_no_call_and_what_operators_write_c
 
 def test_a_call_waits_for_a_person_and_runs_once_it_is_approved() -> None:
     async def main() -> None:
-        stage = RunStage(PAYS)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=PAYS)
         await until(lambda: stage.steps("approval_requested") != [])
         await asyncio.sleep(5)
         assert stage.tools.ran == []
@@ -283,9 +273,7 @@ def test_a_call_waits_for_a_person_and_runs_once_it_is_approved() -> None:
 
 def test_changed_arguments_outlive_a_crash_and_are_in_the_chain_of_the_run() -> None:
     async def main() -> None:
-        stage = RunStage(PAYS, tooling=lambda _: [])
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=PAYS, tooling=lambda _: [])
         await until(lambda: stage.steps("approval_requested") != [])
         (asked,) = stage.steps("approval_requested")
         approval = {"kind": "approval", "decision": "approved", "call_id": asked["call_id"]}
@@ -311,9 +299,7 @@ def test_changed_arguments_outlive_a_crash_and_are_in_the_chain_of_the_run() -> 
 
 def test_a_denied_call_is_shown_to_the_model_and_never_runs() -> None:
     async def main() -> None:
-        stage = RunStage(PAYS)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened("r-1", steps=PAYS)
         await until(lambda: stage.steps("approval_requested") != [])
         (asked,) = stage.steps("approval_requested")
         denial = {key: asked[key] for key in ("call_id", "args_digest")}
@@ -454,9 +440,9 @@ def test_a_run_without_a_budget_has_that_of_its_agent() -> None:
 def test_a_result_that_came_while_no_worker_was_there_is_applied_before_its_time_is_over() -> None:
     async def main() -> None:
         slow = [(10.0, {"kind": "ok", "value": "done"})]
-        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", steps=(actions(call()), actions(says("Well."))), tooling=lambda _: slow
+        )
         await until(lambda: stage.tools.ran != [])
         await stage.crash()
         await asyncio.sleep(100)
@@ -477,9 +463,9 @@ def test_an_open_run_keeps_its_agent_when_the_settings_have_another_or_none() ->
 
     async def main() -> None:
         slow = [(10.0, {"kind": "ok", "value": "done"})]
-        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
-        await stage.worker.open()
-        stage.publish("r-1")
+        stage = await RunStage.opened(
+            "r-1", steps=(actions(call()), actions(says("Well."))), tooling=lambda _: slow
+        )
         await until(lambda: stage.tools.ran != [])
         forget_agents(stage)
         await stage.crash()
