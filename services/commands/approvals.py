@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated, assert_never
 
 import typer
@@ -164,8 +164,7 @@ def answer(
     """
     settings, who = from_environment(config).kafka, operator(by)
     given = json_of(value, "--value")
-    approvals = asyncio.run(_load(settings, workflow))
-    asked = _the_one(call, approvals.named(call, workflow, now()))
+    asked = _asked(settings, call, workflow)
     if not isinstance(asked, InputRequested):
         refuse(f"The call {call} asks for approval: `answerbus approvals approve` or `deny`.")
     for line in question_lines(asked)[:-1]:
@@ -224,23 +223,19 @@ def changed_args(
 
 
 def _asked_approval(settings: KafkaSettings, call: str, workflow: str | None) -> ApprovalRequested:
-    approvals = asyncio.run(_load(settings, workflow))
-    return _approval(call, approvals.named(call, workflow, now()))
-
-
-def _approval(call_id: str, found: Sequence[Awaited]) -> ApprovalRequested:
-    requested = _the_one(call_id, found)
+    requested = _asked(settings, call, workflow)
     if isinstance(requested, InputRequested):
-        refuse(f"The call {call_id} is a question: `{answer_text(call_id)}`.")
+        refuse(f"The call {call} is a question: `{answer_text(call)}`.")
     return requested
 
 
-def _the_one(call_id: str, found: Sequence[Awaited]) -> Awaited:
+def _asked(settings: KafkaSettings, call: str, workflow: str | None) -> Awaited:
     """The call that an id names; where it names calls of several workflows, none is chosen."""
+    found = asyncio.run(_load(settings, workflow)).named(call, workflow, now())
     if not found:
-        refuse(f"No call {call_id} awaits a person.")
+        refuse(f"No call {call} awaits a person.")
     if len(found) > 1:
-        message = f"{len(found)} calls have the id {call_id}: name one with --workflow."
+        message = f"{len(found)} calls have the id {call}: name one with --workflow."
         refuse(message, (f"--workflow {shlex.quote(one.workflow_id)}" for one in found))
     return found[0]
 
