@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from services.settings.settings import KafkaSettings
 
 EXIT_NOT_DONE = 1
+EXIT_CTRL_C = 130  # as shells have it
 PIPE_COLUMNS_MAX = 10_000
 
 Config = Annotated[

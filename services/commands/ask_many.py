@@ -20,7 +20,7 @@ from answerbus.client.job import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
 from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
 from answerbus.problems import pointer
-from services.command_line import Config, client_of, content_of, stderr, writing_file
+from services.command_line import EXIT_CTRL_C, Config, client_of, content_of, stderr, writing_file
 from services.operators.adapters.whole_file import is_elsewhere, write_whole
 from services.operators.records.money import micro_usd_of
 from services.settings import plugins
@@ -28,7 +28,6 @@ from services.settings.settings import from_environment
 from services.text.escaping import plain
 
 Row = Mapping[str, JsonValue]
-EXIT_CTRL_C = 130
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or CSV with a header.")]
 Instructions = Annotated[str, typer.Argument(help="The instructions for each row.")]

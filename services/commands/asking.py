@@ -27,7 +27,7 @@ from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, Topic
-from services.command_line import bus_of, client_of, stderr, stdout, workflow_command
+from services.command_line import EXIT_CTRL_C, bus_of, client_of, stderr, stdout, workflow_command
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.show_outcome import show
@@ -42,7 +42,6 @@ from services.text.counted import count_text
 from services.text.escaping import json_line, plain, plain_json
 
 How = Literal["publish", "wait", "follow"]
-EXIT_CTRL_C = 130
 QUEUED = "queued: waits for a worker"
 NO_WORKER = "still queued: does a worker run? `answerbus doctor` says so"
 NO_WORKER_AFTER_S = 10.0

@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.limits import NAME_CHARS_MAX
-from services.command_line import AsJson, Config, stderr, stdout
+from services.command_line import EXIT_CTRL_C, AsJson, Config, stderr, stdout
 from services.commands.comparing import EndedComparison, Order, made_before, run
-from services.commands.long_task import EXIT_STOPPED
 from services.console.figures.comparison_rows import measure_rows, member_rows
 from services.console.views.units import usd
 from services.operators.adapters.comparing import ComparisonProgress
@@ -144,7 +143,7 @@ def _leave(ended: EndedComparison, bars: Sequence[Threshold]) -> None:
     for text in missed:
         stderr().print(f"The bar {text} is missed.", style="red", markup=False)
     if ended.is_stopped:
-        raise typer.Exit(EXIT_STOPPED)
+        raise typer.Exit(EXIT_CTRL_C)
     is_early = bool(bars) and ended.progress.ended is not None
     if is_early:
         stderr().print(ENDED_EARLY, style="red")

@@ -9,10 +9,9 @@ from typing import Literal, assert_never
 import typer
 from rich.progress import Progress
 
-from services.command_line import stderr
+from services.command_line import EXIT_CTRL_C, stderr
 from services.operators.adapters.writer import Superseded
 
-EXIT_STOPPED = 130  # as shells have it for Ctrl-C
 HowEnded = Literal["done", "stopped", "superseded"]
 
 
@@ -54,7 +53,7 @@ def leave(how: HowEnded) -> None:
             return
         case "stopped":
             stderr().print("Stopped. The same command goes on with the rest.", style="yellow")
-            raise typer.Exit(EXIT_STOPPED)
+            raise typer.Exit(EXIT_CTRL_C)
         case "superseded":
             stderr().print(str(Superseded()), style="red")
             raise typer.Exit(1)
