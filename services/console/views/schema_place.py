@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from answerbus.problems import pointer
+
 STEPS_MAX = 500  # of references and alternatives, for one path
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -39,7 +41,7 @@ def _inside(root: Any, place: _Found, token: str, steps: Iterator[int]) -> _Foun
 def _member(at: str, node: dict[str, Any], token: str) -> _Found | None:
     properties = node.get("properties")
     if isinstance(properties, dict) and token in properties:
-        return f"{at}/properties/{_escaped(token)}", properties[token]
+        return f"{at}/properties{pointer((token,))}", properties[token]
     if _INDEX.fullmatch(token):
         prefix = node.get("prefixItems")
         if isinstance(prefix, list) and int(token) < len(prefix):
@@ -64,7 +66,3 @@ def _meant(root: Any, at: str, node: dict[str, Any]) -> Iterator[_Found]:
         branches = node.get(keyword)
         for number, branch in enumerate(branches if isinstance(branches, list) else ()):
             yield f"{at}/{keyword}/{number}", branch
-
-
-def _escaped(token: str) -> str:
-    return token.replace("~", "~0").replace("/", "~1")

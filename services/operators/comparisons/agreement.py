@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from answerbus.compared import FieldAgreement
 from answerbus.limits import COMPARED_FIELDS_MAX, COMPARED_PATH_CHARS_MAX
+from answerbus.problems import pointer
 from services.text.digest import canonical
 
 DEPTH_MAX = 4  # of members of members; what is deeper, and lists, are compared as a whole
@@ -34,5 +35,4 @@ def _members(value: JsonValue, path: str = "", depth: int = 0) -> Iterator[tuple
             yield path, canonical(value)
         return
     for name, member in value.items():
-        token = name.replace("~", "~0").replace("/", "~1")
-        yield from _members(member, f"{path}/{token}", depth + 1)
+        yield from _members(member, path + pointer((name,)), depth + 1)

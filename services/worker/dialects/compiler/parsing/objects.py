@@ -1,5 +1,6 @@
 """Parses a schema's rules about objects."""
 
+from answerbus.problems import pointer
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.dialects.compiler.parsing.lists import Read
 from services.worker.dialects.compiler.parsing.scalars import any_of_type, description
@@ -80,13 +81,13 @@ def _names(subschemas: Subschemas) -> list[str]:
 
 def _nodes(subschemas: Subschemas, name: str) -> list[Node]:
     """All that must hold for the member `name`."""
-    step = name.replace("~", "~0").replace("/", "~1")
+    step = pointer((name,))
     nodes = []
     for atom in subschemas:
         stated = _properties(atom).get(name)
         others = atom.get("additionalProperties")
         if isinstance(stated, dict | bool):
-            nodes.append(Node(f"{atom.path}/properties/{step}", stated))
+            nodes.append(Node(f"{atom.path}/properties{step}", stated))
         elif isinstance(others, dict) and not atom.get("patternProperties"):
             nodes.append(Node(f"{atom.path}/additionalProperties", others))
     return nodes
