@@ -44,11 +44,9 @@ class Probe:
             if was_cancelled(error):
                 raise
             self.trouble = describe_error(error)
-            self.trouble = await self._cause() or self.trouble
+            if self._diagnose:
+                self.trouble = await self._diagnose() or self.trouble
             _log.debug("the broker did not say where partitions end: %s", self.trouble)
-
-    async def _cause(self) -> str | None:
-        return await self._diagnose() if self._diagnose else None
 
     def _answered(self, missing: str | None) -> None:
         self.answered_at, self.missing = asyncio.get_running_loop().time(), missing

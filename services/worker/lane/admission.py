@@ -27,6 +27,7 @@ from services.worker.core.run.composition import ComputedStep
 from services.worker.core.run.made_child import Children, MadeChild
 from services.worker.core.schema.resolved import AcceptedStep
 from services.worker.lane import crash_precautions
+from services.worker.lane.crash_mark import crash_mark, lone_call
 from services.worker.lane.lane import Lane
 from services.worker.lane.next_profile import Prepared
 from services.worker.limits.isolation import IsolationLease
@@ -204,7 +205,7 @@ class LaneAdmission:
             has_time = lane.seconds_left(lane_request) > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
         if isolation.is_alone:
-            mark = crash_precautions.lone_call_mark(lane, lane_request)
+            mark = crash_mark(lane, lone_call(lane_request))
             await mark.__aenter__()
             self._mark = mark
         return LaneCallSlot(lane, lane_request, plan, backend, lease, isolation)

@@ -3,12 +3,10 @@
 Most requests are under no suspicion; for them all this comes to nothing.
 """
 
-from contextlib import AbstractAsyncContextManager
-
 from answerbus.dead_letter import Cause, CrashedWorker, DeadlinePassed
 from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.lane.crash_mark import crash_mark, lone_call, preparation
+from services.worker.lane.crash_mark import crash_mark, preparation
 from services.worker.lane.lane import Lane
 from services.worker.lane.next_profile import Prepared
 from services.worker.lane.steps import plan_of
@@ -49,8 +47,3 @@ def isolation_lease(lane: Lane, lane_request: LaneRequest) -> IsolationLease:
     alone = len(lane.isolated) == 1 and suspects.needs_all(name)
     level = IsolationLevel(lane=lane.partition, alone=alone, rank=suspects.rank(name))
     return IsolationLease(lane.context.isolation, level)
-
-
-def lone_call_mark(lane: Lane, lane_request: LaneRequest) -> AbstractAsyncContextManager[None]:
-    """Says, as long as it is entered, that it is called while nothing else is."""
-    return crash_mark(lane, lone_call(lane_request))

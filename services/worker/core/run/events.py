@@ -92,7 +92,8 @@ def step_event(
         is_proposing = any(call.tool == PROPOSE for call in record.calls)
         composed = "select" if chosen else "propose" if is_proposing else None
     event = Step(
-        event_id=f"{request.request_id}.{_name_of(record, composed)}",
+        # A step that has no attempt must not have the name of one.
+        event_id=f"{request.request_id}.{composed or f'step.{record.attempt}'}",
         request_id=request.request_id,
         workflow_id=request.workflow_id,
         agent=run.agent,
@@ -112,11 +113,6 @@ def step_event(
         hash=UNHASHED,
     )
     return chained(event, run.link)
-
-
-def _name_of(record: RunStepRecord, composed: Composed | None) -> str:
-    """A step that has no attempt must not have the name of one."""
-    return composed or f"step.{record.attempt}"
 
 
 def call_ended(
