@@ -9,8 +9,8 @@ from aiokafka.errors import KafkaError
 
 from answerbus.client.bootstrap import AIOKafkaClient
 from answerbus.client.bounded import bounded, close
-from services.command_line import bus_of
 from services.kafka.clock import controller_time_ms
+from services.kafka.options import client_options
 from services.kafka.planning.clock_offset import clock_problem
 from services.settings.settings import KafkaSettings, SetUpError
 from services.worker.adapters.clock import BrokerClock
@@ -54,8 +54,7 @@ async def watch_clock(settings: KafkaSettings, clock: BrokerClock) -> None:
 
 async def _ask(settings: KafkaSettings, clock: BrokerClock) -> None:
     """Ask the controller for its time, if it shows it."""
-    bus = bus_of(settings)
-    client = AIOKafkaClient(bootstrap_servers=bus.servers, **bus.options)
+    client = AIOKafkaClient(**client_options(settings))
     try:
         await bounded(_measure(client, clock), ASK_TIMEOUT_S)
     except (KafkaError, OSError) as error:  # a time-out is one
