@@ -258,4 +258,5 @@ def lane_state(position: int = 0, ledger: Ledger | None = None) -> LaneState:
             problems_of=lambda _: (),
         ),
         budgets=SharedBudgets(0, PARTITIONS, queue.shared_budgets_back),
+        complete=lambda admitted: admitted,
     )

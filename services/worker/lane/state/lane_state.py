@@ -63,10 +63,6 @@ CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it h
 FREE = Usage()
 
 
-def _as_it_is(admitted: Admitted) -> Admitted:
-    return admitted
-
-
 @dataclass(slots=True, kw_only=True)
 class LaneState:
     """The state of one open lane. Nothing here waits; a lost lane throws its state away.
@@ -85,8 +81,8 @@ class LaneState:
     suspects: Suspects = field(default_factory=Suspects)
     observer: Observer = field(default_factory=Observers)
     budgets: SharedBudgets
+    complete: Callable[[Admitted], Admitted]
     oversized: Oversized = field(default_factory=Oversized)
-    complete: Callable[[Admitted], Admitted] = _as_it_is
     cancellations: Cancellations = field(init=False)
     own_record: OwnRecord = field(init=False)
 
