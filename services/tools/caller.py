@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from aiokafka import AIOKafkaProducer
 
 from answerbus.client.bus import Bus
-from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.transactional_producer import TransactionalProducer
@@ -16,6 +15,8 @@ from answerbus.envelope import CLIENT_SOURCE, Undecodable, decode, encode
 from answerbus.event import Event
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOL_RESULTS, card_owner, tool_calls
+from services.operators.adapters.reader import reading
+from services.operators.records.stored import Stored
 from services.settings.settings import SetUpError
 
 CALLS_PARTITION = 0  # of the toolset's topic: one server has it, and reads the calls in their order
@@ -114,31 +115,23 @@ async def cards(bus: Bus) -> Sequence[ToolsetCard | Undecodable]:
 
     As for a worker, a card in the topic of another toolset, or under another key, is not a card.
     """
-    owners = {bus.place(topic, 0): card_owner(topic) or "" for topic in await bus.card_topics()}
-    found: dict[str, ToolsetCard | Undecodable] = {}
-    if not owners:
+    topics, found = await bus.card_topics(), dict[str, ToolsetCard | Undecodable]()
+    if not topics:
         return []
-    consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_POLL_MS)
-    async with bus.running(consumer):
-        consumer.assign(list(owners))
-        with bus.explained():
-            ends = await consumer.end_offsets(list(owners))
-            await consumer.seek_to_beginning(*owners)
-            for place, end in ends.items():
-                while await consumer.position(place) < end:
-                    batch = await consumer.getmany(place, timeout_ms=_POLL_MS)
-                    for record in batch.get(place, ()):
-                        _take(record, owners[place], found)
+    async with reading(bus, topics) as reader:
+        async for batch in reader.to_end(partition=0):
+            for stored in batch:
+                _take(stored, card_owner(stored.topic) or "", found)
     return [found[toolset] for toolset in sorted(found)]
 
 
-def _take(record: Record, toolset: str, found: dict[str, ToolsetCard | Undecodable]) -> None:
-    if isinstance(record, Unreadable) or record.key != toolset.encode():
+def _take(stored: Stored, toolset: str, found: dict[str, ToolsetCard | Undecodable]) -> None:
+    if stored.fault is not None or stored.key != toolset.encode():
         return
     found.pop(toolset, None)
-    if record.value is None:
+    if stored.value is None:
         return
-    match decode(record.value):
+    match decode(stored.value):
         case Undecodable() as unreadable:
             found[toolset] = unreadable
         case ToolsetCard(toolset=of) as card if of == toolset:
