@@ -147,9 +147,7 @@ def read_args(args: Mapping[str, JsonValue]) -> DelegateArgs:
 def call_names(
     run: Run, first: int = 0
 ) -> Iterator[tuple[RunStepRecord, tuple[tuple[str, ToolCall], ...]]]:
-    """The steps from the `first` on with their calls, and how the run names each.
-
-    It is by attempt and place.
+    """The steps from the `first` on with their calls, which the run names by attempt and place.
 
     Where it goes on from another run, its attempts are counted on from those of that one, so that a
     name means one call, and means it in each later replay, too.
