@@ -112,17 +112,11 @@ def _standing(lane: Lane, context: LaneContext, bound_s: float) -> str | None:
     has_work = lane.tasks or queue.pressing()
     if not has_work or lane.calls or idle_s <= bound_s or context.slots.is_awaited:
         return None
-    backends, names = context.planner.backends, {_asked(one, context) for one in lane.tasks}
+    planner, backends = context.planner, context.planner.backends
+    names = {planner.asked(one.request.profile, one.progress.failed) for one in lane.tasks}
     if any(backends[name].limiter.slots.is_awaited for name in names if name in backends):
         return None
     return f"has {len(queue)} requests and made no progress for {idle_s:.0f} s"
-
-
-def _asked(lane_request: LaneRequest, context: LaneContext) -> str:
-    """The profile at which it waits, which may be a fallback of its own."""
-    profile = lane_request.request.profile
-    hops = context.planner.hops(profile, lane_request.progress.failed)
-    return hops[-1].profile if hops else profile
 
 
 def _now() -> float:

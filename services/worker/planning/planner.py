@@ -151,11 +151,12 @@ class Planner:
 
         That of its fallback, where there is one for that.
         """
-        unavailable = [name for name in profiles if self._is_paused(self._next_of(name))]
+        unavailable = [name for name in profiles if self._is_paused(self.asked(name))]
         return () if not unavailable or all(map(self._is_paused, self.backends)) else unavailable
 
-    def _next_of(self, profile: str) -> str:
-        hops = self.hops(profile)
+    def asked(self, profile: str, failed: Failed = ()) -> str:
+        """The one that is asked next in place of a profile: itself, or one of its fallbacks."""
+        hops = self.hops(profile, failed)
         return hops[-1].profile if hops else profile
 
     def fallbacks_of(self, profile: str) -> Sequence[Fallback]:
