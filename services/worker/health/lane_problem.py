@@ -3,7 +3,6 @@
 A provider that is away is not a fault of a lane: profile_problem.py names it, once.
 """
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.opening import OPENINGS_BEFORE_CARE
 from services.worker.lane.state.machine import State
+from services.worker.tasks.loop_time import loop_time
 
 OVERDUE_S = 15.0  # so much later than its timeout a call ends at the latest
 
@@ -53,7 +53,7 @@ def oldest_requests(lanes: Iterable[Lane]) -> dict[int, LaneRequest]:
 def lane_problem(lifecycle: Lifecycle, context: LaneContext, bound_s: float) -> str | None:
     """See the module; `bound_s` is how long a lane may be without progress."""
     lane = lifecycle.lane
-    since_s = _now() - lane.entered_at
+    since_s = loop_time() - lane.entered_at
     is_late = since_s > bound_s
     match lane.state:
         case State.CLOSED:
@@ -108,7 +108,7 @@ def _overdue(lane: Lane, context: LaneContext) -> str | None:
 
 def _standing(lane: Lane, context: LaneContext, bound_s: float) -> str | None:
     """Whether there is work, and none of it waits for a provider or a limit."""
-    queue, idle_s = lane.lane_state.queue, _now() - lane.progressed_at
+    queue, idle_s = lane.lane_state.queue, loop_time() - lane.progressed_at
     has_work = lane.tasks or queue.pressing()
     if not has_work or lane.calls or idle_s <= bound_s or context.slots.is_awaited:
         return None
@@ -117,7 +117,3 @@ def _standing(lane: Lane, context: LaneContext, bound_s: float) -> str | None:
     if any(backends[name].limiter.slots.is_awaited for name in names if name in backends):
         return None
     return f"has {len(queue)} requests and made no progress for {idle_s:.0f} s"
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -37,6 +37,7 @@ from services.worker.planning.planner import Backend
 from services.worker.ports.lane import Later, NoCall, Permit, Unanswerable
 from services.worker.ports.provider import Provider
 from services.worker.tasks import checking
+from services.worker.tasks.loop_time import loop_time
 
 AGAIN_AT_ONCE_S = 0.001
 CHECKS_WAITING_MAX = 64  # while more answers wait for their check, each keeps its place
@@ -77,7 +78,7 @@ class LaneCallSlot:
         if not await self._may_call(permit):
             await self._release(permit)
             return Later(AGAIN_AT_ONCE_S)
-        began = _now()
+        began = loop_time()
         prompt = replace(prompt, attempt=spend.attempt, begins_by=permit.expires_at)
         left_s = max(lane.seconds_left(self.lane_request), 0.0)
         timeout_s = min(plan.profile.timeout_s, left_s + LATE_S_MAX)
@@ -86,9 +87,9 @@ class LaneCallSlot:
         lane.calls.began(spend, timeout_s)
         lane.progressed()
         reply = await ask_once(self.backend.provider, prompt, timeout_s)
-        duration_s = _now() - began
+        duration_s = loop_time() - began
         if self._is_current:  # else it says nothing of the provider that is asked by now
-            reply = self.lane_request.judge(reply, _now(), self.lease.served_since)
+            reply = self.lane_request.judge(reply, loop_time(), self.lease.served_since)
             self.lease.report(reply, duration_s)
         if lane.context.costly_work.waiting < CHECKS_WAITING_MAX:
             self.lease.leave()
@@ -127,15 +128,16 @@ class LaneCallSlot:
 
     async def _may_call(self, permit: Permit) -> bool:
         """Wait for a slot with the permit in hand; False when the call should not be made now."""
+        lane, lane_request = self.lane, self.lane_request
         try:
             if not self.lease.begins_at_once(permit.took_s):
-                limit_s = min(permit.expires_at - _now(), self.lane.seconds_left(self.lane_request))
-                async with self.lane.waits.limit(self.lane_request, limit_s):
+                limit_s = min(permit.expires_at - loop_time(), lane.seconds_left(lane_request))
+                async with lane.waits.limit(lane_request, limit_s):
                     await self.lease.begin_call(permit.took_s)
         except TimeoutError:
             return False
-        is_in_time = _now() < permit.expires_at and self.lane.seconds_left(self.lane_request) > 0
-        may_call = self.lane.spendable.is_set() and self.lane_request.cancelled is None
+        is_in_time = loop_time() < permit.expires_at and lane.seconds_left(lane_request) > 0
+        may_call = lane.spendable.is_set() and lane_request.cancelled is None
         return is_in_time and may_call and self.lease.may_call and self._is_current
 
     @property
@@ -248,7 +250,3 @@ def pump_budget_back(lane: Lane) -> None:
     """Let those go on whose account is to be asked again."""
     if lane.open and lane.open.lane_state.queue.has_budget_back:
         lane.pump()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

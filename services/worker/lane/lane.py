@@ -33,6 +33,7 @@ from services.worker.lane.state.signals import SignalRecord, apply_signals
 from services.worker.ports.kafka import ReadProgress
 from services.worker.ports.lane import LaneLost
 from services.worker.tasks.latest_task import Cancellation
+from services.worker.tasks.loop_time import loop_time
 
 STARTS_PER_PASS = 64  # so that heartbeats and commits are not kept waiting by a burst
 ALARM_S_MAX = 5.0  # how late a step of the wall clock can be noticed
@@ -110,7 +111,7 @@ class Lane:
         self.oversized = Oversized()
         self.cancellation = Cancellation()
         self.reading: asyncio.Task[None] | None = None  # see lane/careful_reading.py
-        self.entered_at = self.progressed_at = _now()
+        self.entered_at = self.progressed_at = loop_time()
         self.writable = asyncio.Event()  # it has a producer: what was called can be settled
         self.spendable = asyncio.Event()  # and new calls may be made
         self._machine = StateMachine()
@@ -154,7 +155,7 @@ class Lane:
         before = self.state
         effects = self._machine.handle_event(event)
         if self.state is not before:
-            self.entered_at = _now()
+            self.entered_at = loop_time()
         _switch(self.writable, on=self.state in HAS_PRODUCER)
         _switch(self.spendable, on=self.state is State.OPEN)
         if self.state is not State.OPEN:
@@ -235,7 +236,7 @@ class Lane:
 
     def progressed(self) -> None:
         """Something was done that brings a request nearer to its end."""
-        self.progressed_at = _now()
+        self.progressed_at = loop_time()
 
     def fail_at(self, what: WorkInProgress, error: Exception) -> None:
         """A bug: the lane starts over, and remembers what it was at."""
@@ -309,10 +310,6 @@ class Lane:
 
 Handle = Callable[[Lane, LaneRequest], Awaitable[None]]
 OnLoss = Callable[[BaseException], None]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _switch(event: asyncio.Event, *, on: bool) -> None:

@@ -22,6 +22,7 @@ from services.worker.ports.kafka import Intake, RecordTooLarge, Shard
 from services.worker.ports.lane import LaneLost, RequestTask
 from services.worker.tasks.fair_timeout import FairTimer
 from services.worker.tasks.latest_task import CLEAN_UP_S, LatestTask, Work
+from services.worker.tasks.loop_time import loop_time
 
 PRESENCE_EVERY_S = 0.5  # a successor waits while it sees these records (opening.SILENCE_S)
 RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that follows releases it
@@ -85,7 +86,7 @@ class Lifecycle:
 
     async def drain(self, limit_s: float) -> None:
         """Stop spending, wait for calls in flight, leave a clean lane behind."""
-        self._drained_by = _now() + limit_s
+        self._drained_by = loop_time() + limit_s
         self.on(Event.DRAIN_REQUESTED)
         await self._closed.wait()
 
@@ -221,7 +222,7 @@ class Lifecycle:
             reason = f"{error} (`answerbus doctor` compares max.message.bytes)"
         if lane.open:
             _log.warning("lane %d lost its producer: %s", lane.partition, reason)
-            is_repeated = _now() < lane.open.stable_at
+            is_repeated = loop_time() < lane.open.stable_at
             self._backoff.lost(was_stable=not is_repeated)
         self.on(Event.FENCED if was_fenced(error) else Event.PRODUCER_LOST)
         if is_repeated and lane.state is State.OPENING:
@@ -243,12 +244,8 @@ class Lifecycle:
             case State.DRAINING | State.DRAINING_ELSEWHERE if event is Event.TIMED_OUT:
                 return 2 * RELEASE_S_MAX
             case state if state in DRAINS:
-                return max(self._drained_by - _now(), 0.0)
+                return max(self._drained_by - loop_time(), 0.0)
             case State.OPENING:
                 return STAY_S_MAX[State.OPENING] + self.lane.context.limits.handover_s
             case state:
                 return STAY_S_MAX[state]
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -12,6 +12,7 @@ from services.worker.ports.kafka import Outgoing, OutRecord, RecordTooLarge, Sha
 from services.worker.ports.lane import LaneLost
 from services.worker.ports.observer import Observer, Observers
 from services.worker.tasks.fair_timeout import wait_fairly
+from services.worker.tasks.loop_time import loop_time
 
 LINGER_S = 0.01  # between transactions; a broker refuses a faster successor for 20 ms
 OFFSET_EVERY_S = 0.25  # two more requests to the broker; what is closed is known without it
@@ -108,7 +109,7 @@ class Outbox:
         try:
             while not self._lost:
                 await self._something_to_do()
-                batch, began = self._next_batch(), _now()
+                batch, began = self._next_batch(), loop_time()
                 await bounded(self._commit(batch), COMMIT_TIMEOUT_S, wait_fairly)
                 self._committed(batch, began)
                 await asyncio.sleep(LINGER_S)
@@ -123,7 +124,7 @@ class Outbox:
                 self._on_lost(error)
 
     def _committed(self, batch: list[_Write], began: float) -> None:
-        self._observer.committed(_now() - began)
+        self._observer.committed(loop_time() - began)
         for write in batch:
             self.backlog_bytes -= write.size_bytes
             if not write.done.done():
@@ -139,12 +140,12 @@ class Outbox:
 
     async def _commit(self, batch: Sequence[_Write]) -> None:
         records, offset = _merged(batch), self._offset
-        is_due = _now() >= self._offset_due_at or any(write.is_last for write in batch)
+        is_due = loop_time() >= self._offset_due_at or any(write.is_last for write in batch)
         if offset == self._offset_committed or not is_due:
             await self._shard.commit(records, None)
             return
         await self._shard.commit(records, offset)
-        self._offset_committed, self._offset_due_at = offset, _now() + self._offset_every_s
+        self._offset_committed, self._offset_due_at = offset, loop_time() + self._offset_every_s
 
     def _next_batch(self) -> list[_Write]:
         batch: list[_Write] = []
@@ -193,7 +194,3 @@ def _merged(batch: Sequence[_Write]) -> list[OutRecord]:
 
 def _future() -> "asyncio.Future[float]":
     return asyncio.get_running_loop().create_future()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from services.worker.core.limits.fair_queue import FairKey, FairQueue, count_down, has_share
+from services.worker.tasks.loop_time import loop_time
 
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
 SMOOTHING = 1 / 50  # weight of one call in the averages
@@ -176,7 +177,7 @@ class Slots:
             return None
         self._learn(spend_s)
         self.calling += 1
-        return _now()
+        return loop_time()
 
     async def begin_call(self, spend_s: float) -> float:
         """Wait for a slot, in the order of coming; `spend_s` is what the permit took.
@@ -194,13 +195,13 @@ class Slots:
             if waiter.done() and not waiter.cancelled():
                 self._free()
             raise
-        return _now()
+        return loop_time()
 
     def _learn(self, spend_s: float) -> None:
         self._spend_s += (spend_s - self._spend_s) * SMOOTHING
 
     def end_call(self, began: float) -> None:
-        known, call_s = self._call_s, _now() - began
+        known, call_s = self._call_s, loop_time() - began
         self._call_s = call_s if known is None else known + (call_s - known) * SMOOTHING
         self._free()
 
@@ -262,7 +263,3 @@ class Slots:
             if not waiter.done():
                 self.calling += 1
                 waiter.set_result(None)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

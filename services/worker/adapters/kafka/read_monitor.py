@@ -1,6 +1,5 @@
 """Watches the reading of requests: the consumer's last poll, and how long records wait."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
@@ -8,6 +7,7 @@ from aiokafka.errors import ConsumerStoppedError, KafkaError
 
 from answerbus.client.diagnosis import describe_error
 from services.worker.core.read_latency import PartitionPosition, ReadWaits, Unread
+from services.worker.tasks.loop_time import loop_time
 
 
 class TopicMissing(Exception):
@@ -46,7 +46,7 @@ class ReadMonitor:
         self.error: BaseException | None = None  # of the last poll, if it failed
         self.failing_since: float | None = None
         self.polled_at: float | None = None  # when a poll last ended, well or not
-        self._polled_from = _now() if polled_from is None else polled_from
+        self._polled_from = loop_time() if polled_from is None else polled_from
         self._waits = ReadWaits()
         self.short_looks: dict[int, int] = {}  # how often a partition was shorter than what is read
         self.from_beginning: set[int] = set()  # partitions that are read from their beginning
@@ -61,12 +61,12 @@ class ReadMonitor:
             self.failed(error)
             raise
         self.error = self.failing_since = None
-        self.polled_at = _now()
+        self.polled_at = loop_time()
         return found
 
     def failed(self, error: BaseException) -> None:
         """A poll has failed, or the consumer could not even be started."""
-        self.error, self.polled_at = error, _now()
+        self.error, self.polled_at = error, loop_time()
         if self.failing_since is None:
             self.failing_since = self.polled_at
 
@@ -76,11 +76,11 @@ class ReadMonitor:
 
     def look(self, places: Mapping[int, PartitionPosition]) -> None:
         """Note where all lanes stand that take requests in."""
-        self._waits.look(places, _now())
+        self._waits.look(places, loop_time())
 
     def mark_silent(self, causes: Mapping[int, str | None], began: float) -> None:
         """Record the partitions whose end Kafka did not give, asked at `began`, and why."""
-        self._waits.mark_silent(causes, began, _now())
+        self._waits.mark_silent(causes, began, loop_time())
 
     @property
     def apart(self) -> Collection[int]:
@@ -94,11 +94,11 @@ class ReadMonitor:
     def unread_s(self, partition: int) -> float:
         """How long the records of a partition have waited."""
         unread = self.unread.get(partition)
-        return _now() - unread.since if unread else 0.0
+        return loop_time() - unread.since if unread else 0.0
 
     def problem_of(self, partition: int, bound_s: float) -> str | None:
         """Why the records of a partition have waited for longer than the bound, or may wait."""
-        now, silence = _now(), self._waits.silent.get(partition)
+        now, silence = loop_time(), self._waits.silent.get(partition)
         cause = silence.cause if silence else None
         if self.unread_s(partition) > bound_s:
             return self.unread[partition].says(now, cause or self._cause())
@@ -109,11 +109,11 @@ class ReadMonitor:
     def problem(self, bound_s: float) -> str | None:
         """Why nothing is read at all: it fails, or has not been tried for longer than the bound."""
         if self.error is not None and self.failing_since is not None:
-            failing_s = _now() - self.failing_since
+            failing_s = loop_time() - self.failing_since
             return (
                 f"requests have not been read for {failing_s:.0f} s: {describe_error(self.error)}"
             )
-        if _now() - (self.polled_at or self._polled_from) > bound_s:
+        if loop_time() - (self.polled_at or self._polled_from) > bound_s:
             return f"requests have not been read: {self._cause()}"
         return None
 
@@ -121,11 +121,11 @@ class ReadMonitor:
         """Why a new consumer is needed: so long it fails, is not asked, delivers nothing."""
         if isinstance(self.error, InstanceIdTaken):
             return None
-        if self.failing_since is not None and _now() - self.failing_since <= failing_s:
+        if self.failing_since is not None and loop_time() - self.failing_since <= failing_s:
             return None
         if why := self.problem(silent_s):
             return why
-        now = _now()
+        now = loop_time()
         for partition, unread in self.unread.items():
             if partition not in self._waits.silent and now - unread.blamed_since > unread_s:
                 return f"partition {partition}: {unread.says(now, self._cause())}"
@@ -134,7 +134,7 @@ class ReadMonitor:
     def forget(self) -> None:
         """There is a new consumer; nothing is known of it yet."""
         self.error = self.failing_since = None
-        self.polled_at = _now()
+        self.polled_at = loop_time()
         self._waits.forgive()
 
     def _cause(self) -> str:
@@ -142,14 +142,10 @@ class ReadMonitor:
             return describe_error(self.error)
         if self.polled_at is None:
             return "the consumer has not been asked for records"
-        silent_s = _now() - self.polled_at
+        silent_s = loop_time() - self.polled_at
         if silent_s > _POLL_S_MAX:
             return f"the consumer has not been asked for records for {silent_s:.0f} s"
         return "the consumer is asked for records and delivers none of them"
 
 
 _POLL_S_MAX = 10.0  # what a poll and the handling of its records take at most, by far
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

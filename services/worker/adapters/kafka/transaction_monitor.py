@@ -13,6 +13,7 @@ from answerbus.client.diagnosis import describe_error
 from services.kafka.open_transactions import first_open_transaction
 from services.kafka.options import client_options
 from services.settings.settings import KafkaSettings
+from services.worker.tasks.loop_time import loop_time
 from services.worker.tasks.rounds import rounds
 
 LOOK_EVERY_S = 2.0
@@ -94,7 +95,7 @@ class TransactionMonitor:
         ends = await bounded(consumer.high_watermarks(places), ASK_TIMEOUT_S)
         stable = await bounded(consumer.end_offsets(places), ASK_TIMEOUT_S)
         held = [
-            _known(HeldBack(place, stable[place], ends[place], _now()), before.get(place))
+            _known(HeldBack(place, stable[place], ends[place], loop_time()), before.get(place))
             for place in places
             if stable[place] < ends[place]
         ]
@@ -110,7 +111,7 @@ class TransactionMonitor:
     def held_s(self, partition: int) -> float:
         """How long something of its lane has been held back."""
         held = self._longest(partition)
-        return _now() - held.since if held else 0.0
+        return loop_time() - held.since if held else 0.0
 
     def _longest(self, partition: int) -> HeldBack | None:
         held = [found for each in self._held for found in each.values()]
@@ -119,7 +120,7 @@ class TransactionMonitor:
 
     async def _named(self, held: HeldBack) -> HeldBack:
         """Asked once, when it has lasted too long; the log has it then."""
-        lasts_s = _now() - held.since
+        lasts_s = loop_time() - held.since
         if held.who or lasts_s < HELD_S:
             return held
         try:
@@ -151,7 +152,3 @@ def watching_transactions(
         return first_open_transaction(client_options(settings), place)
 
     return TransactionMonitor(consumers, ask)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
