@@ -30,7 +30,7 @@ from services.worker.ports.provider import NotReady, Provider, Ready, Unhealthy
 from tests.plugins.installing import write_plugin
 from tests.providers.calls import LIMIT_S, PROMPT
 from tests.providers.keyed_server import KeyedServer, keyed_server
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 
 NOW = datetime(2026, 11, 26, 8, 0, tzinfo=UTC)
 SCOPE = "https://cognitiveservices.azure.com/.default"
@@ -286,7 +286,8 @@ class NotingProvider:
     ],
     ids=["no time", "just none", "permit over", "in time", "without a permit"],
 )
-def test_a_token_is_waited_for_within_the_call_and_its_permit(
+@on_virtual_time
+async def test_a_token_is_waited_for_within_the_call_and_its_permit(
     token_s: float, timeout_s: float, permit_s: float | None, asked: list[tuple[float, float]]
 ) -> None:
     """What comes too late costs nothing, and the next call has its token."""
@@ -295,19 +296,16 @@ def test_a_token_is_waited_for_within_the_call_and_its_permit(
         await asyncio.sleep(token_s)
         return Token("token-0")
 
-    async def main() -> None:
-        began, inner = asyncio.get_running_loop().time(), NotingProvider()
-        keys = renewed.RenewedToken("azure", slow, None)
-        provider = KeyedProvider("azure", "m", keys, lambda _key: inner, None, SystemClock())
-        permit = None if permit_s is None else began + permit_s
-        reply = await provider.ask(replace(PROMPT, begins_by=permit), timeout_s=timeout_s)
-        found = [(at_s - began, given_s) for at_s, given_s in inner.asked]
-        assert found == asked
-        assert isinstance(reply, Answered) or reply == Rejected("profile", 401, "no_token")
-        await asyncio.sleep(token_s)
-        assert isinstance(await provider.ask(PROMPT, timeout_s=1.0), Answered)
-
-    run(main())
+    began, inner = asyncio.get_running_loop().time(), NotingProvider()
+    keys = renewed.RenewedToken("azure", slow, None)
+    provider = KeyedProvider("azure", "m", keys, lambda _key: inner, None, SystemClock())
+    permit = None if permit_s is None else began + permit_s
+    reply = await provider.ask(replace(PROMPT, begins_by=permit), timeout_s=timeout_s)
+    found = [(at_s - began, given_s) for at_s, given_s in inner.asked]
+    assert found == asked
+    assert isinstance(reply, Answered) or reply == Rejected("profile", 401, "no_token")
+    await asyncio.sleep(token_s)
+    assert isinstance(await provider.ask(PROMPT, timeout_s=1.0), Answered)
 
 
 def test_another_token_after_a_refusal_is_waited_for_within_the_permit() -> None:

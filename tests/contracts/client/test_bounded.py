@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from answerbus.client.bounded import CLEAN_UP_S, ClientCancelled, bounded, wait_for_end
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 
 
 async def _answer() -> str:
@@ -35,12 +35,10 @@ def test_what_is_on_time_gives_its_result() -> None:
     assert run(bounded(_answer(), 2)) == "answer"
 
 
-def test_what_fails_raises_its_error() -> None:
-    async def main() -> None:
-        with pytest.raises(ConnectionError):
-            await bounded(_fails(), 2)
-
-    run(main())
+@on_virtual_time
+async def test_what_fails_raises_its_error() -> None:
+    with pytest.raises(ConnectionError):
+        await bounded(_fails(), 2)
 
 
 @pytest.mark.parametrize("work", [_answer, _ignores_cancellation])
@@ -59,12 +57,10 @@ def test_what_is_late_ends_at_the_limit_also_if_it_ignores_cancellation(
     assert run(main()) in {0.5, 0.5 + CLEAN_UP_S}
 
 
-def test_a_cancellation_from_within_is_an_error_and_none_of_the_caller() -> None:
-    async def main() -> None:
-        with pytest.raises(ClientCancelled):
-            await bounded(_cancels_itself(), 2)
-
-    run(main())
+@on_virtual_time
+async def test_a_cancellation_from_within_is_an_error_and_none_of_the_caller() -> None:
+    with pytest.raises(ClientCancelled):
+        await bounded(_cancels_itself(), 2)
 
 
 def test_a_cancellation_from_outside_ends_the_work_too() -> None:

@@ -16,7 +16,7 @@ from services.worker.planning.planner import Planner
 from tests.providers.test_prices import profile
 from tests.tariffs import flat
 from tests.unit.worker.builders import body
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 
 DAY = datetime(2026, 12, 1, tzinfo=UTC)
 BEFORE, AFTER = flat(2, 10), flat(4, 20)
@@ -74,16 +74,14 @@ def test_a_price_to_come_holds_from_its_first_moment_on() -> None:
         run(main())
 
 
-def test_only_the_price_of_a_profile_changes() -> None:
-    async def main() -> None:
-        planner = planner_at(LoopClock(timedelta(), 0.0))
-        before = planner.backends["default"]
+@on_virtual_time
+async def test_only_the_price_of_a_profile_changes() -> None:
+    planner = planner_at(LoopClock(timedelta(), 0.0))
+    before = planner.backends["default"]
 
-        assert reprice(planner, {"default": AFTER, "gone": AFTER}) == ["default"]
-        assert reprice(planner, {"default": AFTER}) == []
+    assert reprice(planner, {"default": AFTER, "gone": AFTER}) == ["default"]
+    assert reprice(planner, {"default": AFTER}) == []
 
-        facts = replace(before.facts, tariff=AFTER)
-        assert planner.backends == {"default": replace(before, facts=facts)}
-        assert planner.backends["default"].limiter is before.limiter
-
-    run(main())
+    facts = replace(before.facts, tariff=AFTER)
+    assert planner.backends == {"default": replace(before, facts=facts)}
+    assert planner.backends["default"].limiter is before.limiter

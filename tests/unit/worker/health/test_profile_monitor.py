@@ -12,7 +12,7 @@ from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Reservation
 from services.worker.planning.planner import Backend
 from services.worker.ports.provider import Readiness, Ready, Unhealthy
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider
 
 HERE, GONE = Ready(), Unhealthy("there is no server", connected=False)
@@ -51,59 +51,54 @@ def unhealthy(found: dict[str, Backend]) -> set[str]:
     return set(profile_problems(found, BOUND_S))
 
 
-def test_all_servers_that_went_away_together_are_named_within_seconds_of_one_refusal() -> None:
+@on_virtual_time
+async def test_all_servers_that_went_away_together_are_named_within_seconds_of_one_refusal() -> (
+    None
+):
     """A slow one keeps no other waiting, and one that is well stays so."""
+    gone = {name: Checked(finds=GONE) for name in ("claude", "gemini", "openai", "small")}
+    found = backends(default=Checked(), well=Checked(), slow=Checked(takes_s=9.0), **gone)
+    monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
+    await asyncio.sleep(60.0)
+    assert unhealthy(found) == set()
 
-    async def main() -> None:
-        gone = {name: Checked(finds=GONE) for name in ("claude", "gemini", "openai", "small")}
-        found = backends(default=Checked(), well=Checked(), slow=Checked(takes_s=9.0), **gone)
-        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
-        await asyncio.sleep(60.0)
-        assert unhealthy(found) == set()
+    found["default"].limiter.report(REFUSED, 0.0, Reservation())
+    assert unhealthy(found) == {"default"}
+    await asyncio.sleep(1.0)
 
-        found["default"].limiter.report(REFUSED, 0.0, Reservation())
-        assert unhealthy(found) == {"default"}
-        await asyncio.sleep(1.0)
-
-        problems = profile_problems(found, BOUND_S)
-        assert set(problems) == {"default", *gone}
-        assert {problem.kind for problem in problems.values()} == {"no_connection"}
-        assert all((problem.lasts_s or 0.0) <= 1.0 for problem in problems.values())
-        await stop(monitor)
-
-    run(main())
+    problems = profile_problems(found, BOUND_S)
+    assert set(problems) == {"default", *gone}
+    assert {problem.kind for problem in problems.values()} == {"no_connection"}
+    assert all((problem.lasts_s or 0.0) <= 1.0 for problem in problems.values())
+    await stop(monitor)
 
 
-def test_those_away_are_asked_again_and_the_others_are_left_alone() -> None:
-    async def main() -> None:
-        away, well = Checked(finds=GONE), Checked()
-        found = backends(away=away, well=well)
-        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
-        found["away"].limiter.report(REFUSED, 0.0, Reservation())
-        await asyncio.sleep(60.0)
-        assert 9 <= away.checks <= 12
-        assert well.checks == 1
+@on_virtual_time
+async def test_those_away_are_asked_again_and_the_others_are_left_alone() -> None:
+    away, well = Checked(finds=GONE), Checked()
+    found = backends(away=away, well=well)
+    monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
+    found["away"].limiter.report(REFUSED, 0.0, Reservation())
+    await asyncio.sleep(60.0)
+    assert 9 <= away.checks <= 12
+    assert well.checks == 1
 
-        away.finds = Ready()
-        await asyncio.sleep(6.0)
-        assert unhealthy(found) == set()
-        await stop(monitor)
-
-    run(main())
+    away.finds = Ready()
+    await asyncio.sleep(6.0)
+    assert unhealthy(found) == set()
+    await stop(monitor)
 
 
-def test_a_check_that_takes_long_is_not_begun_again_meanwhile() -> None:
-    async def main() -> None:
-        slow = Checked(finds=GONE, takes_s=20.0)
-        found = backends(slow=slow)
-        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
-        found["slow"].limiter.report(REFUSED, 0.0, Reservation())
-        await asyncio.sleep(24.0)
+@on_virtual_time
+async def test_a_check_that_takes_long_is_not_begun_again_meanwhile() -> None:
+    slow = Checked(finds=GONE, takes_s=20.0)
+    found = backends(slow=slow)
+    monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
+    found["slow"].limiter.report(REFUSED, 0.0, Reservation())
+    await asyncio.sleep(24.0)
 
-        assert slow.checks == 1
-        await stop(monitor)
-
-    run(main())
+    assert slow.checks == 1
+    await stop(monitor)
 
 
 async def stop(task: "asyncio.Task[None]") -> None:
@@ -111,22 +106,20 @@ async def stop(task: "asyncio.Task[None]") -> None:
     await asyncio.wait([task])
 
 
-def test_a_provider_whose_check_raises_is_checked_again_and_so_are_the_others() -> None:
+@on_virtual_time
+async def test_a_provider_whose_check_raises_is_checked_again_and_so_are_the_others() -> None:
     class Raising(Checked):
         async def preflight(self) -> Readiness:
             await super().preflight()
             raise KeyError("a plugin's mistake")
 
-    async def main() -> None:
-        wrong, gone = Raising(), Checked(finds=GONE)
-        found = backends(wrong=wrong, gone=gone)
-        for one in found.values():
-            one.limiter.checked(GONE)
-        monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
-        await asyncio.sleep(60)
-        assert wrong.checks > 2
-        assert gone.checks > 2
-        monitor.cancel()
-        await asyncio.wait([monitor])
-
-    run(main())
+    wrong, gone = Raising(), Checked(finds=GONE)
+    found = backends(wrong=wrong, gone=gone)
+    for one in found.values():
+        one.limiter.checked(GONE)
+    monitor = asyncio.create_task(ProfileMonitor(lambda: found).run())
+    await asyncio.sleep(60)
+    assert wrong.checks > 2
+    assert gone.checks > 2
+    monitor.cancel()
+    await asyncio.wait([monitor])

@@ -10,7 +10,7 @@ from services.worker.lane.context import Limits
 from services.worker.lane.state.records import account_key
 from tests.unit.worker.lane.run_checks import breaks
 from tests.unit.worker.lane.stage import Stage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import OUR_WORKFLOW, Worker, done, terminals, until
 
 MEMORY = timedelta(hours=1)
@@ -25,32 +25,30 @@ def last_of_the_account(stage: Stage) -> bytes | None:
 
 
 @pytest.mark.wide
-def test_a_workflow_that_rests_for_longer_than_is_remembered_starts_again() -> None:
-    async def main() -> None:
-        stage = Stage(limits=LIMITS)
-        await stage.worker.open()
-        stage.publish("r-1", budget={"attempts": 1})
-        await stage.all_done()
-        stage.publish("r-2")
-        await stage.all_done()
-        assert last_of_the_account(stage)
+@on_virtual_time
+async def test_a_workflow_that_rests_for_longer_than_is_remembered_starts_again() -> None:
+    stage = Stage(limits=LIMITS)
+    await stage.worker.open()
+    stage.publish("r-1", budget={"attempts": 1})
+    await stage.all_done()
+    stage.publish("r-2")
+    await stage.all_done()
+    assert last_of_the_account(stage)
 
-        await until(lambda: last_of_the_account(stage) is None, REST_S, look_s=1.0)
-        await stage.worker.drain()
-        stage.worker = Worker(stage.broker, stage.context)
-        await stage.worker.open()
-        lane = stage.worker.lane.open
-        assert lane
-        assert not lane.lane_state.ledger.accounts
-        stage.publish("r-3", budget={"attempts": 1})
-        await stage.all_done()
-        await stage.worker.drain()
+    await until(lambda: last_of_the_account(stage) is None, REST_S, look_s=1.0)
+    await stage.worker.drain()
+    stage.worker = Worker(stage.broker, stage.context)
+    await stage.worker.open()
+    lane = stage.worker.lane.open
+    assert lane
+    assert not lane.lane_state.ledger.accounts
+    stage.publish("r-3", budget={"attempts": 1})
+    await stage.all_done()
+    await stage.worker.drain()
 
-        assert done(stage.broker, stage.names)
-        expected = {"r-1": "result", "r-2": "dead_letter", "r-3": "result"}
-        assert terminals(stage.broker) == expected, "the last has a budget of its own"
-        assert last_of_the_account(stage)
-        assert breaks(stage, MEMORY) == []
-        assert [found.kind for found in breaks(stage)] == ["link"], "others remember for longer"
-
-    run(main())
+    assert done(stage.broker, stage.names)
+    expected = {"r-1": "result", "r-2": "dead_letter", "r-3": "result"}
+    assert terminals(stage.broker) == expected, "the last has a budget of its own"
+    assert last_of_the_account(stage)
+    assert breaks(stage, MEMORY) == []
+    assert [found.kind for found in breaks(stage)] == ["link"], "others remember for longer"

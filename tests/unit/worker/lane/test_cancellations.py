@@ -18,7 +18,7 @@ from tests.unit.worker.builders import NOW, lane_request, workflow_of
 from tests.unit.worker.lane.fakes import COMMIT_S
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import WORKFLOW, RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import done, events, terminals, until
 
 OTHER = workflow_of(0, 1)  # of the same lane
@@ -26,100 +26,88 @@ OTHER = workflow_of(0, 1)  # of the same lane
 pytestmark = pytest.mark.wide
 
 
-def test_a_run_that_waits_for_tools_is_cancelled_with_its_calls() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", "r-2", tooling=lambda _: [])
-        await until(lambda: len(stage.tools.ran) == 2)
-        stage.cancel("r-1")
-        stage.cancel("r-2")  # it is behind the other
-        await until(lambda: done(stage.broker, stage.names), 5.0)
-        await finished(stage)
+@on_virtual_time
+async def test_a_run_that_waits_for_tools_is_cancelled_with_its_calls() -> None:
+    stage = await RunStage.opened("r-1", "r-2", tooling=lambda _: [])
+    await until(lambda: len(stage.tools.ran) == 2)
+    stage.cancel("r-1")
+    stage.cancel("r-2")  # it is behind the other
+    await until(lambda: done(stage.broker, stage.names), 5.0)
+    await finished(stage)
 
-        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
-        assert {step["outcome"]["kind"] for step in stage.steps("tool_ended")} == {"cancelled"}
-        assert len(stage.tools.ran) == 2
-        assert stage.provider.asked_of.keys() == {("r-1", 0)}
-
-    run(main())
+    assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
+    assert {step["outcome"]["kind"] for step in stage.steps("tool_ended")} == {"cancelled"}
+    assert len(stage.tools.ran) == 2
+    assert stage.provider.asked_of.keys() == {("r-1", 0)}
 
 
-def test_a_request_whose_call_is_in_flight_ends_as_cancelled_when_it_is_home() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", call_s=20.0)
-        await until(lambda: stage.provider.now_running == 1)
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        assert not done(stage.broker, ["r-1"])
-        await finished(stage)
+@on_virtual_time
+async def test_a_request_whose_call_is_in_flight_ends_as_cancelled_when_it_is_home() -> None:
+    stage = await RunStage.opened("r-1", call_s=20.0)
+    await until(lambda: stage.provider.now_running == 1)
+    stage.cancel("r-1")
+    await until(lambda: stage.steps("control_applied") != [])
+    assert not done(stage.broker, ["r-1"])
+    await finished(stage)
 
-        assert cause(stage, "r-1") == "cancelled"
-        assert stage.steps("step") == []
-
-    run(main())
+    assert cause(stage, "r-1") == "cancelled"
+    assert stage.steps("step") == []
 
 
 @pytest.mark.parametrize("more", [{}, {"agent": None}])
-def test_a_cancel_that_comes_before_its_request_is_remembered_over_a_restart(
+@on_virtual_time
+async def test_a_cancel_that_comes_before_its_request_is_remembered_over_a_restart(
     more: dict[str, Any],
 ) -> None:
-    async def main() -> None:
-        stage = await RunStage.opened()
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        await stage.crash()
-        await stage.worker.open()
-        stage.publish("r-1", **more)
-        await finished(stage)
+    stage = await RunStage.opened()
+    stage.cancel("r-1")
+    await until(lambda: stage.steps("control_applied") != [])
+    await stage.crash()
+    await stage.worker.open()
+    stage.publish("r-1", **more)
+    await finished(stage)
 
-        assert stage.steps("control_applied")[0]["effect"] == "remembered"
-        assert cause(stage, "r-1") == "cancelled"
-        assert stage.provider.calls == []
-
-    run(main())
+    assert stage.steps("control_applied")[0]["effect"] == "remembered"
+    assert cause(stage, "r-1") == "cancelled"
+    assert stage.provider.calls == []
 
 
-def test_all_open_requests_of_a_workflow_are_cancelled_at_once() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", "r-2", "r-3", tooling=lambda _: [])
-        await until(lambda: stage.tools.ran != [])
-        stage.cancel_workflow()
-        await finished(stage)
+@on_virtual_time
+async def test_all_open_requests_of_a_workflow_are_cancelled_at_once() -> None:
+    stage = await RunStage.opened("r-1", "r-2", "r-3", tooling=lambda _: [])
+    await until(lambda: stage.tools.ran != [])
+    stage.cancel_workflow()
+    await finished(stage)
 
-        assert set(terminals(stage.broker).values()) == {"dead_letter"}
-        (applied,) = stage.steps("control_applied")
-        assert (applied["effect"], sorted(applied["requests"])) == ("cancelled", stage.names)
-
-    run(main())
+    assert set(terminals(stage.broker).values()) == {"dead_letter"}
+    (applied,) = stage.steps("control_applied")
+    assert (applied["effect"], sorted(applied["requests"])) == ("cancelled", stage.names)
 
 
-def test_a_cancel_of_what_has_ended_does_nothing() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1")
-        await until(lambda: done(stage.broker, ["r-1"]))
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        await finished(stage)
+@on_virtual_time
+async def test_a_cancel_of_what_has_ended_does_nothing() -> None:
+    stage = await RunStage.opened("r-1")
+    await until(lambda: done(stage.broker, ["r-1"]))
+    stage.cancel("r-1")
+    await until(lambda: stage.steps("control_applied") != [])
+    await finished(stage)
 
-        assert stage.steps("control_applied")[0]["effect"] == "nothing"
-        assert terminals(stage.broker) == {"r-1": "result"}
-
-    run(main())
+    assert stage.steps("control_applied")[0]["effect"] == "nothing"
+    assert terminals(stage.broker) == {"r-1": "result"}
 
 
-def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", call_s=20.0)
-        await until(lambda: stage.provider.now_running == 1)
-        stage.cancel("r-1")
-        await until(lambda: stage.steps("control_applied") != [])
-        await stage.crash()
-        await stage.worker.open()
-        await finished(stage)
+@on_virtual_time
+async def test_a_cancel_that_is_applied_survives_a_crash_before_the_request_has_ended() -> None:
+    stage = await RunStage.opened("r-1", call_s=20.0)
+    await until(lambda: stage.provider.now_running == 1)
+    stage.cancel("r-1")
+    await until(lambda: stage.steps("control_applied") != [])
+    await stage.crash()
+    await stage.worker.open()
+    await finished(stage)
 
-        assert cause(stage, "r-1") == "cancelled"
-        assert len(stage.provider.calls) == 1
-
-    run(main())
+    assert cause(stage, "r-1") == "cancelled"
+    assert len(stage.provider.calls) == 1
 
 
 def cancel(scope: Literal["request", "workflow"] = "request", name: str = "r-1") -> Cancel:
@@ -130,91 +118,81 @@ def cancel(scope: Literal["request", "workflow"] = "request", name: str = "r-1")
 
 
 @pytest.mark.parametrize("scope", ["request", "workflow"])
-def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behind(
+@on_virtual_time
+async def test_a_cancel_that_comes_while_the_outcome_is_committed_leaves_nothing_behind(
     scope: Literal["request", "workflow"],
 ) -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1")
-        lane = stage.worker.lane
-        ledger = lane.lane_state.ledger
-        await until(
-            lambda: ledger.known(RequestKey(WORKFLOW, "r-1")) is not None, look_s=COMMIT_S / 4
-        )
-        assert not done(stage.broker, ["r-1"])  # decided, and not committed yet
-        assert lane.open
-        lane.on_signals(lane.open, [SignalRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
-        await finished(stage)
+    stage = await RunStage.opened("r-1")
+    lane = stage.worker.lane
+    ledger = lane.lane_state.ledger
+    await until(lambda: ledger.known(RequestKey(WORKFLOW, "r-1")) is not None, look_s=COMMIT_S / 4)
+    assert not done(stage.broker, ["r-1"])  # decided, and not committed yet
+    assert lane.open
+    lane.on_signals(lane.open, [SignalRecord(CONTROLS, 0, "controls-0-0", cancel(scope))])
+    await finished(stage)
 
-        effect = "nothing" if scope == "request" else "remembered"
-        assert stage.steps("control_applied")[0]["effect"] == effect
-        assert terminals(stage.broker) == {"r-1": "result"}
-        assert stage.open_records() == {}
-
-    run(main())
+    effect = "nothing" if scope == "request" else "remembered"
+    assert stage.steps("control_applied")[0]["effect"] == effect
+    assert terminals(stage.broker) == {"r-1": "result"}
+    assert stage.open_records() == {}
 
 
-def test_a_request_that_waits_for_a_place_at_its_provider_ends_at_once_and_without_a_call() -> None:
+@on_virtual_time
+async def test_a_request_that_waits_for_a_place_at_its_provider_ends_without_a_call() -> None:
     """A7: the place is taken by a call that lasts; the next would wait until its deadline."""
+    stage = await RunStage.opened(slots=1, call_s=50.0)
+    stage.publish("r-1", "r-2", policy={"ordering": "none"}, agent=None)
+    await until(lambda: stage.provider.now_running == 1)
+    await asyncio.sleep(1)
+    stage.cancel("r-2")
+    await until(lambda: done(stage.broker, ["r-2"]), 5.0)
+    assert [request_id for request_id, *_ in stage.provider.calls] == ["r-1"]
+    await finished(stage)
 
-    async def main() -> None:
-        stage = await RunStage.opened(slots=1, call_s=50.0)
-        stage.publish("r-1", "r-2", policy={"ordering": "none"}, agent=None)
-        await until(lambda: stage.provider.now_running == 1)
-        await asyncio.sleep(1)
-        stage.cancel("r-2")
-        await until(lambda: done(stage.broker, ["r-2"]), 5.0)
-        assert [request_id for request_id, *_ in stage.provider.calls] == ["r-1"]
-        await finished(stage)
-
-        assert cause(stage, "r-2") == "cancelled"
-        assert [a["request_id"] for a in events(stage.broker, ATTEMPTS)] == ["r-1"]
-
-    run(main())
+    assert cause(stage, "r-2") == "cancelled"
+    assert [a["request_id"] for a in events(stage.broker, ATTEMPTS)] == ["r-1"]
 
 
-def test_a_request_that_waits_for_its_provider_to_come_back_ends_at_once() -> None:
+@on_virtual_time
+async def test_a_request_that_waits_for_its_provider_to_come_back_ends_at_once() -> None:
     """A7: the breaker is open, and leaves the provider alone for minutes."""
+    stage = RunStage()
+    stage.provider.reply = Throttled(retry_after_s=400.0)
+    await stage.worker.open()
+    plain: dict[str, Any] = {"policy": {"ordering": "none"}, "agent": None, "ttl_s": 3_000}
+    stage.publish("r-1", **plain)
+    await until(lambda: len(stage.provider.calls) == 1)
+    await asyncio.sleep(20)
+    stage.publish("r-2", **plain)
+    await asyncio.sleep(20)
+    stage.cancel("r-1")
+    stage.cancel("r-2")
+    await until(lambda: done(stage.broker, stage.names), 5.0)
+    await finished(stage)
 
-    async def main() -> None:
-        stage = RunStage()
-        stage.provider.reply = Throttled(retry_after_s=400.0)
-        await stage.worker.open()
-        plain: dict[str, Any] = {"policy": {"ordering": "none"}, "agent": None, "ttl_s": 3_000}
-        stage.publish("r-1", **plain)
-        await until(lambda: len(stage.provider.calls) == 1)
-        await asyncio.sleep(20)
-        stage.publish("r-2", **plain)
-        await asyncio.sleep(20)
-        stage.cancel("r-1")
-        stage.cancel("r-2")
-        await until(lambda: done(stage.broker, stage.names), 5.0)
-        await finished(stage)
-
-        assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
-        assert len(stage.provider.calls) == 1
-
-    run(main())
+    assert (cause(stage, "r-1"), cause(stage, "r-2")) == ("cancelled", "cancelled")
+    assert len(stage.provider.calls) == 1
 
 
-def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes_later() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened(call_s=20.0)
-        await stage.worker.crash()
-        stage.publish("r-1", "r-2", agent=None)
-        stage.cancel_workflow()
-        await asyncio.sleep(1)
-        stage.publish("r-3", agent=None)
-        stage.worker = stage.new_worker()
-        await stage.worker.open()
-        await finished(stage)
+@on_virtual_time
+async def test_a_workflow_is_cancelled_with_what_it_has_unread_and_not_with_what_comes_later() -> (
+    None
+):
+    stage = await RunStage.opened(call_s=20.0)
+    await stage.worker.crash()
+    stage.publish("r-1", "r-2", agent=None)
+    stage.cancel_workflow()
+    await asyncio.sleep(1)
+    stage.publish("r-3", agent=None)
+    stage.worker = stage.new_worker()
+    await stage.worker.open()
+    await finished(stage)
 
-        assert terminals(stage.broker) == {
-            "r-1": "dead_letter",
-            "r-2": "dead_letter",
-            "r-3": "result",
-        }
-
-    run(main())
+    assert terminals(stage.broker) == {
+        "r-1": "dead_letter",
+        "r-2": "dead_letter",
+        "r-3": "result",
+    }
 
 
 def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() -> None:
@@ -234,22 +212,20 @@ def test_a_workflow_with_more_requests_than_an_event_names_is_cancelled_whole() 
     assert [one for some in taken for one in some] == [*held.values()]
 
 
-def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened()
-        stage.cancel("r-1")
-        stage.cancel("r-1", "forged")
-        stage.cancel("r-1", OTHER)
-        await until(lambda: len(stage.steps("control_applied")) == 3)
-        stage.publish("r-1", agent=None)
-        await until(lambda: done(stage.broker, stage.names))
-        await stage.end()
+@on_virtual_time
+async def test_a_cancel_with_another_workflow_takes_the_place_of_none() -> None:
+    stage = await RunStage.opened()
+    stage.cancel("r-1")
+    stage.cancel("r-1", "forged")
+    stage.cancel("r-1", OTHER)
+    await until(lambda: len(stage.steps("control_applied")) == 3)
+    stage.publish("r-1", agent=None)
+    await until(lambda: done(stage.broker, stage.names))
+    await stage.end()
 
-        assert cause(stage, "r-1") == "cancelled"
-        effects = [step["effect"] for step in stage.steps("control_applied")]
-        assert effects == ["remembered", "nothing", "remembered"]
-
-    run(main())
+    assert cause(stage, "r-1") == "cancelled"
+    effects = [step["effect"] for step in stage.steps("control_applied")]
+    assert effects == ["remembered", "nothing", "remembered"]
 
 
 def test_a_cancel_is_remembered_for_a_day_and_no_longer() -> None:

@@ -8,7 +8,7 @@ from services.worker.core.json_schema.keywords import JsonObject
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ASKS: JsonObject = {"question": "How many?", "json_schema": SCHEMA}
@@ -23,49 +23,47 @@ async def come(found: Callable[[], list[Any]]) -> Any:
     return only
 
 
-def test_the_question_of_a_tool_outlives_crashes_and_its_call_goes_on_with_one_answer() -> None:
-    async def main() -> None:
-        agent = {"ask_person": True}
-        stage = await RunStage.opened("r-1", steps=STEPS, agent=agent, tooling=lambda _: ())
-        made = await come(stage.calls)
-        more = {"kind": "tool_progress", "state": "round-1", "asks": ASKS}
-        stage.tools.answer(made, {}, **more)
-        question = await come(lambda: stage.steps("input_requested"))
-        assert (question["tool"], question["question"]) == ("orders.get", "How many?")
-        await stage.crash()
-        await stage.worker.open()
-        answer = {"kind": "input", "call_id": question["call_id"]}
-        stage.control({**answer, "value": {"n": 0}, "number": 2})
-        stage.control({**answer, "value": {"n": "many"}})
-        stage.control({**answer, "value": {"n": 1}})
-        stage.control({**answer, "value": {"n": 2}})
-        onwards = await come(lambda: stage.calls("tool_continue"))
-        await stage.crash()
-        await stage.worker.open()
-        stage.tools.answer(onwards["call"], {"kind": "ok", "value": "done"})
-        await finished(stage)
+@on_virtual_time
+async def test_the_question_of_a_tool_outlives_crashes_and_its_call_goes_on_with_one_answer() -> (
+    None
+):
+    agent = {"ask_person": True}
+    stage = await RunStage.opened("r-1", steps=STEPS, agent=agent, tooling=lambda _: ())
+    made = await come(stage.calls)
+    more = {"kind": "tool_progress", "state": "round-1", "asks": ASKS}
+    stage.tools.answer(made, {}, **more)
+    question = await come(lambda: stage.steps("input_requested"))
+    assert (question["tool"], question["question"]) == ("orders.get", "How many?")
+    await stage.crash()
+    await stage.worker.open()
+    answer = {"kind": "input", "call_id": question["call_id"]}
+    stage.control({**answer, "value": {"n": 0}, "number": 2})
+    stage.control({**answer, "value": {"n": "many"}})
+    stage.control({**answer, "value": {"n": 1}})
+    stage.control({**answer, "value": {"n": 2}})
+    onwards = await come(lambda: stage.calls("tool_continue"))
+    await stage.crash()
+    await stage.worker.open()
+    stage.tools.answer(onwards["call"], {"kind": "ok", "value": "done"})
+    await finished(stage)
 
-        assert (onwards["state"], onwards["given"]["value"]) == ("round-1", {"n": 1})
-        effects = [event["effect"] for event in stage.steps("control_applied")]
-        assert sorted(effects) == ["answered", "invalid", "nothing", "nothing"]
-        (ended,) = stage.steps("tool_ended")
-        assert ended["outcome"] == {"kind": "ok", "value": "done"}
-        assert len(stage.calls()) == 1
-        assert stage.open_records() == {}
-
-    run(main())
+    assert (onwards["state"], onwards["given"]["value"]) == ("round-1", {"n": 1})
+    effects = [event["effect"] for event in stage.steps("control_applied")]
+    assert sorted(effects) == ["answered", "invalid", "nothing", "nothing"]
+    (ended,) = stage.steps("tool_ended")
+    assert ended["outcome"] == {"kind": "ok", "value": "done"}
+    assert len(stage.calls()) == 1
+    assert stage.open_records() == {}
 
 
-def test_a_question_that_nobody_can_be_asked_ends_its_call_and_the_run_goes_on() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", steps=STEPS, tooling=lambda _: ())
-        made = await come(stage.calls)
-        more = {"kind": "tool_progress", "state": "round-1", "asks": ASKS}
-        stage.tools.answer(made, {}, **more)
-        await finished(stage)
+@on_virtual_time
+async def test_a_question_that_nobody_can_be_asked_ends_its_call_and_the_run_goes_on() -> None:
+    stage = await RunStage.opened("r-1", steps=STEPS, tooling=lambda _: ())
+    made = await come(stage.calls)
+    more = {"kind": "tool_progress", "state": "round-1", "asks": ASKS}
+    stage.tools.answer(made, {}, **more)
+    await finished(stage)
 
-        (ended,) = stage.steps("tool_ended")
-        assert ended["outcome"]["code"] == "input_required"
-        assert [one["state"] for one in stage.calls("tool_cancel")] == ["round-1"]
-
-    run(main())
+    (ended,) = stage.steps("tool_ended")
+    assert ended["outcome"]["code"] == "input_required"
+    assert [one["state"] for one in stage.calls("tool_cancel")] == ["round-1"]

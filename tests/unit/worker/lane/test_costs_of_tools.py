@@ -11,7 +11,7 @@ from services.worker.planning.planner import Backend
 from tests.tariffs import flat
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import WORKFLOW, Json, RunStage, RunWorker, ToolServers
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import events, until
 
 COST = 700
@@ -59,68 +59,62 @@ def of_models(stage: PricedStage) -> int:
 
 
 @pytest.mark.parametrize(("times", "micro_usd"), [(1, LIMIT), (1, None), (2, LIMIT)])
-def test_it_is_charged_once_and_the_next_attempt_says_so(times: int, micro_usd: int | None) -> None:
-    async def main() -> None:
-        stage = await priced(times=times, micro_usd=micro_usd)
-        await finished(stage)
+@on_virtual_time
+async def test_it_is_charged_once_and_the_next_attempt_says_so(
+    times: int, micro_usd: int | None
+) -> None:
+    stage = await priced(times=times, micro_usd=micro_usd)
+    await finished(stage)
 
-        (result,) = events(stage.broker, RESULTS)
-        ended = stage.steps("tool_ended")
-        tools = COST * len(ended)
-        assert [one["micro_usd"] for one in ended] == [COST] * len(ended)
-        assert result["account"]["spent"]["micro_usd"] == of_models(stage) + tools
-        assert result["run"]["usage"]["micro_usd"] == of_models(stage) + tools
-        said = [one.get("tools_micro_usd", 0) for one in events(stage.broker, ATTEMPTS)]
-        assert sum(said) == tools
-        assert said[0] == 0
-        assert stage.account.tools_micro_usd == 0
-        assert not any("µ$" in note for note in result["notes"])
-
-    run(main())
-
-
-def test_no_more_is_charged_than_is_left_and_no_model_is_asked_after_it() -> None:
-    async def main() -> None:
-        stage = await priced(cost=10 * LIMIT)
-        await finished(stage)
-
-        (dead_letter,) = events(stage.broker, DEAD_LETTERS)
-        charged = [ended["micro_usd"] for ended in stage.steps("tool_ended")]
-        assert dead_letter["cause"] == {"kind": "budget_exhausted", "which": "micro_usd"}
-        assert dead_letter["account"]["spent"]["micro_usd"] == LIMIT
-        left = LIMIT - of_models(stage)
-        assert charged == [left, *(0 for _ in charged[1:])]
-        note = f"a tool cost {10 * LIMIT:,} µ$: {left:,} µ$ were left in the budget, and charged"
-        assert note in dead_letter["notes"]
-        assert len(stage.provider.prompts) == 1
-        assert stage.account.tools_micro_usd == left  # no attempt has said it
-
-    run(main())
+    (result,) = events(stage.broker, RESULTS)
+    ended = stage.steps("tool_ended")
+    tools = COST * len(ended)
+    assert [one["micro_usd"] for one in ended] == [COST] * len(ended)
+    assert result["account"]["spent"]["micro_usd"] == of_models(stage) + tools
+    assert result["run"]["usage"]["micro_usd"] == of_models(stage) + tools
+    said = [one.get("tools_micro_usd", 0) for one in events(stage.broker, ATTEMPTS)]
+    assert sum(said) == tools
+    assert said[0] == 0
+    assert stage.account.tools_micro_usd == 0
+    assert not any("µ$" in note for note in result["notes"])
 
 
-def test_what_was_charged_outlives_its_worker() -> None:
-    async def main() -> None:
-        stage = await priced()
-        await until(lambda: stage.steps("tool_ended") != [])
-        await stage.crash()
-        await stage.worker.open()
-        await finished(stage)
+@on_virtual_time
+async def test_no_more_is_charged_than_is_left_and_no_model_is_asked_after_it() -> None:
+    stage = await priced(cost=10 * LIMIT)
+    await finished(stage)
 
-        tools = COST * len(stage.steps("tool_ended"))
-        assert stage.account.spent.micro_usd == of_models(stage) + tools
+    (dead_letter,) = events(stage.broker, DEAD_LETTERS)
+    charged = [ended["micro_usd"] for ended in stage.steps("tool_ended")]
+    assert dead_letter["cause"] == {"kind": "budget_exhausted", "which": "micro_usd"}
+    assert dead_letter["account"]["spent"]["micro_usd"] == LIMIT
+    left = LIMIT - of_models(stage)
+    assert charged == [left, *(0 for _ in charged[1:])]
+    note = f"a tool cost {10 * LIMIT:,} µ$: {left:,} µ$ were left in the budget, and charged"
+    assert note in dead_letter["notes"]
+    assert len(stage.provider.prompts) == 1
+    assert stage.account.tools_micro_usd == left  # no attempt has said it
 
-    run(main())
+
+@on_virtual_time
+async def test_what_was_charged_outlives_its_worker() -> None:
+    stage = await priced()
+    await until(lambda: stage.steps("tool_ended") != [])
+    await stage.crash()
+    await stage.worker.open()
+    await finished(stage)
+
+    tools = COST * len(stage.steps("tool_ended"))
+    assert stage.account.spent.micro_usd == of_models(stage) + tools
 
 
 @pytest.mark.parametrize("cost", [-1, 1.5, "7", 10**12, True])
-def test_a_cost_that_cannot_be_is_left_out_with_a_note(cost: Any) -> None:
-    async def main() -> None:
-        stage = await priced(cost=cost)
-        await finished(stage)
+@on_virtual_time
+async def test_a_cost_that_cannot_be_is_left_out_with_a_note(cost: Any) -> None:
+    stage = await priced(cost=cost)
+    await finished(stage)
 
-        (result,) = events(stage.broker, RESULTS)
-        assert result["account"]["spent"]["micro_usd"] == of_models(stage)
-        note = "left out of a tool's result, since they were wrong: `/micro_usd`"
-        assert note in result["notes"]
-
-    run(main())
+    (result,) = events(stage.broker, RESULTS)
+    assert result["account"]["spent"]["micro_usd"] == of_models(stage)
+    note = "left out of a tool's result, since they were wrong: `/micro_usd`"
+    assert note in result["notes"]

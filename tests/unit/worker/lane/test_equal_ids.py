@@ -24,7 +24,7 @@ from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.delegating import DelegatingStage
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.state.test_lane_state import arrive, called, settled
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import events, until
 
 OURS, OTHER = workflow_of(0), workflow_of(0, 1)
@@ -160,59 +160,55 @@ def test_a_lane_of_this_version_is_one_that_older_workers_keep_shut() -> None:
     assert private_event(LEDGER, encode(before).value) == before
 
 
-def test_runs_of_both_have_calls_and_approvals_of_their_own() -> None:
-    async def main() -> None:
-        stage = RunStage((actions(call("orders.pay")), actions(says("Done."))))
-        await stage.worker.open()
-        for key in BOTH:
-            stage.publish("r-1", workflow_id=key.workflow_id)
-        await until(lambda: len(stage.steps("approval_requested")) == len(BOTH))
-        asked = {one["workflow_id"]: one for one in stage.steps("approval_requested")}
-        approval = {name: asked[OURS][name] for name in ("call_id", "args_digest")}
-        approval |= {"kind": "approval", "decision": "approved"}
-        stage.control({**approval, "workflow_id": OTHER})
-        stage.control({**approval, "workflow_id": OURS})
-        await until(lambda: events(stage.broker, RESULTS) != [])
-        cancel = {"kind": "cancel", "scope": "request", "request_id": "r-1"}
-        stage.control({**cancel, "workflow_id": OTHER})
-        await until(lambda: events(stage.broker, DEAD_LETTERS) != [])
-        await stage.end()
+@on_virtual_time
+async def test_runs_of_both_have_calls_and_approvals_of_their_own() -> None:
+    stage = RunStage((actions(call("orders.pay")), actions(says("Done."))))
+    await stage.worker.open()
+    for key in BOTH:
+        stage.publish("r-1", workflow_id=key.workflow_id)
+    await until(lambda: len(stage.steps("approval_requested")) == len(BOTH))
+    asked = {one["workflow_id"]: one for one in stage.steps("approval_requested")}
+    approval = {name: asked[OURS][name] for name in ("call_id", "args_digest")}
+    approval |= {"kind": "approval", "decision": "approved"}
+    stage.control({**approval, "workflow_id": OTHER})
+    stage.control({**approval, "workflow_id": OURS})
+    await until(lambda: events(stage.broker, RESULTS) != [])
+    cancel = {"kind": "cancel", "scope": "request", "request_id": "r-1"}
+    stage.control({**cancel, "workflow_id": OTHER})
+    await until(lambda: events(stage.broker, DEAD_LETTERS) != [])
+    await stage.end()
 
-        effects = [step["effect"] for step in stage.steps("control_applied")]
-        assert effects == ["nothing", "approved", "cancelled"]
-        (result,), (dead_letter,) = (
-            events(stage.broker, RESULTS),
-            events(stage.broker, DEAD_LETTERS),
-        )
-        assert (result["workflow_id"], dead_letter["workflow_id"]) == (OURS, OTHER)
-        assert dead_letter["cause"]["kind"] == "cancelled"
-        called_ids = {one["workflow_id"]: one["call_id"] for one in stage.calls()}
-        assert called_ids == {OURS: asked[OURS]["call_id"]}
-        last = {record.key: record.value for record in stage.broker.log(RUNS).records}
-        assert set(last.values()) == {None}, "nothing is left of either"
-
-    run(main())
+    effects = [step["effect"] for step in stage.steps("control_applied")]
+    assert effects == ["nothing", "approved", "cancelled"]
+    (result,), (dead_letter,) = (
+        events(stage.broker, RESULTS),
+        events(stage.broker, DEAD_LETTERS),
+    )
+    assert (result["workflow_id"], dead_letter["workflow_id"]) == (OURS, OTHER)
+    assert dead_letter["cause"]["kind"] == "cancelled"
+    called_ids = {one["workflow_id"]: one["call_id"] for one in stage.calls()}
+    assert called_ids == {OURS: asked[OURS]["call_id"]}
+    last = {record.key: record.value for record in stage.broker.log(RUNS).records}
+    assert set(last.values()) == {None}, "nothing is left of either"
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-def test_runs_and_children_of_both_go_on_after_a_crash(crashes: bool) -> None:
-    async def main() -> None:
-        stage = DelegatingStage()
-        await stage.worker.open()
-        for key in BOTH:
-            stage.publish("r-1", workflow_id=key.workflow_id)
-        await until(lambda: len(stage.provider.calls) >= 3)
-        if crashes:
-            await stage.crash()
-            stage.worker.assign(0)
-        await until(lambda: len(stage.outcomes()) == 2 * (1 + CHILDREN), 900)
-        await stage.end()
+@on_virtual_time
+async def test_runs_and_children_of_both_go_on_after_a_crash(crashes: bool) -> None:
+    stage = DelegatingStage()
+    await stage.worker.open()
+    for key in BOTH:
+        stage.publish("r-1", workflow_id=key.workflow_id)
+    await until(lambda: len(stage.provider.calls) >= 3)
+    if crashes:
+        await stage.crash()
+        stage.worker.assign(0)
+    await until(lambda: len(stage.outcomes()) == 2 * (1 + CHILDREN), 900)
+    await stage.end()
 
-        found = Counter((one["workflow_id"], one["request_id"]) for one in stage.outcomes())
-        assert set(found.values()) == {1}, "one terminal each"
-        assert {workflow for workflow, _ in found} == {OURS, OTHER}
-        assert {one["kind"] for one in stage.outcomes()} == {"result"}
-        last = {record.key: record.value for record in stage.broker.log(RUNS).records}
-        assert set(last.values()) == {None}, "nothing is left of either"
-
-    run(main())
+    found = Counter((one["workflow_id"], one["request_id"]) for one in stage.outcomes())
+    assert set(found.values()) == {1}, "one terminal each"
+    assert {workflow for workflow, _ in found} == {OURS, OTHER}
+    assert {one["kind"] for one in stage.outcomes()} == {"result"}
+    last = {record.key: record.value for record in stage.broker.log(RUNS).records}
+    assert set(last.values()) == {None}, "nothing is left of either"

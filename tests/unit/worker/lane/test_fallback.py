@@ -31,7 +31,7 @@ from services.worker.planning.planner import BackendChange
 from tests.tariffs import flat
 from tests.unit.worker.builders import PARTITIONS, answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, events, terminals, until
 
 pytestmark = pytest.mark.wide
@@ -119,128 +119,112 @@ class TwoProfiles:
         ([Throttled(30.0)], ["default", "large"], "throttled > 20s"),
     ],
 )
-def test_the_outcome_names_who_answered_and_why(
+@on_virtual_time
+async def test_the_outcome_names_who_answered_and_why(
     replies: list[Reply], profiles: list[str], because: str | None
 ) -> None:
-    async def main() -> None:
-        small = FakeProvider(lambda _, n: (0.1, [*replies, *[GOOD] * 9][n - 1]))
-        both = TwoProfiles(small, always(GOOD))
-        both.stage.publish("r-1", answer_schema=NUMBER)
-        await both.stage.worker.open()
-        await both.end()
+    small = FakeProvider(lambda _, n: (0.1, [*replies, *[GOOD] * 9][n - 1]))
+    both = TwoProfiles(small, always(GOOD))
+    both.stage.publish("r-1", answer_schema=NUMBER)
+    await both.stage.worker.open()
+    await both.end()
 
-        [outcome] = both.outcomes()
-        assert outcome["kind"] == "result"
-        assert both.asked() == profiles
-        assert outcome["model"]["profile"] == profiles[-1]
-        assert outcome["model"].get("because") == because
-        assert outcome["model"].get("instead_of") == (because and "default")
-        note = f"profile large was asked in place of default: {because}"
-        assert (note in outcome["notes"]) is (because is not None)
-
-    run(main())
+    [outcome] = both.outcomes()
+    assert outcome["kind"] == "result"
+    assert both.asked() == profiles
+    assert outcome["model"]["profile"] == profiles[-1]
+    assert outcome["model"].get("because") == because
+    assert outcome["model"].get("instead_of") == (because and "default")
+    note = f"profile large was asked in place of default: {because}"
+    assert (note in outcome["notes"]) is (because is not None)
 
 
-def test_calls_of_a_fallback_are_counted_by_whose_place_it_took_and_why() -> None:
-    async def main() -> None:
-        both = TwoProfiles(always(NO_CONNECTION), always(GOOD))
-        measures = MetricsObserver({"default", "large"}, Registry())
-        both.stage.worker.context = replace(both.stage.context, observer=measures)
-        both.stage.publish("r-1")
-        await both.stage.worker.open()
-        await both.end()
+@on_virtual_time
+async def test_calls_of_a_fallback_are_counted_by_whose_place_it_took_and_why() -> None:
+    both = TwoProfiles(always(NO_CONNECTION), always(GOOD))
+    measures = MetricsObserver({"default", "large"}, Registry())
+    both.stage.worker.context = replace(both.stage.context, observer=measures)
+    both.stage.publish("r-1")
+    await both.stage.worker.open()
+    await both.end()
 
-        counted = {labels: n for (m, labels), n in measures.counts.totals.items() if m is FALLBACKS}
-        assert counted == {("default", "large", "unhealthy"): 1}
-
-    run(main())
+    counted = {labels: n for (m, labels), n in measures.counts.totals.items() if m is FALLBACKS}
+    assert counted == {("default", "large", "unhealthy"): 1}
 
 
-def test_no_time_is_lost_between_the_two() -> None:
+@on_virtual_time
+async def test_no_time_is_lost_between_the_two() -> None:
     """Neither the back-off of a retry nor the pause that a provider names."""
+    both = TwoProfiles(always(Throttled(30.0)), always(GOOD))
+    for number in range(20):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+    began = now()
+    await both.stage.worker.open()
+    await both.end()
 
-    async def main() -> None:
-        both = TwoProfiles(always(Throttled(30.0)), always(GOOD))
-        for number in range(20):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
-        began = now()
-        await both.stage.worker.open()
-        await both.end()
-
-        first = min(at for _, _, at in both.large.calls)
-        assert first - began < 0.5
-        assert max(at for _, _, at in both.large.calls) - began < 1
-
-    run(main())
+    first = min(at for _, _, at in both.large.calls)
+    assert first - began < 0.5
+    assert max(at for _, _, at in both.large.calls) - began < 1
 
 
-def test_those_who_wait_for_a_place_are_told_when_their_profile_dies() -> None:
-    async def main() -> None:
-        dies_at = 0.0
-        small = FakeProvider(lambda *_: (1.0, GOOD if now() < dies_at else NO_CONNECTION))
-        both = TwoProfiles(small, always(GOOD), slots=2)
-        await both.stage.worker.open()
-        dies_at = now() + 5
-        for number in range(40):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
-        await both.end()
+@on_virtual_time
+async def test_those_who_wait_for_a_place_are_told_when_their_profile_dies() -> None:
+    dies_at = 0.0
+    small = FakeProvider(lambda *_: (1.0, GOOD if now() < dies_at else NO_CONNECTION))
+    both = TwoProfiles(small, always(GOOD), slots=2)
+    await both.stage.worker.open()
+    dies_at = now() + 5
+    for number in range(40):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+    await both.end()
 
-        assert set(terminals(both.stage.broker).values()) == {"result"}
-        first = min(at for _, _, at in both.large.calls)
-        assert 0 < first - dies_at < 2.1  # a call that began before it died takes a second
-
-    run(main())
+    assert set(terminals(both.stage.broker).values()) == {"result"}
+    first = min(at for _, _, at in both.large.calls)
+    assert 0 < first - dies_at < 2.1  # a call that began before it died takes a second
 
 
-def test_one_at_a_time_finds_out_whether_it_is_back() -> None:
-    async def main() -> None:
-        back_at = float("inf")
-        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
-        both = TwoProfiles(small, always(GOOD))
-        await both.stage.worker.open()
-        back_at = now() + 60
-        for number in range(120):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
-            await asyncio.sleep(1)
-        await both.end()
+@on_virtual_time
+async def test_one_at_a_time_finds_out_whether_it_is_back() -> None:
+    back_at = float("inf")
+    small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+    both = TwoProfiles(small, always(GOOD))
+    await both.stage.worker.open()
+    back_at = now() + 60
+    for number in range(120):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+        await asyncio.sleep(1)
+    await both.end()
 
-        tried = [at for _, _, at in both.small.calls if at < back_at]
-        assert 3 <= len(tried) <= 12  # after pauses of 1, 2, 4, 8 and 15 s
-        assert both.asked()[-20:] == ["default"] * 20
-
-    run(main())
+    tried = [at for _, _, at in both.small.calls if at < back_at]
+    assert 3 <= len(tried) <= 12  # after pauses of 1, 2, 4, 8 and 15 s
+    assert both.asked()[-20:] == ["default"] * 20
 
 
-def test_who_waits_for_a_throttled_profile_goes_on_once_that_will_be_too_long() -> None:
+@on_virtual_time
+async def test_who_waits_for_a_throttled_profile_goes_on_once_that_will_be_too_long() -> None:
     """After pauses of 1, 2, 4 and 8 s the next one would end beyond the 20 s."""
+    both = TwoProfiles(always(Throttled(None)), always(GOOD))
+    both.stage.publish("r-1")
+    began = now()
+    await both.stage.worker.open()
+    await both.end()
 
-    async def main() -> None:
-        both = TwoProfiles(always(Throttled(None)), always(GOOD))
-        both.stage.publish("r-1")
-        began = now()
-        await both.stage.worker.open()
-        await both.end()
-
-        assert 14 < both.large.calls[0][2] - began < 17
-        assert both.outcomes()[0]["model"]["because"] == "throttled > 20s"
-
-    run(main())
+    assert 14 < both.large.calls[0][2] - began < 17
+    assert both.outcomes()[0]["model"]["because"] == "throttled > 20s"
 
 
-def test_who_waits_behind_a_probe_that_hangs_goes_on_after_the_time_that_is_set() -> None:
-    async def main() -> None:
-        small = FakeProvider(lambda name, n: (0.1, Throttled(2.0)) if n == 1 else (50.0, GOOD))
-        both = TwoProfiles(small, always(GOOD), on=(THROTTLED,), slots=1)
-        began = now()
-        await both.stage.worker.open()
-        for number in range(3):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
-        await both.end()
+@on_virtual_time
+async def test_who_waits_behind_a_probe_that_hangs_goes_on_after_the_time_that_is_set() -> None:
+    small = FakeProvider(lambda name, n: (0.1, Throttled(2.0)) if n == 1 else (50.0, GOOD))
+    both = TwoProfiles(small, always(GOOD), on=(THROTTLED,), slots=1)
+    began = now()
+    await both.stage.worker.open()
+    for number in range(3):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+    await both.end()
 
-        assert 19.9 < min(at for _, _, at in both.large.calls) - began < 22.5
-        assert both.asked().count("large") == 2
-
-    run(main())
+    assert 19.9 < min(at for _, _, at in both.large.calls) - began < 22.5
+    assert both.asked().count("large") == 2
 
 
 BUDGETS: list[tuple[dict[str, int], str]] = [
@@ -250,120 +234,106 @@ BUDGETS: list[tuple[dict[str, int], str]] = [
 
 
 @pytest.mark.parametrize(("budget", "which"), BUDGETS)
-def test_a_hop_that_does_not_fit_is_left_out_and_a_refusal_stays_one(
+@on_virtual_time
+async def test_a_hop_that_does_not_fit_is_left_out_and_a_refusal_stays_one(
     budget: dict[str, int], which: str
 ) -> None:
-    async def main() -> None:
-        small = always(Refused("no", GOOD.facts))
-        both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
-        both.stage.publish("r-1", budget=budget)
-        await both.stage.worker.open()
-        await both.end()
+    small = always(Refused("no", GOOD.facts))
+    both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
+    both.stage.publish("r-1", budget=budget)
+    await both.stage.worker.open()
+    await both.end()
 
-        [outcome] = both.outcomes()
-        assert (outcome["kind"], both.large.calls) == ("refusal", [])
-        why = f"too little is left of the budget ({which})"
-        assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
-
-    run(main())
+    [outcome] = both.outcomes()
+    assert (outcome["kind"], both.large.calls) == ("refusal", [])
+    why = f"too little is left of the budget ({which})"
+    assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
 
 
 @pytest.mark.parametrize(
     "reply", [Refused("no", GOOD.facts), NO_CONNECTION], ids=["refused", "away"]
 )
-def test_a_hop_that_does_not_fit_the_budget_of_a_label_is_left_out(reply: Reply) -> None:
-    async def main() -> None:
-        small = FakeProvider(lambda _, n: (0.1, reply if n == 1 else GOOD))
-        names = (f"t-{number}" for number in range(1_000))
-        tenant = next(n for n in names if partition_of(f"tenant:{n}", PARTITIONS) == 0)
-        rules = BudgetRules({"tenant": {tenant: PeriodLimits(day=(None, None, 50_000))}})
-        both = TwoProfiles(small, always(GOOD), price_of_large=1_000, budget_rules=rules)
-        both.stage.publish("r-1", labels={"tenant": tenant})
-        await both.stage.worker.open()
-        speaking = asyncio.create_task(lanes_speak(both.stage.worker))
-        await both.end()
-        speaking.cancel()
+@on_virtual_time
+async def test_a_hop_that_does_not_fit_the_budget_of_a_label_is_left_out(reply: Reply) -> None:
+    small = FakeProvider(lambda _, n: (0.1, reply if n == 1 else GOOD))
+    names = (f"t-{number}" for number in range(1_000))
+    tenant = next(n for n in names if partition_of(f"tenant:{n}", PARTITIONS) == 0)
+    rules = BudgetRules({"tenant": {tenant: PeriodLimits(day=(None, None, 50_000))}})
+    both = TwoProfiles(small, always(GOOD), price_of_large=1_000, budget_rules=rules)
+    both.stage.publish("r-1", labels={"tenant": tenant})
+    await both.stage.worker.open()
+    speaking = asyncio.create_task(lanes_speak(both.stage.worker))
+    await both.end()
+    speaking.cancel()
 
-        [outcome] = both.outcomes()
-        assert both.large.calls == []
-        assert outcome["kind"] == ("result" if reply is NO_CONNECTION else "refusal")
-        why = "too little is left of the budget (micro_usd)"
-        assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
-
-    run(main())
+    [outcome] = both.outcomes()
+    assert both.large.calls == []
+    assert outcome["kind"] == ("result" if reply is NO_CONNECTION else "refusal")
+    why = "too little is left of the budget (micro_usd)"
+    assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
 
 
-def test_who_cannot_afford_another_waits_for_its_own() -> None:
-    async def main() -> None:
-        back_at = 0.0
-        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
-        both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
-        await both.stage.worker.open()
-        back_at = now() + 30
-        both.stage.publish("r-1", budget={"attempts": 3, "micro_usd": 50_000})
-        await both.end()
+@on_virtual_time
+async def test_who_cannot_afford_another_waits_for_its_own() -> None:
+    back_at = 0.0
+    small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+    both = TwoProfiles(small, always(GOOD), price_of_large=1_000)
+    await both.stage.worker.open()
+    back_at = now() + 30
+    both.stage.publish("r-1", budget={"attempts": 3, "micro_usd": 50_000})
+    await both.end()
 
-        assert (both.outcomes()[0]["model"]["profile"], both.large.calls) == ("default", [])
-
-    run(main())
+    assert (both.outcomes()[0]["model"]["profile"], both.large.calls) == ("default", [])
 
 
-def test_each_hop_is_a_spend_at_its_own_price() -> None:
-    async def main() -> None:
-        small = FakeProvider(lambda _, n: (0.1, WRONG))
-        both = TwoProfiles(small, always(GOOD), price_of_large=2)
-        both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
-        await both.stage.worker.open()
-        await both.end()
+@on_virtual_time
+async def test_each_hop_is_a_spend_at_its_own_price() -> None:
+    small = FakeProvider(lambda _, n: (0.1, WRONG))
+    both = TwoProfiles(small, always(GOOD), price_of_large=2)
+    both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
+    await both.stage.worker.open()
+    await both.end()
 
-        costs = [one["charged"]["micro_usd"] for one in events(both.stage.broker, ATTEMPTS)]
-        assert costs == [0, 0, 2 * 15]
-        assert both.outcomes()[0]["account"]["spent"]["micro_usd"] == 2 * 15
-
-    run(main())
+    costs = [one["charged"]["micro_usd"] for one in events(both.stage.broker, ATTEMPTS)]
+    assert costs == [0, 0, 2 * 15]
+    assert both.outcomes()[0]["account"]["spent"]["micro_usd"] == 2 * 15
 
 
 @pytest.mark.parametrize("crash_after", [1, 2, 3])
-def test_after_a_crash_the_same_profile_is_chosen(crash_after: int) -> None:
-    async def main() -> None:
-        small, large = always(WRONG), always(WRONG)
-        both = TwoProfiles(small, large)
-        both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
-        await both.stage.worker.open()
-        await until(lambda: len(events(both.stage.broker, RETRIES)) == crash_after)
-        await both.stage.worker.crash()
-        both.stage.worker = Worker(both.stage.broker, both.stage.context)
-        await both.stage.worker.open()
-        await both.end()
+@on_virtual_time
+async def test_after_a_crash_the_same_profile_is_chosen(crash_after: int) -> None:
+    small, large = always(WRONG), always(WRONG)
+    both = TwoProfiles(small, large)
+    both.stage.publish("r-1", answer_schema=NUMBER, budget={"attempts": 5})
+    await both.stage.worker.open()
+    await until(lambda: len(events(both.stage.broker, RETRIES)) == crash_after)
+    await both.stage.worker.crash()
+    both.stage.worker = Worker(both.stage.broker, both.stage.context)
+    await both.stage.worker.open()
+    await both.end()
 
-        assert both.asked() == ["default", "default", "large", "large", "large"]
-
-    run(main())
+    assert both.asked() == ["default", "default", "large", "large", "large"]
 
 
-def test_a_policy_that_wants_no_second_attempt_gets_none() -> None:
-    async def main() -> None:
-        both = TwoProfiles(always(WRONG), always(GOOD), on=(Condition("invalid"),))
-        both.stage.publish("r-1", answer_schema=NUMBER, policy={"on_invalid": "dead_letter"})
-        await both.stage.worker.open()
-        await both.end()
+@on_virtual_time
+async def test_a_policy_that_wants_no_second_attempt_gets_none() -> None:
+    both = TwoProfiles(always(WRONG), always(GOOD), on=(Condition("invalid"),))
+    both.stage.publish("r-1", answer_schema=NUMBER, policy={"on_invalid": "dead_letter"})
+    await both.stage.worker.open()
+    await both.end()
 
-        assert both.asked() == ["default"]
-
-    run(main())
+    assert both.asked() == ["default"]
 
 
-def test_another_profile_that_gives_the_same_answer_has_given_it_once() -> None:
-    async def main() -> None:
-        both = TwoProfiles(always(WRONG), always(WRONG), on=(Condition("invalid", 3),))
-        both.stage.publish("r-1", answer_schema=NUMBER)
-        await both.stage.worker.open()
-        await both.end()
+@on_virtual_time
+async def test_another_profile_that_gives_the_same_answer_has_given_it_once() -> None:
+    both = TwoProfiles(always(WRONG), always(WRONG), on=(Condition("invalid", 3),))
+    both.stage.publish("r-1", answer_schema=NUMBER)
+    await both.stage.worker.open()
+    await both.end()
 
-        assert both.asked() == ["default"] * 3 + ["large"] * 4
-        assert both.outcomes()[0]["cause"]["kind"] == "repeats_itself"
-
-    run(main())
+    assert both.asked() == ["default"] * 3 + ["large"] * 4
+    assert both.outcomes()[0]["cause"]["kind"] == "repeats_itself"
 
 
 def change(both: TwoProfiles, fallbacks: tuple[Fallback, ...]) -> None:
@@ -373,120 +343,107 @@ def change(both: TwoProfiles, fallbacks: tuple[Fallback, ...]) -> None:
     planner.change(BackendChange({"default": backend}, alike=["default"]), Agents())
 
 
-def test_who_waits_hears_of_a_fallback_that_is_new() -> None:
-    async def main() -> None:
-        both = TwoProfiles(always(NO_CONNECTION), always(GOOD))
-        change(both, ())
-        both.stage.publish("r-1")
-        await both.stage.worker.open()
-        await asyncio.sleep(7)  # in the middle of a pause
-        change(both, (Fallback("large", (UNHEALTHY,)),))
-        await until(lambda: bool(both.large.calls), 0.1)
-        await both.end()
-
-    run(main())
+@on_virtual_time
+async def test_who_waits_hears_of_a_fallback_that_is_new() -> None:
+    both = TwoProfiles(always(NO_CONNECTION), always(GOOD))
+    change(both, ())
+    both.stage.publish("r-1")
+    await both.stage.worker.open()
+    await asyncio.sleep(7)  # in the middle of a pause
+    change(both, (Fallback("large", (UNHEALTHY,)),))
+    await until(lambda: bool(both.large.calls), 0.1)
+    await both.end()
 
 
-def test_who_waits_for_a_fallback_that_is_gone_goes_back() -> None:
-    async def main() -> None:
-        back_at = float("inf")
-        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
-        both = TwoProfiles(small, always(GOOD, 50.0), slots=1)
-        await both.stage.worker.open()
-        for number in range(5):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
-        await until(lambda: len(both.large.calls) == 1)
-        change(both, ())
-        back_at = now() + 1
-        await both.end()
+@on_virtual_time
+async def test_who_waits_for_a_fallback_that_is_gone_goes_back() -> None:
+    back_at = float("inf")
+    small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+    both = TwoProfiles(small, always(GOOD, 50.0), slots=1)
+    await both.stage.worker.open()
+    for number in range(5):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+    await until(lambda: len(both.large.calls) == 1)
+    change(both, ())
+    back_at = now() + 1
+    await both.end()
 
-        assert len(both.large.calls) == 1
-
-    run(main())
+    assert len(both.large.calls) == 1
 
 
-def test_a_dialect_that_refuses_the_schema_is_left_out_with_a_note() -> None:
-    async def main() -> None:
-        schema: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
-        for _ in range(12):  # levels of objects, of which OpenAI's dialect takes ten
-            schema = {"type": "object", "properties": {"n": schema}}
-        both = TwoProfiles(always(Truncated(9, GOOD.facts)), always(GOOD))
-        backends = both.stage.context.planner.backends
-        assert isinstance(backends, dict)
-        backends["large"] = replace(backends["large"], dialect="openai")
-        asked = {"kind": "inline", "name": "deep", "wrapped": False, "json_schema": schema}
-        both.stage.publish("r-1", answer_schema=asked, budget={"attempts": 2})
-        await both.stage.worker.open()
-        await both.end()
+@on_virtual_time
+async def test_a_dialect_that_refuses_the_schema_is_left_out_with_a_note() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    for _ in range(12):  # levels of objects, of which OpenAI's dialect takes ten
+        schema = {"type": "object", "properties": {"n": schema}}
+    both = TwoProfiles(always(Truncated(9, GOOD.facts)), always(GOOD))
+    backends = both.stage.context.planner.backends
+    assert isinstance(backends, dict)
+    backends["large"] = replace(backends["large"], dialect="openai")
+    asked = {"kind": "inline", "name": "deep", "wrapped": False, "json_schema": schema}
+    both.stage.publish("r-1", answer_schema=asked, budget={"attempts": 2})
+    await both.stage.worker.open()
+    await both.end()
 
-        [outcome] = both.outcomes()
-        why = "its dialect cannot carry the schema"
-        assert both.asked() == ["default", "default"]
-        assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
-
-    run(main())
+    [outcome] = both.outcomes()
+    why = "its dialect cannot carry the schema"
+    assert both.asked() == ["default", "default"]
+    assert f"profile large was not asked in place of default: {why}" in outcome["notes"]
 
 
 Make = Callable[[], FakeProvider]
 
 
 @pytest.mark.parametrize("large", [lambda: always(NO_CONNECTION), lambda: always(Throttled(None))])
-def test_where_both_are_away_the_first_to_come_back_answers(large: Make) -> None:
-    async def main() -> None:
-        back_at = float("inf")
-        small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
-        both = TwoProfiles(small, large())
-        await both.stage.worker.open()
-        for number in range(10):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
-        back_at = now() + 60
-        await both.end()
+@on_virtual_time
+async def test_where_both_are_away_the_first_to_come_back_answers(large: Make) -> None:
+    back_at = float("inf")
+    small = FakeProvider(lambda *_: (0.1, GOOD if now() > back_at else NO_CONNECTION))
+    both = TwoProfiles(small, large())
+    await both.stage.worker.open()
+    for number in range(10):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number))
+    back_at = now() + 60
+    await both.end()
 
-        assert set(terminals(both.stage.broker).values()) == {"result"}
-        assert len(both.small.calls) + len(both.large.calls) < 120
-
-    run(main())
+    assert set(terminals(both.stage.broker).values()) == {"result"}
+    assert len(both.small.calls) + len(both.large.calls) < 120
 
 
-def test_hundreds_of_calls_that_fail_at_once_are_told_once() -> None:
+@on_virtual_time
+async def test_hundreds_of_calls_that_fail_at_once_are_told_once() -> None:
     """Each would else let all who wait plan again, in vain where the fallback is away too."""
+    small = always(Unavailable(500, ran=True), 5.0)
+    both = TwoProfiles(small, always(NO_CONNECTION), slots=50)
+    limiter = both.stage.context.planner.backends["default"].limiter
+    told = list[int]()
+    plan_again = limiter.plan_again
 
-    async def main() -> None:
-        small = always(Unavailable(500, ran=True), 5.0)
-        both = TwoProfiles(small, always(NO_CONNECTION), slots=50)
-        limiter = both.stage.context.planner.backends["default"].limiter
-        told = list[int]()
-        plan_again = limiter.plan_again
+    def noted(*, all_waiting: bool = False) -> None:
+        told.append(len(limiter.waiting))
+        plan_again(all_waiting=all_waiting)
 
-        def noted(*, all_waiting: bool = False) -> None:
-            told.append(len(limiter.waiting))
-            plan_again(all_waiting=all_waiting)
-
-        limiter.plan_again = noted  # type: ignore[method-assign]
-        await both.stage.worker.open()
-        for number in range(90):
-            both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number), ttl_s=30)
-        await asyncio.sleep(6)
-        assert small.now_running < 50
-        assert 1 <= len(told) <= 3
-        assert max(told) >= 40
-        await both.stage.worker.crash()
-
-    run(main())
+    limiter.plan_again = noted  # type: ignore[method-assign]
+    await both.stage.worker.open()
+    for number in range(90):
+        both.stage.publish(f"r-{number}", workflow_id=workflow_of(0, number), ttl_s=30)
+    await asyncio.sleep(6)
+    assert small.now_running < 50
+    assert 1 <= len(told) <= 3
+    assert max(told) >= 40
+    await both.stage.worker.crash()
 
 
-def test_two_profiles_that_are_forbidden_to_all_do_not_end_a_request() -> None:
-    async def main() -> None:
-        forbidden = Rejected("profile", 403, None)
-        small = FakeProvider(lambda name, _: (0.1, forbidden if name == "late" else GOOD))
-        both = TwoProfiles(small, always(forbidden))
-        both.stage.publish(*(f"r-{number}" for number in range(5)), answer_schema=NUMBER)
-        await both.stage.worker.open()
-        await both.stage.all_done()
-        both.stage.publish("late", answer_schema=NUMBER, ttl_s=900)
-        await both.stage.all_done(2_000.0)
-        await both.stage.worker.drain()
+@on_virtual_time
+async def test_two_profiles_that_are_forbidden_to_all_do_not_end_a_request() -> None:
+    forbidden = Rejected("profile", 403, None)
+    small = FakeProvider(lambda name, _: (0.1, forbidden if name == "late" else GOOD))
+    both = TwoProfiles(small, always(forbidden))
+    both.stage.publish(*(f"r-{number}" for number in range(5)), answer_schema=NUMBER)
+    await both.stage.worker.open()
+    await both.stage.all_done()
+    both.stage.publish("late", answer_schema=NUMBER, ttl_s=900)
+    await both.stage.all_done(2_000.0)
+    await both.stage.worker.drain()
 
-        assert [one["cause"]["kind"] for one in both.outcomes()[5:]] == ["deadline_passed"]
-
-    run(main())
+    assert [one["cause"]["kind"] for one in both.outcomes()[5:]] == ["deadline_passed"]

@@ -13,7 +13,7 @@ from tests.unit.worker.builders import answered
 from tests.unit.worker.lane.proposing import ProposingProvider, ProposingStage, check_choice, told
 from tests.unit.worker.lane.run_checks import breaks, finished
 from tests.unit.worker.lane.run_world import TWO_STEPS, RunProvider, RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, events
 
 pytestmark = pytest.mark.wide
@@ -67,43 +67,37 @@ class AwayProvider(ProposingProvider):
         ),
     ],
 )
-def test_a_step_that_fails_is_another_models_and_the_run_goes_on(
+@on_virtual_time
+async def test_a_step_that_fails_is_another_models_and_the_run_goes_on(
     failure: Reply, condition: Condition, profiles: list[str]
 ) -> None:
-    async def main() -> None:
-        stage = RunStage()
-        stage.provider = small = FailsAt(steps=TWO_STEPS)
-        small.failure = failure
-        stage.worker._leave()
-        stage.worker = stage.new_worker()
-        add_large(stage, RunProvider(steps=TWO_STEPS), condition)
-        await stage.worker.open()
-        stage.publish("r-1")
-        await finished(stage)
+    stage = RunStage()
+    stage.provider = small = FailsAt(steps=TWO_STEPS)
+    small.failure = failure
+    stage.worker._leave()
+    stage.worker = stage.new_worker()
+    add_large(stage, RunProvider(steps=TWO_STEPS), condition)
+    await stage.worker.open()
+    stage.publish("r-1")
+    await finished(stage)
 
-        (result,) = events(stage.broker, RESULTS)
-        assert (result["answer"], asked(stage)) == ("All is well.", profiles)
-        assert (result["run"]["steps"], result["run"]["tool_calls"]) == (2, 3)
-        assert result["model"].get("because") == (
-            str(condition) if profiles[-1] == "large" else None
-        )
-        assert breaks(stage) == [], "the audit of operators finds nothing"
-
-    run(main())
+    (result,) = events(stage.broker, RESULTS)
+    assert (result["answer"], asked(stage)) == ("All is well.", profiles)
+    assert (result["run"]["steps"], result["run"]["tool_calls"]) == (2, 3)
+    assert result["model"].get("because") == (str(condition) if profiles[-1] == "large" else None)
+    assert breaks(stage) == [], "the audit of operators finds nothing"
 
 
-def test_a_composition_asks_the_fallbacks_of_its_selector_and_proposals_their_own() -> None:
-    async def main() -> None:
-        stage = ProposingStage()
-        stage.provider = AwayProvider()
-        stage.worker._leave()
-        stage.worker = stage.new_worker()
-        add_large(stage, ProposingProvider(), Condition("unhealthy"))
-        result = await told(stage)
+@on_virtual_time
+async def test_a_composition_asks_the_fallbacks_of_its_selector_and_proposals_their_own() -> None:
+    stage = ProposingStage()
+    stage.provider = AwayProvider()
+    stage.worker._leave()
+    stage.worker = stage.new_worker()
+    add_large(stage, ProposingProvider(), Condition("unhealthy"))
+    result = await told(stage)
 
-        assert result["answer"] == {"title": "Title 2"}
-        assert {one["model"]["profile"] for one in stage.outcomes()} == {"large"}
-        assert asked(stage).count("large") == 4
-        check_choice(stage)
-
-    run(main())
+    assert result["answer"] == {"title": "Title 2"}
+    assert {one["model"]["profile"] for one in stage.outcomes()} == {"large"}
+    assert asked(stage).count("large") == 4
+    check_choice(stage)

@@ -9,7 +9,7 @@ from services.worker.lane.opening import SILENCE_S
 from services.worker.lane.state.machine import STAY_S_MAX, State
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, context, until
 
 pytestmark = pytest.mark.wide
@@ -55,191 +55,167 @@ async def stops_at_once(stage: Stage, stopping: asyncio.Task[None], other: Worke
 
 
 @pytest.mark.parametrize("takes_s", [0.2, 5.0, 25.0])
-def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float) -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (takes_s, answered())))
-        other = await moved(stage)
-        await finished_by(stage, other, stage.worker)
+@on_virtual_time
+async def test_a_predecessor_that_is_alive_brings_its_calls_home(takes_s: float) -> None:
+    stage = Stage(FakeProvider(lambda *_: (takes_s, answered())))
+    other = await moved(stage)
+    await finished_by(stage, other, stage.worker)
 
-        assert sorted(call[:2] for call in stage.provider.calls) == [
-            ("r-1", 1),
-            ("r-2", 1),
-            ("r-3", 1),
-        ]
-        assert stage.outcomes() == ["result"] * 3
-
-    run(main())
+    assert sorted(call[:2] for call in stage.provider.calls) == [
+        ("r-1", 1),
+        ("r-2", 1),
+        ("r-3", 1),
+    ]
+    assert stage.outcomes() == ["result"] * 3
 
 
-def test_a_dead_predecessor_is_waited_for_only_until_its_silence_tells() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-        other = await moved(stage, dead=True)
-        began = now()
-        await other.until(State.OPEN)
+@on_virtual_time
+async def test_a_dead_predecessor_is_waited_for_only_until_its_silence_tells() -> None:
+    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+    other = await moved(stage, dead=True)
+    began = now()
+    await other.until(State.OPEN)
 
-        assert SILENCE_S <= now() - began <= SILENCE_S + 1
-        await stage.all_done()
-        await other.drain()
-        assert sorted(stage.outcomes()) == ["result"] * 3 + ["unknown"] * 2
-
-    run(main())
+    assert SILENCE_S <= now() - began <= SILENCE_S + 1
+    await stage.all_done()
+    await other.drain()
+    assert sorted(stage.outcomes()) == ["result"] * 3 + ["unknown"] * 2
 
 
 @pytest.mark.parametrize("order", ["lost, drained", "drained, lost"])
-def test_a_worker_that_stops_does_not_wait_for_a_lane_that_another_has(order: str) -> None:
+@on_virtual_time
+async def test_a_worker_that_stops_does_not_wait_for_a_lane_that_another_has(order: str) -> None:
     """Without a producer its calls cannot be settled there; their new owner writes them off."""
-
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-        other = await moved(stage)
-        for what in order.split(", "):
-            if what == "lost":
-                stage.worker.lane.on_loss(ConnectionError("the broker is away"))
-            else:
-                draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
-                await asyncio.sleep(0.1)
-        await stops_at_once(stage, draining, other)
-
-    run(main())
+    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+    other = await moved(stage)
+    for what in order.split(", "):
+        if what == "lost":
+            stage.worker.lane.on_loss(ConnectionError("the broker is away"))
+        else:
+            draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
+            await asyncio.sleep(0.1)
+    await stops_at_once(stage, draining, other)
 
 
-def test_a_lane_that_opens_while_its_worker_stops_gives_up_when_another_gets_it() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-        stage.publish("r-1")
-        await stage.worker.open()
-        await stage.called("r-1")
-        stage.broker.hangs = True
-        stage.worker.lane.on_loss(ConnectionError("the broker is away"))
-        draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
-        await asyncio.sleep(0.1)
-        assert stage.worker.lane.state is State.DRAINING_REOPENING
-        stage.broker.hangs = False
-        other = Worker(stage.broker, context(stage.provider, "other"))
-        other.assign(0)
-        stage.worker.assign()
-        await stops_at_once(stage, draining, other)
-
-    run(main())
+@on_virtual_time
+async def test_a_lane_that_opens_while_its_worker_stops_gives_up_when_another_gets_it() -> None:
+    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+    stage.publish("r-1")
+    await stage.worker.open()
+    await stage.called("r-1")
+    stage.broker.hangs = True
+    stage.worker.lane.on_loss(ConnectionError("the broker is away"))
+    draining = asyncio.create_task(stage.worker.drain(DRAIN_S))
+    await asyncio.sleep(0.1)
+    assert stage.worker.lane.state is State.DRAINING_REOPENING
+    stage.broker.hangs = False
+    other = Worker(stage.broker, context(stage.provider, "other"))
+    other.assign(0)
+    stage.worker.assign()
+    await stops_at_once(stage, draining, other)
 
 
-def test_a_predecessor_that_dies_on_the_way_is_not_waited_for_any_longer() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-        other = await moved(stage)
-        await asyncio.sleep(10)
-        assert other.lane.state is State.OPENING
-        await stage.worker.crash()
-        await other.until(State.OPEN, SILENCE_S + 1)
-        await other.drain()
-
-    run(main())
+@on_virtual_time
+async def test_a_predecessor_that_dies_on_the_way_is_not_waited_for_any_longer() -> None:
+    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+    other = await moved(stage)
+    await asyncio.sleep(10)
+    assert other.lane.state is State.OPENING
+    await stage.worker.crash()
+    await other.until(State.OPEN, SILENCE_S + 1)
+    await other.drain()
 
 
-def test_calls_that_take_too_long_are_given_up() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (50.0, answered())))
-        other = await moved(stage)
-        began = now()
-        await other.until(State.OPEN)
+@on_virtual_time
+async def test_calls_that_take_too_long_are_given_up() -> None:
+    stage = Stage(FakeProvider(lambda *_: (50.0, answered())))
+    other = await moved(stage)
+    began = now()
+    await other.until(State.OPEN)
 
-        assert HANDOVER_S <= now() - began <= HANDOVER_S + 1
-        assert Limits(1, 1, 1, 1).handover_s == HANDOVER_S
-        await finished_by(stage, other, stage.worker)
-
-    run(main())
+    assert HANDOVER_S <= now() - began <= HANDOVER_S + 1
+    assert Limits(1, 1, 1, 1).handover_s == HANDOVER_S
+    await finished_by(stage, other, stage.worker)
 
 
 @pytest.mark.parametrize("lost_first", [True, False])
-def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_settled(
+@on_virtual_time
+async def test_a_partition_that_comes_back_finds_the_calls_that_could_not_be_settled(
     *, lost_first: bool
 ) -> None:
     """The broker was away while the partition went elsewhere, where nobody opened it."""
+    stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
+    stage.publish("r-1")
+    await stage.worker.open()
+    await stage.called("r-1")
+    stage.broker.unreachable = True
+    if lost_first:
+        stage.publish("r-2", workflow_id=workflow_of(0, 1))
+        await until(lambda: stage.worker.lane.state is State.OPENING)
+    stage.worker.revoke()
+    stage.worker.assign()
+    await asyncio.sleep(ABANDONED_S / 2)
+    stage.broker.unreachable = False
+    stage.worker.assign(0)
+    await stage.end()
 
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
-        stage.publish("r-1")
-        await stage.worker.open()
-        await stage.called("r-1")
-        stage.broker.unreachable = True
-        if lost_first:
-            stage.publish("r-2", workflow_id=workflow_of(0, 1))
-            await until(lambda: stage.worker.lane.state is State.OPENING)
-        stage.worker.revoke()
-        stage.worker.assign()
-        await asyncio.sleep(ABANDONED_S / 2)
-        stage.broker.unreachable = False
-        stage.worker.assign(0)
-        await stage.end()
-
-        assert set(stage.outcomes()) == {"result"}
-
-    run(main())
+    assert set(stage.outcomes()) == {"result"}
 
 
-def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
-        stage.publish("r-1")
-        await stage.worker.open()
-        await stage.called("r-1")
-        orphan = stage.worker.lane
-        stage.broker.unreachable = True
-        stage.worker.revoke()
-        stage.worker.assign()
-        await until(lambda: orphan.state is State.CLOSED, ABANDONED_S + 11)
+@on_virtual_time
+async def test_an_orphan_that_cannot_settle_lets_go_in_the_end() -> None:
+    stage = Stage(FakeProvider(lambda *_: (8.0, answered())))
+    stage.publish("r-1")
+    await stage.worker.open()
+    await stage.called("r-1")
+    orphan = stage.worker.lane
+    stage.broker.unreachable = True
+    stage.worker.revoke()
+    stage.worker.assign()
+    await until(lambda: orphan.state is State.CLOSED, ABANDONED_S + 11)
 
-        assert orphan.tasks == {}
-        stage.broker.unreachable = False
-        stage.worker.assign(0)
-        await stage.end()
-        assert sorted(stage.outcomes()) == ["result", "unknown"]
-
-    run(main())
+    assert orphan.tasks == {}
+    stage.broker.unreachable = False
+    stage.worker.assign(0)
+    await stage.end()
+    assert sorted(stage.outcomes()) == ["result", "unknown"]
 
 
-def test_a_lane_that_was_fenced_holds_nothing_any_more() -> None:
+@on_virtual_time
+async def test_a_lane_that_was_fenced_holds_nothing_any_more() -> None:
     """Its successor has written its calls off: they keep neither a slot nor a worker that stops."""
+    stage = Stage(FakeProvider(lambda *_: (2 * HANDOVER_S, answered())))
+    other = await moved(stage)
+    await other.until(State.OPEN, HANDOVER_S + 10)
+    fenced = stage.worker.lane
+    await until(lambda: fenced.state is State.CLOSED, 1.0)
 
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (2 * HANDOVER_S, answered())))
-        other = await moved(stage)
-        await other.until(State.OPEN, HANDOVER_S + 10)
-        fenced = stage.worker.lane
-        await until(lambda: fenced.state is State.CLOSED, 1.0)
-
-        assert fenced.tasks == {}
-        assert stage.context.slots.reserved == 0
-        began = now()
-        await stage.worker.drain()
-        assert now() - began < 1.0
-        await finished_by(stage, other)
-
-    run(main())
+    assert fenced.tasks == {}
+    assert stage.context.slots.reserved == 0
+    began = now()
+    await stage.worker.drain()
+    assert now() - began < 1.0
+    await finished_by(stage, other)
 
 
-def test_what_moves_before_the_group_has_settled_has_nothing_to_bring_home() -> None:
+@on_virtual_time
+async def test_what_moves_before_the_group_has_settled_has_nothing_to_bring_home() -> None:
     """The first process of a command has all partitions for a moment; it opens none of them."""
+    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+    stage.publish("r-1")
+    ours, other = stage.worker, Worker(stage.broker, context(stage.provider, "other"))
+    ours.context.siblings.settled.clear()
+    ours.assign(0)
+    await asyncio.sleep(1.0)
+    assert (ours.lane.state, stage.broker.epochs[0]) == (State.OPENING, 0)
 
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-        stage.publish("r-1")
-        ours, other = stage.worker, Worker(stage.broker, context(stage.provider, "other"))
-        ours.context.siblings.settled.clear()
-        ours.assign(0)
-        await asyncio.sleep(1.0)
-        assert (ours.lane.state, stage.broker.epochs[0]) == (State.OPENING, 0)
+    ours.revoke()
+    began = now()
+    other.assign(0)
+    ours.assign()
+    ours.context.siblings.settled.set()
+    await other.until(State.OPEN)
+    assert now() - began < 1.0
+    await finished_by(stage, other, ours)
 
-        ours.revoke()
-        began = now()
-        other.assign(0)
-        ours.assign()
-        ours.context.siblings.settled.set()
-        await other.until(State.OPEN)
-        assert now() - began < 1.0
-        await finished_by(stage, other, ours)
-
-        assert [call[:2] for call in stage.provider.calls] == [("r-1", 1)]
-
-    run(main())
+    assert [call[:2] for call in stage.provider.calls] == [("r-1", 1)]

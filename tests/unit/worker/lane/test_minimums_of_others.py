@@ -7,7 +7,7 @@ from services.worker.core.attempt.reply import Throttled
 from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import done, events, terminals, until
 
 
@@ -15,124 +15,112 @@ def has_uncounted(stage: RunStage) -> bool:
     return any(not attempt["counted"] for attempt in events(stage.broker, ATTEMPTS))
 
 
-def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
-    async def main() -> None:
-        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: [])
-        await stage.worker.open()
-        several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
-        stage.publish("r-1", **several)
-        await until(lambda: bool(stage.tools.ran))
-        stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
-        stage.cancel("r-1")
-        await until(lambda: done(stage.broker, ["r-1"]))
-        await finished(stage)
+@on_virtual_time
+async def test_what_a_run_keeps_and_does_not_use_is_there_for_the_next() -> None:
+    stage = RunStage((actions(call()), actions(says("Well."))), lambda _: [])
+    await stage.worker.open()
+    several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
+    stage.publish("r-1", **several)
+    await until(lambda: bool(stage.tools.ran))
+    stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
+    stage.cancel("r-1")
+    await until(lambda: done(stage.broker, ["r-1"]))
+    await finished(stage)
 
-        assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
-
-    run(main())
+    assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
 
 
-def test_a_run_keeps_its_reserved_minimum_while_its_last_call_was_not_counted() -> None:
-    async def main() -> None:
-        stage = RunStage((actions(call()), actions(says("Well."))))
-        await stage.worker.open()
-        several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
-        stage.publish("r-1", **several)
-        await until(lambda: bool(stage.tools.ran))
-        stage.provider.reply = Throttled(retry_after_s=0.5)
-        await until(lambda: len(stage.provider.prompts) == 2)
-        stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
-        stage.provider.reply = None
-        await until(lambda: done(stage.broker, stage.names))
-        await finished(stage)
+@on_virtual_time
+async def test_a_run_keeps_its_reserved_minimum_while_its_last_call_was_not_counted() -> None:
+    stage = RunStage((actions(call()), actions(says("Well."))))
+    await stage.worker.open()
+    several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
+    stage.publish("r-1", **several)
+    await until(lambda: bool(stage.tools.ran))
+    stage.provider.reply = Throttled(retry_after_s=0.5)
+    await until(lambda: len(stage.provider.prompts) == 2)
+    stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
+    stage.provider.reply = None
+    await until(lambda: done(stage.broker, stage.names))
+    await finished(stage)
 
-        assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
-
-    run(main())
+    assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
 
 
-def test_a_run_does_not_wait_behind_those_that_wait_for_what_it_keeps() -> None:
-    async def main() -> None:
-        slow = [(5.0, {"kind": "ok", "value": "done"})]
-        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
-        await stage.worker.open()
-        several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
-        stage.publish("r-1", **several)
-        await until(lambda: bool(stage.tools.ran))
-        stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
-        await finished(stage, limit_s=60.0)
+@on_virtual_time
+async def test_a_run_does_not_wait_behind_those_that_wait_for_what_it_keeps() -> None:
+    slow = [(5.0, {"kind": "ok", "value": "done"})]
+    stage = RunStage((actions(call()), actions(says("Well."))), lambda _: slow)
+    await stage.worker.open()
+    several: dict[str, Any] = {"budget": {"attempts": 2}, "policy": {"ordering": "none"}}
+    stage.publish("r-1", **several)
+    await until(lambda: bool(stage.tools.ran))
+    stage.publish("r-2", **several, agent=None, answer_schema={"kind": "text"})
+    await finished(stage, limit_s=60.0)
 
-        assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
-
-    run(main())
+    assert terminals(stage.broker) == {"r-1": "result", "r-2": "dead_letter"}
 
 
-def test_runs_that_keep_too_little_for_their_next_step_do_not_wait_for_each_other() -> None:
-    async def main() -> None:
-        long = [(1.0, {"kind": "ok", "value": "x" * 18_000})]
-        stage = RunStage((actions(call()), actions(says("Well."))), lambda _: long)
-        await stage.worker.open()
-        limit = {"attempts": 9, "tokens": 20_000}
-        stage.publish("r-1", "r-2", budget=limit, policy={"ordering": "none"})
-        await finished(stage, limit_s=60.0)
+@on_virtual_time
+async def test_runs_that_keep_too_little_for_their_next_step_do_not_wait_for_each_other() -> None:
+    long = [(1.0, {"kind": "ok", "value": "x" * 18_000})]
+    stage = RunStage((actions(call()), actions(says("Well."))), lambda _: long)
+    await stage.worker.open()
+    limit = {"attempts": 9, "tokens": 20_000}
+    stage.publish("r-1", "r-2", budget=limit, policy={"ordering": "none"})
+    await finished(stage, limit_s=60.0)
 
-        ended = terminals(stage.broker)
-        assert sorted(ended.values()) == ["dead_letter", "result"]
-        (dead_letter,) = (name for name, kind in ended.items() if kind == "dead_letter")
-        assert cause(stage, dead_letter) == "budget_exhausted"
-
-    run(main())
+    ended = terminals(stage.broker)
+    assert sorted(ended.values()) == ["dead_letter", "result"]
+    (dead_letter,) = (name for name, kind in ended.items() if kind == "dead_letter")
+    assert cause(stage, dead_letter) == "budget_exhausted"
 
 
-def test_a_run_whose_last_call_a_crash_took_leaves_another_what_that_keeps() -> None:
+@on_virtual_time
+async def test_a_run_whose_last_call_a_crash_took_leaves_another_what_that_keeps() -> None:
     """The call is counted, since it may have been made: nothing is kept for that run any more."""
+    late = {"r-1": 0.02, "r-2": 30.0}
+    stage = RunStage(
+        (actions(call()), actions(says("Well."))),
+        lambda call: [(late[call["request_id"]], {"kind": "ok", "value": "done"})],
+    )
+    await stage.worker.open()
+    several: dict[str, Any] = {"budget": {"attempts": 4}, "policy": {"ordering": "none"}}
+    stage.publish(*late, **several)
+    await until(lambda: len(stage.tools.ran) == len(late))
+    stage.provider.call_s = 5.0
+    await until(lambda: stage.provider.asked_of["r-1", 1] == 1)
+    await stage.crash()
+    await stage.worker.open()
+    stage.provider.call_s = 0.05
+    await finished(stage)
 
-    async def main() -> None:
-        late = {"r-1": 0.02, "r-2": 30.0}
-        stage = RunStage(
-            (actions(call()), actions(says("Well."))),
-            lambda call: [(late[call["request_id"]], {"kind": "ok", "value": "done"})],
-        )
-        await stage.worker.open()
-        several: dict[str, Any] = {"budget": {"attempts": 4}, "policy": {"ordering": "none"}}
-        stage.publish(*late, **several)
-        await until(lambda: len(stage.tools.ran) == len(late))
-        stage.provider.call_s = 5.0
-        await until(lambda: stage.provider.asked_of["r-1", 1] == 1)
-        await stage.crash()
-        await stage.worker.open()
-        stage.provider.call_s = 0.05
-        await finished(stage)
-
-        assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
-        (dead_letter,) = events(stage.broker, DEAD_LETTERS)
-        assert dead_letter["account"]["spent"]["attempts"] == 4, "it has waited for what was left"
-
-    run(main())
+    assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
+    (dead_letter,) = events(stage.broker, DEAD_LETTERS)
+    assert dead_letter["account"]["spent"]["attempts"] == 4, "it has waited for what was left"
 
 
-def test_a_run_that_was_refused_for_a_moment_keeps_its_reserved_minimum_over_a_crash() -> None:
+@on_virtual_time
+async def test_a_run_that_was_refused_for_a_moment_keeps_its_reserved_minimum_over_a_crash() -> (
+    None
+):
     """What another run lost with the crash is not taken from it."""
+    late = {"r-1": 0.02, "r-2": 0.5}
+    stage = RunStage(
+        (actions(call()), actions(says("Well."))),
+        lambda call: [(late[call["request_id"]], {"kind": "ok", "value": "done"})],
+    )
+    await stage.worker.open()
+    several: dict[str, Any] = {"budget": {"attempts": 4}, "policy": {"ordering": "none"}}
+    stage.publish(*late, **several)
+    await until(lambda: len(stage.tools.ran) == len(late))
+    stage.provider.call_s = 5.0
+    await until(lambda: stage.provider.asked_of["r-1", 1] == 1)
+    stage.provider.call_s, stage.provider.reply = 0.05, Throttled(retry_after_s=60.0)
+    await until(lambda: has_uncounted(stage))
+    await stage.crash()
+    await stage.worker.open()
+    stage.provider.reply = None
+    await finished(stage)
 
-    async def main() -> None:
-        late = {"r-1": 0.02, "r-2": 0.5}
-        stage = RunStage(
-            (actions(call()), actions(says("Well."))),
-            lambda call: [(late[call["request_id"]], {"kind": "ok", "value": "done"})],
-        )
-        await stage.worker.open()
-        several: dict[str, Any] = {"budget": {"attempts": 4}, "policy": {"ordering": "none"}}
-        stage.publish(*late, **several)
-        await until(lambda: len(stage.tools.ran) == len(late))
-        stage.provider.call_s = 5.0
-        await until(lambda: stage.provider.asked_of["r-1", 1] == 1)
-        stage.provider.call_s, stage.provider.reply = 0.05, Throttled(retry_after_s=60.0)
-        await until(lambda: has_uncounted(stage))
-        await stage.crash()
-        await stage.worker.open()
-        stage.provider.reply = None
-        await finished(stage)
-
-        assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}
-
-    run(main())
+    assert terminals(stage.broker) == {"r-1": "dead_letter", "r-2": "result"}

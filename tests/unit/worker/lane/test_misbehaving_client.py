@@ -45,7 +45,7 @@ from tests.unit.worker.lane.misbehaving import (
     cancels_itself,
     ignores_cancellation,
 )
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 
 SETTINGS = KafkaSettings()
 BUS = Bus("kafka:9092", "acme", {})
@@ -89,62 +89,57 @@ async def ended(task: "asyncio.Task[Any]") -> None:
     assert now() - began <= CLEAN_UP_S
 
 
-def test_a_cancellation_from_within_ends_no_rounds_and_one_from_outside_does() -> None:
-    async def main() -> None:
-        done: list[float] = []
+@on_virtual_time
+async def test_a_cancellation_from_within_ends_no_rounds_and_one_from_outside_does() -> None:
+    done: list[float] = []
 
-        async def do() -> None:
-            done.append(now())
-            await cancels_itself()
+    async def do() -> None:
+        done.append(now())
+        await cancels_itself()
 
-        task = asyncio.create_task(rounds("a watch", do, 1.0))
-        await asyncio.sleep(5.5)
-        assert len(done) == 6
-        await ended(task)
-
-    run(main())
+    task = asyncio.create_task(rounds("a watch", do, 1.0))
+    await asyncio.sleep(5.5)
+    assert len(done) == 6
+    await ended(task)
 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("broken", [("end_offsets",), ("end_offsets", "topics"), ("position",)])
-def test_the_question_for_ends_goes_on(how: Misbehaviour, broken: tuple[str, ...]) -> None:
-    async def main() -> None:
-        consumer, reading = UnreliableConsumer(how, *broken), ReadMonitor()
-        lifecycles = {0: lifecycle(4), 1: lifecycle(4)}
-        probe = Probe(lambda: check_positions(consumer, TOPIC, lifecycles, reading))
-        task = asyncio.create_task(probe.run())
-        await asyncio.sleep(3 * TIMEOUT_S)
-        assert not task.done()
-        if "end_offsets" in broken:
-            assert probe.trouble is not None
-        else:
-            assert probe.silent_s < 2 * PROBE_EVERY_S + CLEAN_UP_S
-        consumer.broken.clear()
-        await asyncio.sleep(3 * TIMEOUT_S)
-        assert probe.ends == {0: 9, 1: 9}
-        assert probe.silent_s <= PROBE_EVERY_S
-        await ended(task)
-
-    run(main())
+@on_virtual_time
+async def test_the_question_for_ends_goes_on(how: Misbehaviour, broken: tuple[str, ...]) -> None:
+    consumer, reading = UnreliableConsumer(how, *broken), ReadMonitor()
+    lifecycles = {0: lifecycle(4), 1: lifecycle(4)}
+    probe = Probe(lambda: check_positions(consumer, TOPIC, lifecycles, reading))
+    task = asyncio.create_task(probe.run())
+    await asyncio.sleep(3 * TIMEOUT_S)
+    assert not task.done()
+    if "end_offsets" in broken:
+        assert probe.trouble is not None
+    else:
+        assert probe.silent_s < 2 * PROBE_EVERY_S + CLEAN_UP_S
+    consumer.broken.clear()
+    await asyncio.sleep(3 * TIMEOUT_S)
+    assert probe.ends == {0: 9, 1: 9}
+    assert probe.silent_s <= PROBE_EVERY_S
+    await ended(task)
 
 
 @BOTH_WAYS
-def test_ends_are_reported_within_their_time(how: Misbehaviour) -> None:
-    async def main() -> None:
-        began, limit_s = now(), 4.0
-        places = [TopicPartition(TOPIC, number) for number in (0, 1)]
-        found = await ends_of(UnreliableConsumer(how, "end_offsets"), places, (), limit_s)
-        assert found.offsets == {}
-        assert set(found.failed) == {0, 1}
-        assert all(isinstance(it, TimeoutError | ClientCancelled) for it in found.failed.values())
-        assert now() - began <= GRACE_S + limit_s + 2 * CLEAN_UP_S
-
-    run(main())
+@on_virtual_time
+async def test_ends_are_reported_within_their_time(how: Misbehaviour) -> None:
+    began, limit_s = now(), 4.0
+    places = [TopicPartition(TOPIC, number) for number in (0, 1)]
+    found = await ends_of(UnreliableConsumer(how, "end_offsets"), places, (), limit_s)
+    assert found.offsets == {}
+    assert set(found.failed) == {0, 1}
+    assert all(isinstance(it, TimeoutError | ClientCancelled) for it in found.failed.values())
+    assert now() - began <= GRACE_S + limit_s + 2 * CLEAN_UP_S
 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("broken", ["start", "find_coordinator", "close"])
-def test_the_question_for_the_coordinator_goes_on(
+@on_virtual_time
+async def test_the_question_for_the_coordinator_goes_on(
     how: Misbehaviour, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults, clients = [broken], list[Client]()
@@ -155,20 +150,17 @@ def test_the_question_for_the_coordinator_goes_on(
 
     monkeypatch.setattr(coordinator, "AIOKafkaAdminClient", client)
 
-    async def main() -> None:
-        asking = Coordinator(SETTINGS)
-        await asking.ask()
-        assert (asking.trouble is None) == (broken == "close")
-        assert clients[0].called[-1] == "close"
-        task = asyncio.create_task(asking.run(lambda: True))
-        await asyncio.sleep(60)
-        faults.clear()
-        await asyncio.sleep(60)
-        assert not task.done()
-        assert asking.trouble is None
-        await ended(task)
-
-    run(main())
+    asking = Coordinator(SETTINGS)
+    await asking.ask()
+    assert (asking.trouble is None) == (broken == "close")
+    assert clients[0].called[-1] == "close"
+    task = asyncio.create_task(asking.run(lambda: True))
+    await asyncio.sleep(60)
+    faults.clear()
+    await asyncio.sleep(60)
+    assert not task.done()
+    assert asking.trouble is None
+    await ended(task)
 
 
 @BOTH_WAYS
@@ -191,7 +183,8 @@ def test_a_worker_that_could_not_join_says_so_whatever_the_client_does(
 
 @BOTH_WAYS
 @pytest.mark.parametrize("broken", ["bootstrap", "send", "close"])
-def test_the_watch_over_the_clock_goes_on(
+@on_virtual_time
+async def test_the_watch_over_the_clock_goes_on(
     how: Misbehaviour, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Client] = []
@@ -206,64 +199,58 @@ def test_the_watch_over_the_clock_goes_on(
     monkeypatch.setattr(clock_check, "AIOKafkaClient", client)
     monkeypatch.setattr(clock_check, "controller_time_ms", told)
 
-    async def main() -> None:
-        began = now()
-        await clock_check._ask(SETTINGS, BrokerClock())
-        assert now() - began <= clock_check.ASK_TIMEOUT_S + STOP_TIMEOUT_S + 2 * CLEAN_UP_S
-        task = asyncio.create_task(clock_check.watch_clock(SETTINGS, BrokerClock()))
-        await asyncio.sleep(120)
-        assert not task.done()
-        assert len(made) > 2
-        assert all("close" in one.called for one in made[:-1])
-        await ended(task)
-
-    run(main())
+    began = now()
+    await clock_check._ask(SETTINGS, BrokerClock())
+    assert now() - began <= clock_check.ASK_TIMEOUT_S + STOP_TIMEOUT_S + 2 * CLEAN_UP_S
+    task = asyncio.create_task(clock_check.watch_clock(SETTINGS, BrokerClock()))
+    await asyncio.sleep(120)
+    assert not task.done()
+    assert len(made) > 2
+    assert all("close" in one.called for one in made[:-1])
+    await ended(task)
 
 
 @BOTH_WAYS
-def test_the_start_of_the_consumer_ends(how: Misbehaviour, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_virtual_time
+async def test_the_start_of_the_consumer_ends(
+    how: Misbehaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(KafkaBroker, "start", how)
-
-    async def main() -> None:
-        broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
-        began = now()
-        with pytest.raises(NotJoined if how is ignores_cancellation else ClientCancelled):
-            await broker.start()
-        assert now() - began <= SETTINGS.join_limit_s + CLEAN_UP_S
-
-    run(main())
+    broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
+    began = now()
+    with pytest.raises(NotJoined if how is ignores_cancellation else ClientCancelled):
+        await broker.start()
+    assert now() - began <= SETTINGS.join_limit_s + CLEAN_UP_S
 
 
 @BOTH_WAYS
-def test_the_stop_of_the_consumer_ends(how: Misbehaviour, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_virtual_time
+async def test_the_stop_of_the_consumer_ends(
+    how: Misbehaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(KafkaBroker, "stop", how)
-
-    async def main() -> None:
-        broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
-        began = now()
-        await broker.stop()
-        assert now() - began <= LEAVE_S_MAX + CLEAN_UP_S
-
-    run(main())
+    broker = RequestBroker(SETTINGS, GroupConsumer(ReadMonitor()))
+    began = now()
+    await broker.stop()
+    assert now() - began <= LEAVE_S_MAX + CLEAN_UP_S
 
 
 @BOTH_WAYS
-def test_a_client_that_does_not_start_is_an_outage(how: Misbehaviour) -> None:
-    async def main() -> None:
-        client = Client(how, "start", "stop")
-        began = now()
-        with pytest.raises(BusUnavailable):
-            async with BUS.running(client):
-                pytest.fail("it has not started")
-        assert client.called == ["start", "stop"]
-        assert now() - began <= START_TIMEOUT_S + STOP_TIMEOUT_S + 2 * CLEAN_UP_S
-
-    run(main())
+@on_virtual_time
+async def test_a_client_that_does_not_start_is_an_outage(how: Misbehaviour) -> None:
+    client = Client(how, "start", "stop")
+    began = now()
+    with pytest.raises(BusUnavailable):
+        async with BUS.running(client):
+            pytest.fail("it has not started")
+    assert client.called == ["start", "stop"]
+    assert now() - began <= START_TIMEOUT_S + STOP_TIMEOUT_S + 2 * CLEAN_UP_S
 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("broken", ["start", "describe_topics", "close"])
-def test_topics_are_counted_or_kafka_is_called_away(
+@on_virtual_time
+async def test_topics_are_counted_or_kafka_is_called_away(
     how: Misbehaviour, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Admin(Client):
@@ -278,19 +265,17 @@ def test_topics_are_counted_or_kafka_is_called_away(
         async with topics.topics_on(BUS) as there:
             return await there.look()
 
-    async def main() -> None:
-        for asked in (BUS._counts, look):
-            if broken == "close":
-                assert await asked() == {}
-                continue
-            with pytest.raises(BusUnavailable):
-                await asked()
-
-    run(main())
+    for asked in (BUS._counts, look):
+        if broken == "close":
+            assert await asked() == {}
+            continue
+        with pytest.raises(BusUnavailable):
+            await asked()
 
 
 @BOTH_WAYS
-def test_the_doctor_says_that_kafka_is_away(
+@on_virtual_time
+async def test_the_doctor_says_that_kafka_is_away(
     how: Misbehaviour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Healthy(Client):
@@ -305,16 +290,14 @@ def test_the_doctor_says_that_kafka_is_away(
     monkeypatch.setattr(buses, "AIOKafkaAdminClient", lambda **_: next(made))
     monkeypatch.setattr(doctor, "AIOKafkaClient", lambda **_: client)
 
-    async def main() -> None:
-        with pytest.raises(BusUnavailable):
-            await doctor.inspect_broker(BUS, "acme.worker", lambda: pytest.fail("no time is asked"))
-        assert all("close" in one.called for one in (client, *admins))
-
-    run(main())
+    with pytest.raises(BusUnavailable):
+        await doctor.inspect_broker(BUS, "acme.worker", lambda: pytest.fail("no time is asked"))
+    assert all("close" in one.called for one in (client, *admins))
 
 
 @BOTH_WAYS
-def test_a_pick_ends_and_keeps_the_next_one_from_nothing(how: Misbehaviour) -> None:
+@on_virtual_time
+async def test_a_pick_ends_and_keeps_the_next_one_from_nothing(how: Misbehaviour) -> None:
     """One that is left behind has the consumer for itself until it has ended."""
 
     class Consumer(Client):
@@ -342,25 +325,23 @@ def test_a_pick_ends_and_keeps_the_next_one_from_nothing(how: Misbehaviour) -> N
 
         def resume(self, *_: Any) -> None: ...
 
-    async def main() -> None:
-        consumer = Consumer(how, "beginning_offsets")
-        picker = Picker(BUS, consumer)  # type: ignore[arg-type]
-        for _ in range(2):
-            began = now()
-            with pytest.raises(BusUnavailable):
-                await picker.pick(PLACE)
-            assert now() - began <= PICK_TIMEOUT_S + CLEAN_UP_S
-        consumer._broken = ()
-        await asyncio.sleep(60)
-        assert await picker.pick(PLACE) is None
-        assert consumer.most_inside == 1
-
-    run(main())
+    consumer = Consumer(how, "beginning_offsets")
+    picker = Picker(BUS, consumer)  # type: ignore[arg-type]
+    for _ in range(2):
+        began = now()
+        with pytest.raises(BusUnavailable):
+            await picker.pick(PLACE)
+        assert now() - began <= PICK_TIMEOUT_S + CLEAN_UP_S
+    consumer._broken = ()
+    await asyncio.sleep(60)
+    assert await picker.pick(PLACE) is None
+    assert consumer.most_inside == 1
 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("broken", ["start", "list_consumer_group_offsets", "close"])
-def test_a_move_says_that_kafka_is_away(
+@on_virtual_time
+async def test_a_move_says_that_kafka_is_away(
     how: Misbehaviour, broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Admin(Client):
@@ -375,38 +356,31 @@ def test_a_move_says_that_kafka_is_away(
     monkeypatch.setattr(buses, "AIOKafkaAdminClient", lambda **_: Admin(how, broken))
     monkeypatch.setattr(move, "members_of", nobody)
 
-    async def main() -> None:
-        if broken == "close":
-            assert await move._group(BUS, "acme.worker") == (0, {})
-            return
-        with pytest.raises(BusUnavailable):
-            await move._group(BUS, "acme.worker")
-
-    run(main())
+    if broken == "close":
+        assert await move._group(BUS, "acme.worker") == (0, {})
+        return
+    with pytest.raises(BusUnavailable):
+        await move._group(BUS, "acme.worker")
 
 
 @BOTH_WAYS
-def test_a_replay_says_that_kafka_is_away(how: Misbehaviour) -> None:
-    async def main() -> None:
-        producer: Any = Client(how, "begin_transaction")
-        writer = Writer(BUS, producer, Layout(1))
-        began = now()
-        with pytest.raises(BusUnavailable):
-            await writer.commit([])
-        assert now() - began <= COMMIT_TIMEOUT_S + CLEAN_UP_S
-
-    run(main())
+@on_virtual_time
+async def test_a_replay_says_that_kafka_is_away(how: Misbehaviour) -> None:
+    producer: Any = Client(how, "begin_transaction")
+    writer = Writer(BUS, producer, Layout(1))
+    began = now()
+    with pytest.raises(BusUnavailable):
+        await writer.commit([])
+    assert now() - began <= COMMIT_TIMEOUT_S + CLEAN_UP_S
 
 
-def test_a_question_that_cancels_itself_is_an_error_of_its_probe() -> None:
-    async def main() -> None:
-        probe = Probe(cancels_itself)
-        task = asyncio.create_task(probe.run())
-        await asyncio.sleep(1)
-        assert probe.trouble is not None
-        await ended(task)
-
-    run(main())
+@on_virtual_time
+async def test_a_question_that_cancels_itself_is_an_error_of_its_probe() -> None:
+    probe = Probe(cancels_itself)
+    task = asyncio.create_task(probe.run())
+    await asyncio.sleep(1)
+    assert probe.trouble is not None
+    await ended(task)
 
 
 PLACE = RecordPosition(TOPICS[0], 0, 0)

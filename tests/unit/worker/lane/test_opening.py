@@ -35,7 +35,7 @@ from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord, StoredR
 from tests.unit.worker import builders
 from tests.unit.worker.builders import NOW, TOPIC, after, case, request
 from tests.unit.worker.lane.fakes import Broker, FakeShard
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -241,25 +241,22 @@ def test_each_spend_that_is_found_open_is_settled_as_what_it_is() -> None:
     assert settle_orphaned_calls(recovered, {ours}, {unused}, after(6), "me") == []
 
 
-def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
+@on_virtual_time
+async def test_the_predecessor_is_shut_out_before_its_records_are_read() -> None:
     """What it was about to commit is either read or will never happen."""
+    broker = Broker()
+    old, new = FakeShard(broker, 0), FakeShard(broker, 0)
+    await old.fence()
+    committing = asyncio.create_task(old.commit([event_record(retry("late"), 0)], 7))
+    await asyncio.sleep(0)
+    recovered = await restore(new, "me", 30)
 
-    async def main() -> None:
-        broker = Broker()
-        old, new = FakeShard(broker, 0), FakeShard(broker, 0)
-        await old.fence()
-        committing = asyncio.create_task(old.commit([event_record(retry("late"), 0)], 7))
-        await asyncio.sleep(0)
-        recovered = await restore(new, "me", 30)
-
-        assert ("late" in names(recovered)) == (broker.offsets.get(0) == 7)
-        outcome = (await asyncio.gather(committing, return_exceptions=True))[0]
-        assert (outcome is None) == ("late" in names(recovered))
-        with pytest.raises(ProducerFenced):
-            await old.commit([event_record(retry("later"), 0)], 8)
-        assert broker.offsets.get(0) != 8
-
-    run(main())
+    assert ("late" in names(recovered)) == (broker.offsets.get(0) == 7)
+    outcome = (await asyncio.gather(committing, return_exceptions=True))[0]
+    assert (outcome is None) == ("late" in names(recovered))
+    with pytest.raises(ProducerFenced):
+        await old.commit([event_record(retry("later"), 0)], 8)
+    assert broker.offsets.get(0) != 8
 
 
 def test_to_pass_by_a_retry_hides_no_missing_chunk_at_the_same_offset_of_the_ledger() -> None:

@@ -16,7 +16,7 @@ from services.worker.lane.outbox import (
 )
 from services.worker.ports.kafka import OutRecord, ReadProgress, StoredRecord
 from services.worker.ports.lane import LaneLost
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 
 def record(name: str, value: str = "v", topic: Topic = RESULTS) -> OutRecord:
@@ -65,220 +65,194 @@ class Stage:
         self.outbox = Outbox(self.shard, self.losses.append)
 
 
-def test_writes_share_a_transaction_and_learn_when_it_began() -> None:
-    async def main() -> None:
-        stage = Stage()
-        began = asyncio.get_running_loop().time()
-        waiting = [stage.outbox.put([record(str(n))], n) for n in range(3)]
+@on_virtual_time
+async def test_writes_share_a_transaction_and_learn_when_it_began() -> None:
+    stage = Stage()
+    began = asyncio.get_running_loop().time()
+    waiting = [stage.outbox.put([record(str(n))], n) for n in range(3)]
 
-        assert await asyncio.gather(*waiting) == [began] * 3
-        assert stage.shard.committed == [(["0=v", "1=v", "2=v"], 2)]
-        assert stage.outbox.backlog_bytes == 0
+    assert await asyncio.gather(*waiting) == [began] * 3
+    assert stage.shard.committed == [(["0=v", "1=v", "2=v"], 2)]
+    assert stage.outbox.backlog_bytes == 0
 
-        again = await stage.outbox.put([record("3")], None)
+    again = await stage.outbox.put([record("3")], None)
 
-        assert again - began >= LINGER_S
-        assert stage.shard.committed[1:] == [(["3=v"], None)]
-        await stage.outbox.close()
-
-    run(main())
+    assert again - began >= LINGER_S
+    assert stage.shard.committed[1:] == [(["3=v"], None)]
+    await stage.outbox.close()
 
 
-def test_of_a_compacted_key_the_last_record_alone_is_sent() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.outbox.put([record("account:a", "1", LEDGER), record("r", "first")], 1)
-        stage.outbox.put([record("r", "retry", RETRIES), record("r", "second")], 2)
-        gone = OutRecord(RETRIES, 0, b"r", None, [])
-        await stage.outbox.put([record("account:a", "2", LEDGER), gone], None)
+@on_virtual_time
+async def test_of_a_compacted_key_the_last_record_alone_is_sent() -> None:
+    stage = Stage()
+    stage.outbox.put([record("account:a", "1", LEDGER), record("r", "first")], 1)
+    stage.outbox.put([record("r", "retry", RETRIES), record("r", "second")], 2)
+    gone = OutRecord(RETRIES, 0, b"r", None, [])
+    await stage.outbox.put([record("account:a", "2", LEDGER), gone], None)
 
-        assert stage.shard.committed == [(["r=first", "r=second", "account:a=2", "r="], 2)]
-        await stage.outbox.close()
-
-    run(main())
+    assert stage.shard.committed == [(["r=first", "r=second", "account:a=2", "r="], 2)]
+    await stage.outbox.close()
 
 
-def test_a_batch_has_a_limit_but_a_write_is_never_torn() -> None:
-    async def main() -> None:
-        stage = Stage()
-        large = [record(str(n)) for n in range(BATCH_RECORDS_MAX + 1)]
-        stage.outbox.put([record("a")], None)
-        stage.outbox.put(large, None)
-        await stage.outbox.put([record("z")], None)
+@on_virtual_time
+async def test_a_batch_has_a_limit_but_a_write_is_never_torn() -> None:
+    stage = Stage()
+    large = [record(str(n)) for n in range(BATCH_RECORDS_MAX + 1)]
+    stage.outbox.put([record("a")], None)
+    stage.outbox.put(large, None)
+    await stage.outbox.put([record("z")], None)
 
-        assert [len(names) for names, _ in stage.shard.committed] == [1, BATCH_RECORDS_MAX + 1, 1]
-        await stage.outbox.close()
-
-    run(main())
+    assert [len(names) for names, _ in stage.shard.committed] == [1, BATCH_RECORDS_MAX + 1, 1]
+    await stage.outbox.close()
 
 
-def test_a_failed_commit_is_the_end_for_all_who_wait_now_or_later() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.shard.fails_with = error = RuntimeError("fenced")
-        first = stage.outbox.put([record("a")], 1)
-        await asyncio.sleep(0)
-        second = stage.outbox.put([record("b")], 2)
+@on_virtual_time
+async def test_a_failed_commit_is_the_end_for_all_who_wait_now_or_later() -> None:
+    stage = Stage()
+    stage.shard.fails_with = error = RuntimeError("fenced")
+    first = stage.outbox.put([record("a")], 1)
+    await asyncio.sleep(0)
+    second = stage.outbox.put([record("b")], 2)
 
-        results = await asyncio.gather(first, second, return_exceptions=True)
-        assert [type(result) for result in results] == [LaneLost, LaneLost]
-        assert stage.losses == [error]
-        with pytest.raises(LaneLost):
-            await stage.outbox.put([record("c")], 3)
-        assert (stage.shard.committed, stage.outbox.backlog_bytes) == ([], 0)
-        await stage.outbox.close()
-        assert stage.losses == [error]
-
-    run(main())
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    assert [type(result) for result in results] == [LaneLost, LaneLost]
+    assert stage.losses == [error]
+    with pytest.raises(LaneLost):
+        await stage.outbox.put([record("c")], 3)
+    assert (stage.shard.committed, stage.outbox.backlog_bytes) == ([], 0)
+    await stage.outbox.close()
+    assert stage.losses == [error]
 
 
-def test_a_commit_that_hangs_is_given_up() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.shard.goes_on.clear()
-        began = asyncio.get_running_loop().time()
-        with pytest.raises(LaneLost):
-            await stage.outbox.put([record("a")], 1)
+@on_virtual_time
+async def test_a_commit_that_hangs_is_given_up() -> None:
+    stage = Stage()
+    stage.shard.goes_on.clear()
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(LaneLost):
+        await stage.outbox.put([record("a")], 1)
 
-        assert asyncio.get_running_loop().time() - began == COMMIT_TIMEOUT_S
-        assert [type(error) for error in stage.losses] == [TimeoutError]
-        await stage.outbox.close()
-
-    run(main())
+    assert asyncio.get_running_loop().time() - began == COMMIT_TIMEOUT_S
+    assert [type(error) for error in stage.losses] == [TimeoutError]
+    await stage.outbox.close()
 
 
 @pytest.mark.parametrize("moment_s", [0.0, 0.001, 0.007, 0.02])
-def test_closing_ends_every_wait_whatever_the_outbox_does(moment_s: float) -> None:
+@on_virtual_time
+async def test_closing_ends_every_wait_whatever_the_outbox_does(moment_s: float) -> None:
     """Asleep, committing, lingering: those who write while it closes hear of it too."""
+    stage = Stage()
+    waiting = [stage.outbox.put([record("a")], 1)]
+    await asyncio.sleep(moment_s)
+    waiting.append(stage.outbox.put([record("b")], 2))
+    closing = asyncio.create_task(stage.outbox.close())
+    await asyncio.sleep(0)
+    waiting.append(stage.outbox.put([record("c")], 3))
+    _, pending = await asyncio.wait(waiting, timeout=0.1)
 
-    async def main() -> None:
-        stage = Stage()
-        waiting = [stage.outbox.put([record("a")], 1)]
-        await asyncio.sleep(moment_s)
-        waiting.append(stage.outbox.put([record("b")], 2))
-        closing = asyncio.create_task(stage.outbox.close())
-        await asyncio.sleep(0)
-        waiting.append(stage.outbox.put([record("c")], 3))
-        _, pending = await asyncio.wait(waiting, timeout=0.1)
-
-        assert not pending
-        assert [type(future.exception()) for future in waiting[1:]] == [LaneLost, LaneLost]
-        await closing
-        assert (stage.shard.closed, stage.losses) == (1, [])
-
-    run(main())
+    assert not pending
+    assert [type(future.exception()) for future in waiting[1:]] == [LaneLost, LaneLost]
+    await closing
+    assert (stage.shard.closed, stage.losses) == (1, [])
 
 
-def test_closing_goes_on_when_its_caller_is_cancelled_and_happens_once() -> None:
-    async def main() -> None:
-        stage = Stage()
-        waiting = stage.outbox.put([record("a")], 1)
-        closing = asyncio.create_task(stage.outbox.close())
-        await asyncio.sleep(0.5)
-        closing.cancel()
-        await asyncio.wait([closing])
+@on_virtual_time
+async def test_closing_goes_on_when_its_caller_is_cancelled_and_happens_once() -> None:
+    stage = Stage()
+    waiting = stage.outbox.put([record("a")], 1)
+    closing = asyncio.create_task(stage.outbox.close())
+    await asyncio.sleep(0.5)
+    closing.cancel()
+    await asyncio.wait([closing])
 
-        assert (closing.cancelled(), stage.shard.closed) == (True, 0)
-        await asyncio.gather(stage.outbox.close(), stage.outbox.close())
-        assert stage.shard.closed == 1
-        assert isinstance(waiting.exception(), LaneLost)
-
-    run(main())
+    assert (closing.cancelled(), stage.shard.closed) == (True, 0)
+    await asyncio.gather(stage.outbox.close(), stage.outbox.close())
+    assert stage.shard.closed == 1
+    assert isinstance(waiting.exception(), LaneLost)
 
 
-def test_a_writer_that_was_cancelled_does_not_take_its_write_back() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.outbox.put([record("a")], 1).cancel()
-        await stage.outbox.flush()
+@on_virtual_time
+async def test_a_writer_that_was_cancelled_does_not_take_its_write_back() -> None:
+    stage = Stage()
+    stage.outbox.put([record("a")], 1).cancel()
+    await stage.outbox.flush()
 
-        assert stage.shard.committed == [(["a=v"], 1)]
-        await stage.outbox.close()
-
-    run(main())
+    assert stage.shard.committed == [(["a=v"], 1)]
+    await stage.outbox.close()
 
 
-def test_what_is_not_yet_committed_counts_as_backlog() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.shard.goes_on.clear()
-        stage.outbox.put([record("key", "value")], 1)
-        await asyncio.sleep(0.1)
-        last = stage.outbox.put([record("key", "value")], 1)
+@on_virtual_time
+async def test_what_is_not_yet_committed_counts_as_backlog() -> None:
+    stage = Stage()
+    stage.shard.goes_on.clear()
+    stage.outbox.put([record("key", "value")], 1)
+    await asyncio.sleep(0.1)
+    last = stage.outbox.put([record("key", "value")], 1)
 
-        assert stage.outbox.backlog_bytes == 2 * len("keyvalue")
-        stage.shard.goes_on.set()
-        await last
-        assert stage.outbox.backlog_bytes == 0
-        await stage.outbox.close()
-
-    run(main())
+    assert stage.outbox.backlog_bytes == 2 * len("keyvalue")
+    stage.shard.goes_on.set()
+    await last
+    assert stage.outbox.backlog_bytes == 0
+    await stage.outbox.close()
 
 
-def test_the_offset_is_written_now_and_then_and_by_itself_if_need_be() -> None:
-    async def main() -> None:
-        stage = Stage()
-        for n in range(5):
-            await stage.outbox.put([record(str(n))], n)
-        assert [offset for _, offset in stage.shard.committed] == [0, None, None, None, None]
+@on_virtual_time
+async def test_the_offset_is_written_now_and_then_and_by_itself_if_need_be() -> None:
+    stage = Stage()
+    for n in range(5):
+        await stage.outbox.put([record(str(n))], n)
+    assert [offset for _, offset in stage.shard.committed] == [0, None, None, None, None]
 
-        await asyncio.sleep(2 * OFFSET_EVERY_S)
-        assert stage.shard.committed[5:] == [([], 4)]
-        await asyncio.sleep(10)
-        assert len(stage.shard.committed) == 6, "what has not moved is not written again"
-        await stage.outbox.close()
-
-    run(main())
+    await asyncio.sleep(2 * OFFSET_EVERY_S)
+    assert stage.shard.committed[5:] == [([], 4)]
+    await asyncio.sleep(10)
+    assert len(stage.shard.committed) == 6, "what has not moved is not written again"
+    await stage.outbox.close()
 
 
-def test_an_offset_alone_makes_no_transaction_of_its_own_while_others_come() -> None:
-    async def main() -> None:
-        stage = Stage()
-        await stage.outbox.put([record("a")], 1)
-        await stage.outbox.put((), 2)
-        await stage.outbox.flush()
+@on_virtual_time
+async def test_an_offset_alone_makes_no_transaction_of_its_own_while_others_come() -> None:
+    stage = Stage()
+    await stage.outbox.put([record("a")], 1)
+    await stage.outbox.put((), 2)
+    await stage.outbox.flush()
 
-        assert stage.shard.committed == [(["a=v"], 1), ([], None), ([], 2)]
-        await stage.outbox.close()
-
-    run(main())
+    assert stage.shard.committed == [(["a=v"], 1), ([], None), ([], 2)]
+    await stage.outbox.close()
 
 
-def test_an_offset_is_never_ahead_of_the_records_that_it_stands_for() -> None:
-    async def main() -> None:
-        stage = Stage()
-        large = [record(str(n)) for n in range(BATCH_RECORDS_MAX + 1)]
-        stage.outbox.put([record("a")], 1)
-        stage.outbox.put(large, 2)
-        await stage.outbox.flush()
+@on_virtual_time
+async def test_an_offset_is_never_ahead_of_the_records_that_it_stands_for() -> None:
+    stage = Stage()
+    large = [record(str(n)) for n in range(BATCH_RECORDS_MAX + 1)]
+    stage.outbox.put([record("a")], 1)
+    stage.outbox.put(large, 2)
+    await stage.outbox.flush()
 
-        assert stage.shard.committed[0] == (["a=v"], 1)
-        assert [offset for _, offset in stage.shard.committed[1:]] == [None, 2]
-        await stage.outbox.close()
-
-    run(main())
+    assert stage.shard.committed[0] == (["a=v"], 1)
+    assert [offset for _, offset in stage.shard.committed[1:]] == [None, 2]
+    await stage.outbox.close()
 
 
-def test_what_is_apart_shares_no_transaction_with_what_was_written_before() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.outbox.put([record("spend a")], None)
-        stage.outbox.put([record("release a")], None, apart=True)
-        stage.outbox.put([record("release b")], None, apart=True)
-        stage.outbox.put([record("spend c")], None)
-        await stage.outbox.put([record("release c")], None, apart=True)
+@on_virtual_time
+async def test_what_is_apart_shares_no_transaction_with_what_was_written_before() -> None:
+    stage = Stage()
+    stage.outbox.put([record("spend a")], None)
+    stage.outbox.put([record("release a")], None, apart=True)
+    stage.outbox.put([record("release b")], None, apart=True)
+    stage.outbox.put([record("spend c")], None)
+    await stage.outbox.put([record("release c")], None, apart=True)
 
-        assert [names for names, _ in stage.shard.committed] == [
-            ["spend a=v"],
-            ["release a=v", "release b=v", "spend c=v"],
-            ["release c=v"],
-        ]
-        await stage.outbox.close()
-
-    run(main())
+    assert [names for names, _ in stage.shard.committed] == [
+        ["spend a=v"],
+        ["release a=v", "release b=v", "spend c=v"],
+        ["release c=v"],
+    ]
+    await stage.outbox.close()
 
 
-def test_a_commit_that_swallows_its_cancellation_keeps_no_outbox_open() -> None:
+@on_virtual_time
+async def test_a_commit_that_swallows_its_cancellation_keeps_no_outbox_open() -> None:
     """The loop of commits ends all the same, and with it the closing that waits for it."""
 
     class UncancellableShard(NotingShard):
@@ -286,13 +260,10 @@ def test_a_commit_that_swallows_its_cancellation_keeps_no_outbox_open() -> None:
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(1)
 
-    async def main() -> None:
-        shard = UncancellableShard()
-        outbox = Outbox(shard, lambda _: None)
-        outbox.put([record("a")], None)
-        await asyncio.sleep(0.1)
-        await outbox.close()
+    shard = UncancellableShard()
+    outbox = Outbox(shard, lambda _: None)
+    outbox.put([record("a")], None)
+    await asyncio.sleep(0.1)
+    await outbox.close()
 
-        assert shard.closed == 1
-
-    run(main())
+    assert shard.closed == 1

@@ -14,7 +14,7 @@ from services.worker.limits.profile_limiter import ProfileLimiter
 from tests.unit.worker.builders import PARTITIONS, answered, workflow_of
 from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.test_fallback import lanes_speak
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import FakeProvider, done, events, terminals, until
 
 IN_FLIGHT = 10
@@ -61,81 +61,74 @@ def test_a_slow_profile_keeps_no_other_from_being_served() -> None:
 
 
 @pytest.mark.parametrize("waiting", [4, 9])
-def test_those_of_a_profile_that_is_away_keep_no_other_from_their_account(waiting: int) -> None:
+@on_virtual_time
+async def test_those_of_a_profile_that_is_away_keep_no_other_from_their_account(
+    waiting: int,
+) -> None:
     """They were the next to try again when the call in flight gave back what it had not used."""
+    stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
+    away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
+    add_profile(stage, "other", ProfileLimiter(100), away)
+    stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
+    await stage.worker.open()
+    await asyncio.sleep(1)
+    of_one = {"policy": {"ordering": "none"}, "budget": {"attempts": 100, "tokens": 400}}
+    stage.publish("first", "waits", **of_one)
+    await stage.called("first")
+    await asyncio.sleep(1)
+    stage.publish(*(f"o-{number}" for number in range(waiting)), profile="other", **of_one)
+    await asyncio.sleep(1)
+    stage.publish("mine", **of_one)
+    began = now()
+    await until(lambda: done(stage.broker, ["mine"]), 10_000)
+    took_s = now() - began
+    await stage.worker.drain()
 
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (5.0, answered())))
-        away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
-        add_profile(stage, "other", ProfileLimiter(100), away)
-        stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
-        await stage.worker.open()
-        await asyncio.sleep(1)
-        of_one = {"policy": {"ordering": "none"}, "budget": {"attempts": 100, "tokens": 400}}
-        stage.publish("first", "waits", **of_one)
-        await stage.called("first")
-        await asyncio.sleep(1)
-        stage.publish(*(f"o-{number}" for number in range(waiting)), profile="other", **of_one)
-        await asyncio.sleep(1)
-        stage.publish("mine", **of_one)
-        began = now()
-        await until(lambda: done(stage.broker, ["mine"]), 10_000)
-        took_s = now() - began
-        await stage.worker.drain()
-
-        assert took_s < 15
-
-    run(main())
+    assert took_s < 15
 
 
-def test_who_waits_for_a_profile_that_is_away_holds_no_budget_of_a_label() -> None:
+@on_virtual_time
+async def test_who_waits_for_a_profile_that_is_away_holds_no_budget_of_a_label() -> None:
     """Its turn came when its profile had just gone away; others may have what it claimed."""
+    names = (f"t-{number}" for number in range(1_000))
+    tenant = next(n for n in names if partition_of(f"tenant:{n}", PARTITIONS) == 0)
+    rules = BudgetRules({"tenant": {tenant: PeriodLimits(day=(None, 400, None))}})
+    stage = Stage(FakeProvider(lambda *_: (5.0, answered())), budget_rules=rules)
+    away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
+    add_profile(stage, "other", ProfileLimiter(100), away)
+    await stage.worker.open()
+    speaking = asyncio.create_task(lanes_speak(stage.worker))
+    of_one = {"policy": {"ordering": "none"}, "labels": {"tenant": tenant}}
+    stage.publish("first", **of_one)
+    await stage.called("first")
+    stage.publish("waits", profile="other", **of_one)
+    await asyncio.sleep(1)
+    stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
+    await asyncio.sleep(1)
+    stage.publish("mine", **of_one)
+    began = now()
+    await until(lambda: done(stage.broker, ["mine"]), 10_000)
+    took_s = now() - began
+    await stage.worker.drain()
+    speaking.cancel()
 
-    async def main() -> None:
-        names = (f"t-{number}" for number in range(1_000))
-        tenant = next(n for n in names if partition_of(f"tenant:{n}", PARTITIONS) == 0)
-        rules = BudgetRules({"tenant": {tenant: PeriodLimits(day=(None, 400, None))}})
-        stage = Stage(FakeProvider(lambda *_: (5.0, answered())), budget_rules=rules)
-        away = FakeProvider(lambda *_: (0.1, Throttled(600.0)))
-        add_profile(stage, "other", ProfileLimiter(100), away)
-        await stage.worker.open()
-        speaking = asyncio.create_task(lanes_speak(stage.worker))
-        of_one = {"policy": {"ordering": "none"}, "labels": {"tenant": tenant}}
-        stage.publish("first", **of_one)
-        await stage.called("first")
-        stage.publish("waits", profile="other", **of_one)
-        await asyncio.sleep(1)
-        stage.publish("finds-out", workflow_id=workflow_of(0, 1), profile="other")
-        await asyncio.sleep(1)
-        stage.publish("mine", **of_one)
-        began = now()
-        await until(lambda: done(stage.broker, ["mine"]), 10_000)
-        took_s = now() - began
-        await stage.worker.drain()
-        speaking.cancel()
-
-        assert took_s < 30
-
-    run(main())
+    assert took_s < 30
 
 
-def test_requests_that_are_never_asked_use_up_no_rate() -> None:
+@on_virtual_time
+async def test_requests_that_are_never_asked_use_up_no_rate() -> None:
     """Once the budget of their workflow is gone they end at once, and others keep the minute."""
+    stage = Stage(FakeProvider(lambda *_: (0.1, answered())))
+    limiter = ProfileLimiter(100, requests_per_minute=60)
+    add_profile(stage, "default", limiter, stage.provider)
+    stage.publish(*(f"r-{number}" for number in range(60)), budget={"attempts": 1})
+    began = now()
+    await stage.worker.open()
+    await stage.all_done()
 
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (0.1, answered())))
-        limiter = ProfileLimiter(100, requests_per_minute=60)
-        add_profile(stage, "default", limiter, stage.provider)
-        stage.publish(*(f"r-{number}" for number in range(60)), budget={"attempts": 1})
-        began = now()
-        await stage.worker.open()
-        await stage.all_done()
-
-        assert now() - began < 5
-        assert sorted(terminals(stage.broker).values()) == ["dead_letter"] * 59 + ["result"]
-        await stage.end()
-
-    run(main())
+    assert now() - began < 5
+    assert sorted(terminals(stage.broker).values()) == ["dead_letter"] * 59 + ["result"]
+    await stage.end()
 
 
 FORBIDDEN = Rejected("profile", 403, None)

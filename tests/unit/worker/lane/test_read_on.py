@@ -14,7 +14,7 @@ from services.worker.adapters.kafka import shard
 from services.worker.adapters.kafka.shard import NO_PROGRESS_S, KafkaShard, Names
 from services.worker.health.lane_problem import opening_progress
 from services.worker.ports.kafka import PastCut, ReadProgress, StoredRecord
-from tests.unit.worker.lane.virtual import VirtualClock, run
+from tests.unit.worker.lane.virtual import VirtualClock, on_virtual_time, run
 
 AT = TopicPartition(LEDGER.full_name(), 3)
 EMPTY = TopicPartition(RETRIES.full_name(), 3)
@@ -101,29 +101,27 @@ def test_each_record_is_taken_once_over_readings_that_fail(reader: type[Reader])
     assert taken == list(range(100, 1_000))
 
 
-def test_a_reading_that_goes_on_may_last_and_one_that_stands_ends(reader: type[Reader]) -> None:
-    async def main() -> None:
-        loop, progress = asyncio.get_running_loop(), ReadProgress()
-        began = loop.time()
+@on_virtual_time
+async def test_a_reading_that_goes_on_may_last_and_one_that_stands_ends(
+    reader: type[Reader],
+) -> None:
+    loop, progress = asyncio.get_running_loop(), ReadProgress()
+    began = loop.time()
+    await new_shard().read_private(lambda _: None, progress)
+    assert loop.time() - began > 5 * NO_PROGRESS_S
+    reader.end, reader.is_silent = 2_000, True
+    with pytest.raises(TimeoutError, match="read 900 of 1,900 offsets"):
         await new_shard().read_private(lambda _: None, progress)
-        assert loop.time() - began > 5 * NO_PROGRESS_S
-        reader.end, reader.is_silent = 2_000, True
-        with pytest.raises(TimeoutError, match="read 900 of 1,900 offsets"):
-            await new_shard().read_private(lambda _: None, progress)
-        assert loop.time() - began < 8 * NO_PROGRESS_S
-
-    run(main())
+    assert loop.time() - began < 8 * NO_PROGRESS_S
 
 
-def test_topics_that_were_made_again_are_not_read_on(reader: type[Reader]) -> None:
-    async def main() -> None:
-        progress = ReadProgress()
+@on_virtual_time
+async def test_topics_that_were_made_again_are_not_read_on(reader: type[Reader]) -> None:
+    progress = ReadProgress()
+    await new_shard().read_private(lambda _: None, progress)
+    reader.end = 200
+    with pytest.raises(PastCut):
         await new_shard().read_private(lambda _: None, progress)
-        reader.end = 200
-        with pytest.raises(PastCut):
-            await new_shard().read_private(lambda _: None, progress)
-
-    run(main())
 
 
 def test_how_far_a_lane_is_can_be_said() -> None:

@@ -10,7 +10,7 @@ from tests.unit.worker.core.run_builders import actions, call, says, tool
 from tests.unit.worker.lane import run_world
 from tests.unit.worker.lane.run_checks import cause, finished
 from tests.unit.worker.lane.run_world import RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import done, publish, until
 
 pytestmark = pytest.mark.wide
@@ -28,7 +28,10 @@ def _with_refunds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kill_after_s", KILLED_AFTER_S)
 @pytest.mark.parametrize("has_effect", [True, False])
-def test_the_journal_of_a_dead_server_decides(kill_after_s: float | None, has_effect: bool) -> None:
+@on_virtual_time
+async def test_the_journal_of_a_dead_server_decides(
+    kill_after_s: float | None, has_effect: bool
+) -> None:
     """It dies between the effect and the reply, or before both."""
     effects: list[str] = []
 
@@ -42,87 +45,79 @@ def test_the_journal_of_a_dead_server_decides(kill_after_s: float | None, has_ef
         happened = question["call_id"] in effects
         return {"kind": "happened", "value": "paid"} if happened else {"kind": "did_not_happen"}
 
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", steps=STEPS, tooling=tooling)
-        stage.tools.finding = finding
-        if kill_after_s is not None:
-            await asyncio.sleep(kill_after_s)
-            await stage.crash()
-            await stage.worker.open()
-        await finished(stage)
+    stage = await RunStage.opened("r-1", steps=STEPS, tooling=tooling)
+    stage.tools.finding = finding
+    if kill_after_s is not None:
+        await asyncio.sleep(kill_after_s)
+        await stage.crash()
+        await stage.worker.open()
+    await finished(stage)
 
-        (ended,) = stage.steps("tool_ended")
-        assert ended["outcome"] == {"kind": "ok", "value": "paid"}
-        assert len(effects) == 1
-        assert stage.open_records() == {}
-
-    run(main())
+    (ended,) = stage.steps("tool_ended")
+    assert ended["outcome"] == {"kind": "ok", "value": "paid"}
+    assert len(effects) == 1
+    assert stage.open_records() == {}
 
 
 @pytest.mark.parametrize("decision", ["approved", "denied"])
-def test_a_person_decides_where_nobody_knows(decision: str) -> None:
-    async def main() -> None:
-        stage = await RunStage.opened(
-            "r-1",
-            steps=STEPS,
-            tooling=lambda event: [(0.02, {"kind": "ok", "value": 1})] * (event["delivery"] > 1),
-        )
-        while not (found := stage.steps("approval_requested")):
-            await asyncio.sleep(1.0)
-        kept = {name: found[0][name] for name in ("call_id", "args_digest", "delivery")}
-        for delivery in (1, 2):
-            stage.control({**kept, "kind": "approval", "decision": decision, "delivery": delivery})
-        await finished(stage)
+@on_virtual_time
+async def test_a_person_decides_where_nobody_knows(decision: str) -> None:
+    stage = await RunStage.opened(
+        "r-1",
+        steps=STEPS,
+        tooling=lambda event: [(0.02, {"kind": "ok", "value": 1})] * (event["delivery"] > 1),
+    )
+    while not (found := stage.steps("approval_requested")):
+        await asyncio.sleep(1.0)
+    kept = {name: found[0][name] for name in ("call_id", "args_digest", "delivery")}
+    for delivery in (1, 2):
+        stage.control({**kept, "kind": "approval", "decision": decision, "delivery": delivery})
+    await finished(stage)
 
-        effects = [event["effect"] for event in stage.steps("control_applied")]
-        (ended,) = stage.steps("tool_ended")
-        is_approved = decision == "approved"
-        assert effects == ["nothing", decision]
-        assert ended["outcome"]["kind"] == ("ok" if is_approved else "timed_out")
-        assert stage.tools.ran == ["r-1.call.1.0/1", "r-1.call.1.0/2"][: 1 + is_approved]
-
-    run(main())
+    effects = [event["effect"] for event in stage.steps("control_applied")]
+    (ended,) = stage.steps("tool_ended")
+    is_approved = decision == "approved"
+    assert effects == ["nothing", decision]
+    assert ended["outcome"]["kind"] == ("ok" if is_approved else "timed_out")
+    assert stage.tools.ran == ["r-1.call.1.0/1", "r-1.call.1.0/2"][: 1 + is_approved]
 
 
-def test_each_approval_is_for_one_delivery_also_after_questions_of_the_tool() -> None:
+@on_virtual_time
+async def test_each_approval_is_for_one_delivery_also_after_questions_of_the_tool() -> None:
     """Deliveries are counted anew once a person has answered, and the server dies each time."""
+    stage = RunStage(STEPS, lambda _: (), {"ask_person": True})
+    await stage.worker.open()
+    stage.publish("r-1", ttl_s=20_000)
+    made = await _nth(stage.calls, 0)
+    asked = list[Any]()
+    for number in (1, 2):
+        more = {"state": f"round-{number}", "asks": ASKS}
+        stage.tools.answer(made, {}, kind="tool_progress", **more)
+        question = await _nth(lambda: stage.steps("input_requested"), number - 1)
+        answer = {"kind": "input", "call_id": question["call_id"], "number": number}
+        stage.control({**answer, "value": number})
+        onwards = await _nth(lambda: _continued(stage), 2 * number - 2)
+        stage.tools.answer(onwards["call"], {}, kind="tool_progress")
+        asked.append(await _nth(lambda: stage.steps("approval_requested"), number - 1))
+        for one in asked:  # the second time the first approval is repeated
+            names = {"call_id", "args_digest", "delivery", "after_input"} & one.keys()
+            kept = {name: one[name] for name in names}
+            stage.control({**kept, "kind": "approval", "decision": "approved"})
+        made = (await _nth(lambda: _continued(stage), 2 * number - 1))["call"]
+    stage.tools.answer(made, {"kind": "ok", "value": "paid"})
+    await finished(stage)
 
-    async def main() -> None:
-        stage = RunStage(STEPS, lambda _: (), {"ask_person": True})
-        await stage.worker.open()
-        stage.publish("r-1", ttl_s=20_000)
-        made = await _nth(stage.calls, 0)
-        asked = list[Any]()
-        for number in (1, 2):
-            more = {"state": f"round-{number}", "asks": ASKS}
-            stage.tools.answer(made, {}, kind="tool_progress", **more)
-            question = await _nth(lambda: stage.steps("input_requested"), number - 1)
-            answer = {"kind": "input", "call_id": question["call_id"], "number": number}
-            stage.control({**answer, "value": number})
-            onwards = await _nth(lambda: _continued(stage), 2 * number - 2)
-            stage.tools.answer(onwards["call"], {}, kind="tool_progress")
-            asked.append(await _nth(lambda: stage.steps("approval_requested"), number - 1))
-            for one in asked:  # the second time the first approval is repeated
-                names = {"call_id", "args_digest", "delivery", "after_input"} & one.keys()
-                kept = {name: one[name] for name in names}
-                stage.control({**kept, "kind": "approval", "decision": "approved"})
-            made = (await _nth(lambda: _continued(stage), 2 * number - 1))["call"]
-        stage.tools.answer(made, {"kind": "ok", "value": "paid"})
-        await finished(stage)
-
-        call_id = made["call_id"]
-        assert [one["event_id"] for one in asked] == [
-            f"{call_id}.approval.2.1",
-            f"{call_id}.approval.2.2",
-        ]
-        approvals = [
-            event["effect"]
-            for event in stage.steps("control_applied")
-            if event["control"]["kind"] == "approval"
-        ]
-        assert approvals == ["approved", "nothing", "approved"]
-
-    run(main())
+    call_id = made["call_id"]
+    assert [one["event_id"] for one in asked] == [
+        f"{call_id}.approval.2.1",
+        f"{call_id}.approval.2.2",
+    ]
+    approvals = [
+        event["effect"]
+        for event in stage.steps("control_applied")
+        if event["control"]["kind"] == "approval"
+    ]
+    assert approvals == ["approved", "nothing", "approved"]
 
 
 def _continued(stage: RunStage) -> list[Any]:

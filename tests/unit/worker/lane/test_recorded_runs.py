@@ -14,29 +14,27 @@ from tests.unit.worker.core.run_builders import actions, call, says, tool
 from tests.unit.worker.lane.recorded_runs import cassette_of, played, recorded, steps_of
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import TOOLS, RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import events
 
 pytestmark = pytest.mark.wide
 
 
-def test_the_same_definition_gives_the_same_steps(tmp_path: Path) -> None:
+@on_virtual_time
+async def test_the_same_definition_gives_the_same_steps(tmp_path: Path) -> None:
     path = tmp_path / "cassette.json"
 
-    async def main() -> None:
-        cassette = await recorded(path)
-        stage = await played(path, cassette)
+    cassette = await recorded(path)
+    stage = await played(path, cassette)
 
-        was = [
-            (step.request_id, [*step.said], [(it.tool, it.args) for it in step.calls])
-            for one in cassette.requests
-            for step in one.steps
-        ]
-        assert len(was) == 2
-        assert steps_of(stage) == was
-        assert [event["answer"] for event in events(stage.broker, RESULTS)] == ["All is well."]
-
-    run(main())
+    was = [
+        (step.request_id, [*step.said], [(it.tool, it.args) for it in step.calls])
+        for one in cassette.requests
+        for step in one.steps
+    ]
+    assert len(was) == 2
+    assert steps_of(stage) == was
+    assert [event["answer"] for event in events(stage.broker, RESULTS)] == ["All is well."]
 
 
 def changed(caplog: pytest.LogCaptureFixture, path: Path, **stage: Any) -> str:
@@ -90,25 +88,23 @@ def test_a_changed_tool_names_the_step_and_the_difference(
     assert '"type":"integer"' in message
 
 
-def test_texts_are_redacted_by_rule_and_the_rest_is_as_it_was() -> None:
+@on_virtual_time
+async def test_texts_are_redacted_by_rule_and_the_rest_is_as_it_was() -> None:
     steps = (
         actions(says("Mail ann@example.org."), call(order_id="4711234")),
         actions(says("Sent to ann@example.org, order 4711234.")),
     )
 
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", steps=steps)
-        await finished(stage)
-        text = cassette_of(stage, "emails", "digits").model_dump_json()
-        await stage.end()
+    stage = await RunStage.opened("r-1", steps=steps)
+    await finished(stage)
+    text = cassette_of(stage, "emails", "digits").model_dump_json()
+    await stage.end()
 
-        assert "ann@example.org" not in text
-        assert "4711234" not in text
-        found = read_cassette(text.encode())
-        assert isinstance(found, Cassette)
-        assert found.redactions == ("emails", "digits")
-        (one,) = found.requests
-        assert [step.said for step in one.steps] == [("Mail ***.",)]
-        assert json.loads(text)["requests"][0]["outcome"]["answer"] == "Sent to ***, order ***."
-
-    run(main())
+    assert "ann@example.org" not in text
+    assert "4711234" not in text
+    found = read_cassette(text.encode())
+    assert isinstance(found, Cassette)
+    assert found.redactions == ("emails", "digits")
+    (one,) = found.requests
+    assert [step.said for step in one.steps] == [("Mail ***.",)]
+    assert json.loads(text)["requests"][0]["outcome"]["answer"] == "Sent to ***, order ***."

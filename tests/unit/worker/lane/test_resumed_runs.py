@@ -20,7 +20,7 @@ from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.run_checks import cause, finished, stored_in
 from tests.unit.worker.lane.run_world import RunStage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import done, events, until
 
 pytestmark = pytest.mark.wide
@@ -80,67 +80,57 @@ def repeated(stage: RunStage) -> list[str]:
     return [args for args in made if made.count(args) > 1]
 
 
-def test_a_run_that_died_at_step_7_of_10_goes_on_there() -> None:
-    async def main() -> None:
-        stage = await died()
-        name = replay(stage)
-        await finished(stage)
+@on_virtual_time
+async def test_a_run_that_died_at_step_7_of_10_goes_on_there() -> None:
+    stage = await died()
+    name = replay(stage)
+    await finished(stage)
 
-        asked = [step for request, step in stage.provider.asked_of if request == name]
-        assert sorted(asked) == [6, 7, 8, 9], "what was answered is not paid again"
-        assert repeated(stage) == []
-        assert own_steps(stage, name) == [7, 8, 9]
-        (result,) = events(stage.broker, RESULTS)
-        assert (result["request_id"], result["answer"]) == (name, "All is well.")
-        assert (result["run"]["steps"], result["run"]["tool_calls"]) == (3, 3)
-        first = next(p for p in stage.provider.prompts if p.request_id == name)
-        assert "done" in str(first.turns), "the model is told what the calls came to"
-
-    run(main())
+    asked = [step for request, step in stage.provider.asked_of if request == name]
+    assert sorted(asked) == [6, 7, 8, 9], "what was answered is not paid again"
+    assert repeated(stage) == []
+    assert own_steps(stage, name) == [7, 8, 9]
+    (result,) = events(stage.broker, RESULTS)
+    assert (result["request_id"], result["answer"]) == (name, "All is well.")
+    assert (result["run"]["steps"], result["run"]["tool_calls"]) == (3, 3)
+    first = next(p for p in stage.provider.prompts if p.request_id == name)
+    assert "done" in str(first.turns), "the model is told what the calls came to"
 
 
-def test_a_replay_that_dies_is_replayed_from_all_that_was_done() -> None:
-    async def main() -> None:
-        stage = await died()
-        third = await died_again(stage, attempts=2)
+@on_virtual_time
+async def test_a_replay_that_dies_is_replayed_from_all_that_was_done() -> None:
+    stage = await died()
+    third = await died_again(stage, attempts=2)
 
-        assert own_steps(stage, third) == [8, 9]
-        assert repeated(stage) == []
-
-    run(main())
+    assert own_steps(stage, third) == [8, 9]
+    assert repeated(stage) == []
 
 
-def test_a_replay_that_took_no_step_of_its_own_is_replayed_as_well() -> None:
-    async def main() -> None:
-        stage = await died()
-        third = await died_again(stage, attempts=1)
+@on_virtual_time
+async def test_a_replay_that_took_no_step_of_its_own_is_replayed_as_well() -> None:
+    stage = await died()
+    third = await died_again(stage, attempts=1)
 
-        assert own_steps(stage, third) == [7, 8, 9]
-
-    run(main())
+    assert own_steps(stage, third) == [7, 8, 9]
 
 
-def test_a_run_may_be_started_over() -> None:
-    async def main() -> None:
-        stage = await died()
-        name = replay(stage, restart=True)
-        await finished(stage)
+@on_virtual_time
+async def test_a_run_may_be_started_over() -> None:
+    stage = await died()
+    name = replay(stage, restart=True)
+    await finished(stage)
 
-        assert own_steps(stage, name) == list(range(1, 10))
-
-    run(main())
+    assert own_steps(stage, name) == list(range(1, 10))
 
 
-def test_steps_that_were_taken_over_count_as_steps_of_the_agent() -> None:
-    async def main() -> None:
-        stage = await died(steps_max=TAKEN + 2)
-        stage.provider.steps = (*TEN[: TAKEN + 1], actions(says("Enough.")))
-        replay(stage)
-        await finished(stage)
+@on_virtual_time
+async def test_steps_that_were_taken_over_count_as_steps_of_the_agent() -> None:
+    stage = await died(steps_max=TAKEN + 2)
+    stage.provider.steps = (*TEN[: TAKEN + 1], actions(says("Enough.")))
+    replay(stage)
+    await finished(stage)
 
-        assert "last step" in str(stage.provider.prompts[-1].turns[-1])
-
-    run(main())
+    assert "last step" in str(stage.provider.prompts[-1].turns[-1])
 
 
 @pytest.mark.parametrize("fault", list(Fault))
@@ -174,38 +164,36 @@ def test_a_worker_that_is_killed_at_any_moment_repeats_nothing_that_was_committe
         run(history(0.013 * number))
 
 
-def test_steps_that_no_operator_has_sent_are_not_believed_and_nothing_is_spent() -> None:
-    async def main() -> None:
-        stage = await died()
-        name = replay(stage)
-        await until(lambda: done(stage.broker, stage.names))
-        (sent,) = stage.resumptions
-        asked_before = len(stage.provider.calls)
-        request = next(
-            event
-            for event in map(decode, published(stage))
-            if isinstance(event, Request) and event.request_id == name
-        )
-        assert request.resumed
-        (first, *rest) = request.resumed.steps
-        forged = request.resumed.model_copy(update={"steps": (first, first, *rest)})
-        stage.resumptions.append(sent.model_copy(update={"request_id": "other-steps"}))
-        for update in (
-            {"request_id": "other-id"},
-            {"request_id": "other-steps", "resumed": forged},
-        ):
-            body = request.model_copy(update=update)
-            stage.broker.publish(body.model_dump_json().encode(), 0)
-            stage.names.append(body.request_id)
-        await until(lambda: done(stage.broker, stage.names))
-        await stage.end()
+@on_virtual_time
+async def test_steps_that_no_operator_has_sent_are_not_believed_and_nothing_is_spent() -> None:
+    stage = await died()
+    name = replay(stage)
+    await until(lambda: done(stage.broker, stage.names))
+    (sent,) = stage.resumptions
+    asked_before = len(stage.provider.calls)
+    request = next(
+        event
+        for event in map(decode, published(stage))
+        if isinstance(event, Request) and event.request_id == name
+    )
+    assert request.resumed
+    (first, *rest) = request.resumed.steps
+    forged = request.resumed.model_copy(update={"steps": (first, first, *rest)})
+    stage.resumptions.append(sent.model_copy(update={"request_id": "other-steps"}))
+    for update in (
+        {"request_id": "other-id"},
+        {"request_id": "other-steps", "resumed": forged},
+    ):
+        body = request.model_copy(update=update)
+        stage.broker.publish(body.model_dump_json().encode(), 0)
+        stage.names.append(body.request_id)
+    await until(lambda: done(stage.broker, stage.names))
+    await stage.end()
 
-        for forgery in ("other-id", "other-steps"):
-            assert cause(stage, forgery) == "unverified_steps"
-        assert len(stage.provider.calls) == asked_before
-        assert repeated(stage) == []
-
-    run(main())
+    for forgery in ("other-id", "other-steps"):
+        assert cause(stage, forgery) == "unverified_steps"
+    assert len(stage.provider.calls) == asked_before
+    assert repeated(stage) == []
 
 
 def published(stage: RunStage) -> list[bytes]:

@@ -20,7 +20,7 @@ from tests.unit.worker.lane.delegating import (
 from tests.unit.worker.lane.run_checks import cause, stored_in
 from tests.unit.worker.lane.run_world import WORKFLOW
 from tests.unit.worker.lane.test_resumed_runs import repeated, replay
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import done, events, final_account, until
 
 pytestmark = pytest.mark.wide
@@ -82,44 +82,37 @@ async def finished(stage: DelegatingStage) -> None:
     assert steps == [7, 8, 9]
 
 
-def test_a_tree_that_died_at_step_7_of_10_goes_on_there() -> None:
-    async def main() -> None:
-        stage = await died()
-        asked_before = len(stage.provider.prompts)
-        replay(stage)
-        await finished(stage)
+@on_virtual_time
+async def test_a_tree_that_died_at_step_7_of_10_goes_on_there() -> None:
+    stage = await died()
+    asked_before = len(stage.provider.prompts)
+    replay(stage)
+    await finished(stage)
 
-        asked = Counter(prompt.request_id for prompt in stage.provider.prompts[asked_before:])
-        assert asked == {NEW: 4, f"{NEW}.call.1.0": 1, f"{NEW}.call.2.0": 1}
-
-    run(main())
+    asked = Counter(prompt.request_id for prompt in stage.provider.prompts[asked_before:])
+    assert asked == {NEW: 4, f"{NEW}.call.1.0": 1, f"{NEW}.call.2.0": 1}
 
 
-def test_children_are_given_what_calls_before_the_death_came_to() -> None:
+@on_virtual_time
+async def test_children_are_given_what_calls_before_the_death_came_to() -> None:
     """Attempts begin with 1 again, and the names of calls go on: each names one call."""
+    stage = await died()
+    replay(stage)
+    await finished(stage)
 
-    async def main() -> None:
-        stage = await died()
-        replay(stage)
-        await finished(stage)
-
-        fields = {
-            prompt.request_id: "".join(t.text for t in prompt.turns)
-            for prompt in stage.provider.prompts
-        }
-        used = {
-            name: [
-                letter for letter in "abcdef" if f"from {letter}" in fields[f"{NEW}.call.{name}"]
-            ]
-            for name in ("1.0", "2.0")
-        }
-        assert used == {"1.0": ["a", "c"], "2.0": ["b", "e"]}
-        heads = [line for line in fields[NEW].splitlines() if line.startswith("call:")]
-        names = [head.partition(" ")[0] for head in heads]
-        assert len(set(names)) == len(names)
-        assert "call:7.0 delegate" in fields[NEW]
-
-    run(main())
+    fields = {
+        prompt.request_id: "".join(t.text for t in prompt.turns)
+        for prompt in stage.provider.prompts
+    }
+    used = {
+        name: [letter for letter in "abcdef" if f"from {letter}" in fields[f"{NEW}.call.{name}"]]
+        for name in ("1.0", "2.0")
+    }
+    assert used == {"1.0": ["a", "c"], "2.0": ["b", "e"]}
+    heads = [line for line in fields[NEW].splitlines() if line.startswith("call:")]
+    names = [head.partition(" ")[0] for head in heads]
+    assert len(set(names)) == len(names)
+    assert "call:7.0 delegate" in fields[NEW]
 
 
 def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_committed() -> None:
@@ -139,18 +132,16 @@ def test_a_worker_that_is_killed_while_it_goes_on_repeats_nothing_that_was_commi
         run(history(0.017 * number))
 
 
-def test_what_the_nodes_of_a_tree_cost_is_what_its_account_was_charged() -> None:
-    async def main() -> None:
-        stage = await died()
-        await stage.end()
-        entries = timeline(WORKFLOW, stored_in(stage, ATTEMPTS, RESULTS, DEAD_LETTERS, STEPS))
-        (root,) = runs_of(entries)
+@on_virtual_time
+async def test_what_the_nodes_of_a_tree_cost_is_what_its_account_was_charged() -> None:
+    stage = await died()
+    await stage.end()
+    entries = timeline(WORKFLOW, stored_in(stage, ATTEMPTS, RESULTS, DEAD_LETTERS, STEPS))
+    (root,) = runs_of(entries)
 
-        spent = final_account(stage.broker)["spent"]
-        assert root.whole.model_dump() == spent
-        assert (root.own.attempts, root.whole.attempts) == (7, BUDGET)
-        assert spent["tokens"] > 0
-        below = [child for call in root.calls for child in call.children]
-        assert [child.whole.attempts for child in below] == [1, 1, 2, 1]
-
-    run(main())
+    spent = final_account(stage.broker)["spent"]
+    assert root.whole.model_dump() == spent
+    assert (root.own.attempts, root.whole.attempts) == (7, BUDGET)
+    assert spent["tokens"] > 0
+    below = [child for call in root.calls for child in call.children]
+    assert [child.whole.attempts for child in below] == [1, 1, 2, 1]

@@ -8,7 +8,7 @@ from services.worker.lane.outbox import COMMIT_TIMEOUT_S
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import answered, workflow_of
 from tests.unit.worker.lane.stage import Stage
-from tests.unit.worker.lane.virtual import VirtualLoop, run
+from tests.unit.worker.lane.virtual import VirtualLoop, on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, Worker, context
 
 CALL_S = 1.0
@@ -22,112 +22,98 @@ def stand_still(seconds: float) -> None:
     loop.block(seconds)
 
 
-def test_an_answer_that_came_meanwhile_is_paid_once() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())), timeout_s=TIMEOUT_S)
-        stage.publish("r-1")
-        await stage.worker.open()
-        await stage.called("r-1")
-        stand_still(LONG_S)
-        await stage.end()
+@on_virtual_time
+async def test_an_answer_that_came_meanwhile_is_paid_once() -> None:
+    stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())), timeout_s=TIMEOUT_S)
+    stage.publish("r-1")
+    await stage.worker.open()
+    await stage.called("r-1")
+    stand_still(LONG_S)
+    await stage.end()
 
-        assert stage.provider.made_for("r-1") == [1]
-        assert stage.outcomes() == ["result"]
-
-    run(main())
+    assert stage.provider.made_for("r-1") == [1]
+    assert stage.outcomes() == ["result"]
 
 
-def test_a_call_without_an_answer_times_out_all_the_same() -> None:
-    async def main() -> None:
-        script = FakeProvider(lambda _, attempt: (LONG_S if attempt == 1 else CALL_S, answered()))
-        stage = Stage(script, timeout_s=TIMEOUT_S)
-        stage.publish("r-1")
-        await stage.worker.open()
-        await stage.called("r-1")
-        stand_still(LONG_S / 2)
-        await stage.end()
+@on_virtual_time
+async def test_a_call_without_an_answer_times_out_all_the_same() -> None:
+    script = FakeProvider(lambda _, attempt: (LONG_S if attempt == 1 else CALL_S, answered()))
+    stage = Stage(script, timeout_s=TIMEOUT_S)
+    stage.publish("r-1")
+    await stage.worker.open()
+    await stage.called("r-1")
+    stand_still(LONG_S / 2)
+    await stage.end()
 
-        assert stage.provider.made_for("r-1") == [1, 2]
-
-    run(main())
+    assert stage.provider.made_for("r-1") == [1, 2]
 
 
-def test_a_commit_that_was_acknowledged_meanwhile_loses_no_lane() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())))
-        stage.publish("r-1")
-        await stage.worker.open()
-        while not stage.worker.lane.calls.unused:  # its spend is being committed
-            await asyncio.sleep(0.001)
-        fenced = stage.broker.epochs[0]
-        stand_still(COMMIT_TIMEOUT_S + 1)
-        await stage.end()
+@on_virtual_time
+async def test_a_commit_that_was_acknowledged_meanwhile_loses_no_lane() -> None:
+    stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())))
+    stage.publish("r-1")
+    await stage.worker.open()
+    while not stage.worker.lane.calls.unused:  # its spend is being committed
+        await asyncio.sleep(0.001)
+    fenced = stage.broker.epochs[0]
+    stand_still(COMMIT_TIMEOUT_S + 1)
+    await stage.end()
 
-        assert stage.broker.epochs[0] == fenced
-
-    run(main())
+    assert stage.broker.epochs[0] == fenced
 
 
-def test_a_drain_brings_an_answer_home_that_came_meanwhile() -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())))
-        stage.publish("r-1")
-        await stage.worker.open()
-        await stage.called("r-1")
-        draining = asyncio.create_task(stage.worker.membership.drain(TIMEOUT_S))
-        await asyncio.sleep(CALL_S / 2)
-        stand_still(LONG_S)
-        await draining
-        await stage.worker.drain()
+@on_virtual_time
+async def test_a_drain_brings_an_answer_home_that_came_meanwhile() -> None:
+    stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())))
+    stage.publish("r-1")
+    await stage.worker.open()
+    await stage.called("r-1")
+    draining = asyncio.create_task(stage.worker.membership.drain(TIMEOUT_S))
+    await asyncio.sleep(CALL_S / 2)
+    stand_still(LONG_S)
+    await draining
+    await stage.worker.drain()
 
-        assert stage.outcomes() == ["result"]
-
-    run(main())
+    assert stage.outcomes() == ["result"]
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.203, 1.0])
-def test_a_predecessor_that_stood_still_with_us_is_not_taken_for_dead(after_s: float) -> None:
+@on_virtual_time
+async def test_a_predecessor_that_stood_still_with_us_is_not_taken_for_dead(after_s: float) -> None:
     """As a machine does that was suspended with both on it."""
+    stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
+    stage.publish("r-1")
+    stage.publish("r-2", workflow_id=workflow_of(0, 1))
+    await stage.worker.open()
+    await stage.called("r-1")
+    await stage.called("r-2")
+    other = Worker(stage.broker, context(stage.provider, "other"))
+    stage.worker.revoke()
+    other.assign(0)
+    stage.worker.assign()
+    await asyncio.sleep(after_s)
+    stand_still(10.0)
+    await stage.all_done()
+    await other.drain()
+    await stage.worker.drain()
 
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (25.0, answered())))
-        stage.publish("r-1")
-        stage.publish("r-2", workflow_id=workflow_of(0, 1))
-        await stage.worker.open()
-        await stage.called("r-1")
-        await stage.called("r-2")
-        other = Worker(stage.broker, context(stage.provider, "other"))
-        stage.worker.revoke()
-        other.assign(0)
-        stage.worker.assign()
-        await asyncio.sleep(after_s)
-        stand_still(10.0)
-        await stage.all_done()
-        await other.drain()
-        await stage.worker.drain()
-
-        assert stage.outcomes() == ["result"] * 2
-        assert other.lane.state is State.CLOSED
-
-    run(main())
+    assert stage.outcomes() == ["result"] * 2
+    assert other.lane.state is State.CLOSED
 
 
-def test_a_lane_whose_producer_was_not_closed_in_time_opens_again() -> None:
+@on_virtual_time
+async def test_a_lane_whose_producer_was_not_closed_in_time_opens_again() -> None:
     """The process stood still for longer than the closing may last, while it closed it."""
+    stage = Stage()
+    stage.publish("r-1")
+    await stage.worker.open()
+    shard = stage.worker.shards[-1]
 
-    async def main() -> None:
-        stage = Stage()
-        stage.publish("r-1")
-        await stage.worker.open()
-        shard = stage.worker.shards[-1]
+    async def close() -> None:
+        stand_still(COMMIT_TIMEOUT_S + 1)
+        await asyncio.sleep(LONG_S)
 
-        async def close() -> None:
-            stand_still(COMMIT_TIMEOUT_S + 1)
-            await asyncio.sleep(LONG_S)
-
-        shard.close = close  # type: ignore[method-assign]
-        stage.worker.lane.on_loss(RuntimeError("a producer that is gone"))
-        await stage.worker.until(State.OPEN)
-        await stage.end()
-
-    run(main())
+    shard.close = close  # type: ignore[method-assign]
+    stage.worker.lane.on_loss(RuntimeError("a producer that is gone"))
+    await stage.worker.until(State.OPEN)
+    await stage.end()

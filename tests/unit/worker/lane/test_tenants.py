@@ -13,7 +13,7 @@ from services.worker.lane.context import Limits
 from tests.unit.worker.builders import PARTITIONS, answered, workflow_of
 from tests.unit.worker.lane.run_world import TWO_STEPS, RunStage
 from tests.unit.worker.lane.stage import Stage, now
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, done, until
 
 pytestmark = pytest.mark.wide  # many requests
@@ -35,39 +35,35 @@ def own_workflows(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("slots", "flood"), [(2, FLOOD), (1, 200), (16, 500)])
-def test_another_tenant_waits_for_less_than_two_calls(slots: int, flood: int) -> None:
-    async def main() -> None:
-        stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())), slots=slots, limits=LIMITS)
-        for workflow in own_workflows(flood):
-            stage.publish(workflow, workflow_id=workflow, **of("acme"))
-        await stage.worker.open()
-        await asyncio.sleep(CALL_S / 3)
-        assert len(stage.worker.lane.tasks) <= LIMITS.max_in_flight
-        for number in range(3):
-            asked_at = now()
-            name = f"small-{number}"
-            stage.publish(name, workflow_id=workflow_of(0, number), **of("acme-labs"))
-            await until(partial(done, stage.broker, [name]), 300, look_s=LOOK_S)
-            assert now() - asked_at < (2 + 1) * CALL_S + LOOK_S, "its own call, and less than two"
-        assert len(stage.worker.lane.tasks) <= LIMITS.max_in_flight * (1 + 1 / SHARE_FACTOR)
-        await stage.worker.crash()
-
-    run(main())
-
-
-def test_each_step_of_a_run_waits_for_less_than_two_calls() -> None:
-    async def main() -> None:
-        stage = RunStage(slots=2, limits=LIMITS)
-        stage.provider.call_s = CALL_S
-        for workflow in own_workflows(200):
-            stage.publish(workflow, workflow_id=workflow, **of("acme"))
-        await stage.worker.open()
-        await asyncio.sleep(CALL_S / 3)
+@on_virtual_time
+async def test_another_tenant_waits_for_less_than_two_calls(slots: int, flood: int) -> None:
+    stage = Stage(FakeProvider(lambda *_: (CALL_S, answered())), slots=slots, limits=LIMITS)
+    for workflow in own_workflows(flood):
+        stage.publish(workflow, workflow_id=workflow, **of("acme"))
+    await stage.worker.open()
+    await asyncio.sleep(CALL_S / 3)
+    assert len(stage.worker.lane.tasks) <= LIMITS.max_in_flight
+    for number in range(3):
         asked_at = now()
-        stage.publish("small", workflow_id=workflow_of(0), **of("acme-labs"))
-        await until(lambda: done(stage.broker, ["small"]), 1_000, look_s=2.0)
-        assert now() - asked_at < len(TWO_STEPS) * (2 + 1) * CALL_S
-        stage.serving.cancel()
-        await stage.worker.crash()
+        name = f"small-{number}"
+        stage.publish(name, workflow_id=workflow_of(0, number), **of("acme-labs"))
+        await until(partial(done, stage.broker, [name]), 300, look_s=LOOK_S)
+        assert now() - asked_at < (2 + 1) * CALL_S + LOOK_S, "its own call, and less than two"
+    assert len(stage.worker.lane.tasks) <= LIMITS.max_in_flight * (1 + 1 / SHARE_FACTOR)
+    await stage.worker.crash()
 
-    run(main())
+
+@on_virtual_time
+async def test_each_step_of_a_run_waits_for_less_than_two_calls() -> None:
+    stage = RunStage(slots=2, limits=LIMITS)
+    stage.provider.call_s = CALL_S
+    for workflow in own_workflows(200):
+        stage.publish(workflow, workflow_id=workflow, **of("acme"))
+    await stage.worker.open()
+    await asyncio.sleep(CALL_S / 3)
+    asked_at = now()
+    stage.publish("small", workflow_id=workflow_of(0), **of("acme-labs"))
+    await until(lambda: done(stage.broker, ["small"]), 1_000, look_s=2.0)
+    assert now() - asked_at < len(TWO_STEPS) * (2 + 1) * CALL_S
+    stage.serving.cancel()
+    await stage.worker.crash()

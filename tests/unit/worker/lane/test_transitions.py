@@ -11,7 +11,7 @@ from tests.unit.worker.builders import NOW, answered, workflow_of
 from tests.unit.worker.lane.fakes import Broker
 from tests.unit.worker.lane.noted import noted
 from tests.unit.worker.lane.stage import Stage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, Worker, audit, context, until
 
 pytestmark = pytest.mark.wide  # many cases, each of them long
@@ -145,17 +145,15 @@ class TransitionStage(Stage):
 
 
 @pytest.mark.parametrize("pair", TRANSITIONS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}")
-def test_a_lane_that_comes_to_a_row_ends_well(pair: tuple[State, Event]) -> None:
-    async def main() -> None:
-        state, event = pair
-        scene = TransitionStage(is_idle=pair in WITHOUT_CALLS)
-        with noted() as met:
-            await scene.enter(state)
-            await scene.happens(event)
-            await until(lambda: pair in met)
-        await scene.end_well()
-
-    run(main())
+@on_virtual_time
+async def test_a_lane_that_comes_to_a_row_ends_well(pair: tuple[State, Event]) -> None:
+    state, event = pair
+    scene = TransitionStage(is_idle=pair in WITHOUT_CALLS)
+    with noted() as met:
+        await scene.enter(state)
+        await scene.happens(event)
+        await until(lambda: pair in met)
+    await scene.end_well()
 
 
 @pytest.mark.parametrize(
@@ -165,32 +163,28 @@ def test_a_lane_that_comes_to_a_row_ends_well(pair: tuple[State, Event]) -> None
         *sorted(DRAINS, key=lambda state: state.name),
     ],
 )
-def test_no_state_lasts_longer_than_it_may(state: State) -> None:
-    async def main() -> None:
-        scene = TransitionStage(call_s=NEVER_S)
-        limit_s = STAY_S_MAX.get(state, DRAIN_S) + HANDOVER_S
-        with noted() as met:
-            await scene.enter(state)
-            await until(lambda: (state, Event.TIMED_OUT) in met, limit_s + 1, look_s=1.0)
-        await scene.give_up()
-
-    run(main())
+@on_virtual_time
+async def test_no_state_lasts_longer_than_it_may(state: State) -> None:
+    scene = TransitionStage(call_s=NEVER_S)
+    limit_s = STAY_S_MAX.get(state, DRAIN_S) + HANDOVER_S
+    with noted() as met:
+        await scene.enter(state)
+        await until(lambda: (state, Event.TIMED_OUT) in met, limit_s + 1, look_s=1.0)
+    await scene.give_up()
 
 
-def test_an_opening_that_hangs_for_ever_is_begun_again() -> None:
-    async def main() -> None:
-        stage = Stage()
-        stage.publish("r-1")
-        stage.broker.hangs = True
-        stage.worker.assign(0)
-        await until(lambda: len(stage.worker.shards) == 1)
-        ignores_cancellation = stage.worker.shards[0]
-        ignores_cancellation._broker = Broker()  # it will never hear of the other
-        ignores_cancellation._broker.hangs = True
-        stage.broker.hangs = False
-        await stage.worker.until(State.OPEN, STAY_S_MAX[State.OPENING] + HANDOVER_S + 1)
-        await stage.end()
+@on_virtual_time
+async def test_an_opening_that_hangs_for_ever_is_begun_again() -> None:
+    stage = Stage()
+    stage.publish("r-1")
+    stage.broker.hangs = True
+    stage.worker.assign(0)
+    await until(lambda: len(stage.worker.shards) == 1)
+    ignores_cancellation = stage.worker.shards[0]
+    ignores_cancellation._broker = Broker()  # it will never hear of the other
+    ignores_cancellation._broker.hangs = True
+    stage.broker.hangs = False
+    await stage.worker.until(State.OPEN, STAY_S_MAX[State.OPENING] + HANDOVER_S + 1)
+    await stage.end()
 
-        assert len(stage.worker.shards) == 2
-
-    run(main())
+    assert len(stage.worker.shards) == 2

@@ -16,7 +16,7 @@ from tests.unit.worker.lane.delegating import (
     wrapped,
 )
 from tests.unit.worker.lane.tree_histories import grown, nested, squeezed
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import done, terminals, until
 
 pytestmark = pytest.mark.wide
@@ -61,35 +61,31 @@ def test_a_minimum_stays_reserved_by_a_step_whose_lane_was_opened_again_while_it
     run(squeezed(3, 2, 275))
 
 
-def test_equal_parts_are_what_is_left_but_for_the_reserved_minimum() -> None:
-    async def main() -> None:
-        steps = (actions(*(delegate(f"c{n}") for n in range(3))), actions(says("Joined.")))
-        stage = DelegatingStage(steps, split="equal")
-        await stage.worker.open()
-        stage.publish("r-1", budget={"attempts": 7})
-        await until(lambda: done(stage.broker, ["r-1"]))
-        await stage.end()
-        check_tree(stage)
-        caps = [asked_call["cap"] for asked_call in stage.asked_calls()]
-        assert caps == [2, 2, 1]
-
-    run(main())
+@on_virtual_time
+async def test_equal_parts_are_what_is_left_but_for_the_reserved_minimum() -> None:
+    steps = (actions(*(delegate(f"c{n}") for n in range(3))), actions(says("Joined.")))
+    stage = DelegatingStage(steps, split="equal")
+    await stage.worker.open()
+    stage.publish("r-1", budget={"attempts": 7})
+    await until(lambda: done(stage.broker, ["r-1"]))
+    await stage.end()
+    check_tree(stage)
+    caps = [asked_call["cap"] for asked_call in stage.asked_calls()]
+    assert caps == [2, 2, 1]
 
 
-def test_a_run_within_a_cap_leaves_itself_a_step() -> None:
-    async def main() -> None:
-        deeper = actions(*(delegate(f"d{n}") for n in range(4)))
-        steps = (actions(delegate("a", agent="support"), delegate("b")), actions(says("Joined.")))
-        stage = DelegatingStage(steps, split="equal")
-        stage.provider.fallback = lambda name, number: (
-            wrapped() if name != "r-1.call.1.0" else finish(wrapped()) if number else deeper
-        )
-        await stage.worker.open()
-        stage.publish("r-1", budget={"attempts": 9})
-        await until(lambda: done(stage.broker, ["r-1"]))
-        await stage.end()
-        check_tree(stage)
-        assert terminals(stage.broker)["r-1.call.1.0"] == "result"
-        assert terminals(stage.broker)["r-1"] == "result"
-
-    run(main())
+@on_virtual_time
+async def test_a_run_within_a_cap_leaves_itself_a_step() -> None:
+    deeper = actions(*(delegate(f"d{n}") for n in range(4)))
+    steps = (actions(delegate("a", agent="support"), delegate("b")), actions(says("Joined.")))
+    stage = DelegatingStage(steps, split="equal")
+    stage.provider.fallback = lambda name, number: (
+        wrapped() if name != "r-1.call.1.0" else finish(wrapped()) if number else deeper
+    )
+    await stage.worker.open()
+    stage.publish("r-1", budget={"attempts": 9})
+    await until(lambda: done(stage.broker, ["r-1"]))
+    await stage.end()
+    check_tree(stage)
+    assert terminals(stage.broker)["r-1.call.1.0"] == "result"
+    assert terminals(stage.broker)["r-1"] == "result"

@@ -2,12 +2,14 @@
 
 import asyncio
 import selectors
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tests.unit.worker.builders import NOW
 
+P = ParamSpec("P")
 T = TypeVar("T")
 LEFT_S = 60.0  # for what goes on in the background to end
 
@@ -81,3 +83,13 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         if left := asyncio.all_tasks(loop):
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.close()
+
+
+def on_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """The test, which is run to its end in a loop of its own; see `run`."""
+
+    @wraps(test)
+    def ran(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    return ran

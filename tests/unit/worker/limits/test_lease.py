@@ -8,7 +8,7 @@ from services.worker.limits.lease import CallLease
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from tests.unit.worker.builders import answered
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.limits.holding import key_of
 
 CALL_S = 10.0
@@ -43,81 +43,71 @@ class Meter:
             await asyncio.sleep(0.1)
 
 
-def test_calls_that_wait_for_the_workers_own_limit_are_not_in_flight() -> None:
+@on_virtual_time
+async def test_calls_that_wait_for_the_workers_own_limit_are_not_in_flight() -> None:
     """20 of 20, and not 26 of 20: an autoscaler divides the one by the other."""
+    limiter, slots = ProfileLimiter(100), Slots(20)
+    meter = Meter(limiter, slots)
+    watching = asyncio.create_task(meter.watch())
+    await asyncio.gather(*(meter.call(number) for number in range(200)))
+    watching.cancel()
 
-    async def main() -> None:
-        limiter, slots = ProfileLimiter(100), Slots(20)
-        meter = Meter(limiter, slots)
-        watching = asyncio.create_task(meter.watch())
-        await asyncio.gather(*(meter.call(number) for number in range(200)))
-        watching.cancel()
-
-        assert (meter.most, meter.told, limiter.in_flight, limiter.slots.calling) == (20, 20, 0, 0)
-
-    run(main())
+    assert (meter.most, meter.told, limiter.in_flight, limiter.slots.calling) == (20, 20, 0, 0)
 
 
-def test_a_provider_that_was_not_called_is_not_silent() -> None:
+@on_virtual_time
+async def test_a_provider_that_was_not_called_is_not_silent() -> None:
     """Its calls wait for those of another profile, which take all that the worker may have."""
+    slow, other, slots = ProfileLimiter(1), ProfileLimiter(1), Slots(1)
+    first, second = CallLease(slow, slots), CallLease(other, slots)
+    await first.enter(key_of("w-1"), 0, 0)
+    await first.begin_call(SPEND_S)
+    first.call_begins()
+    slots.limit += 1  # room for a second place, and then for none to call
+    await second.enter(key_of("w-2"), 0, 0)
+    slots.limit -= 1
+    waiting = asyncio.create_task(second.begin_call(SPEND_S))
+    await asyncio.sleep(100)
 
-    async def main() -> None:
-        slow, other, slots = ProfileLimiter(1), ProfileLimiter(1), Slots(1)
-        first, second = CallLease(slow, slots), CallLease(other, slots)
-        await first.enter(key_of("w-1"), 0, 0)
-        await first.begin_call(SPEND_S)
-        first.call_begins()
-        slots.limit += 1  # room for a second place, and then for none to call
-        await second.enter(key_of("w-2"), 0, 0)
-        slots.limit -= 1
-        waiting = asyncio.create_task(second.begin_call(SPEND_S))
-        await asyncio.sleep(100)
-
-        assert slow.silent_s == pytest.approx(100)
-        assert other.silent_s == 0.0
-        first.leave()
-        await waiting
-        second.call_begins()
-        await asyncio.sleep(5)
-        assert other.silent_s == pytest.approx(5)
-        second.leave()
-
-    run(main())
+    assert slow.silent_s == pytest.approx(100)
+    assert other.silent_s == 0.0
+    first.leave()
+    await waiting
+    second.call_begins()
+    await asyncio.sleep(5)
+    assert other.silent_s == pytest.approx(5)
+    second.leave()
 
 
-def test_a_lease_that_never_called_leaves_no_call() -> None:
-    async def main() -> None:
-        limiter, slots = ProfileLimiter(1), Slots(1)
-        lease = CallLease(limiter, slots)
-        await lease.enter(key_of("w-1"), 0, 0)
-        await lease.begin_call(SPEND_S)
-        lease.leave()
-        lease.leave()
+@on_virtual_time
+async def test_a_lease_that_never_called_leaves_no_call() -> None:
+    limiter, slots = ProfileLimiter(1), Slots(1)
+    lease = CallLease(limiter, slots)
+    await lease.enter(key_of("w-1"), 0, 0)
+    await lease.begin_call(SPEND_S)
+    lease.leave()
+    lease.leave()
 
-        assert (limiter.in_flight, limiter.slots.calling, slots.calling) == (0, 0, 0)
-
-    run(main())
+    assert (limiter.in_flight, limiter.slots.calling, slots.calling) == (0, 0, 0)
 
 
-def test_what_is_there_is_taken_at_once_and_the_rest_is_waited_for() -> None:
-    async def main() -> None:
-        limiter, slots = ProfileLimiter(2), Slots(1)
-        first, second = CallLease(limiter, slots), CallLease(limiter, slots)
-        assert first.enters_at_once(key_of("a"), 0, 0)
-        assert first.begins_at_once(0.0)
-        first.call_begins()
+@on_virtual_time
+async def test_what_is_there_is_taken_at_once_and_the_rest_is_waited_for() -> None:
+    limiter, slots = ProfileLimiter(2), Slots(1)
+    first, second = CallLease(limiter, slots), CallLease(limiter, slots)
+    assert first.enters_at_once(key_of("a"), 0, 0)
+    assert first.begins_at_once(0.0)
+    first.call_begins()
 
-        assert not second.enters_at_once(key_of("b"), 0, 0), "the worker has one place"
-        waiting = asyncio.create_task(second.enter(key_of("b"), 0, 0))
-        await asyncio.sleep(CALL_S)
-        assert not waiting.done()
-        assert limiter.slots.reserved == 2, "it has its place at the profile, and that once"
-        first.leave()
-        await waiting
-        assert second.begins_at_once(0.0)
-        second.leave()
+    assert not second.enters_at_once(key_of("b"), 0, 0), "the worker has one place"
+    waiting = asyncio.create_task(second.enter(key_of("b"), 0, 0))
+    await asyncio.sleep(CALL_S)
+    assert not waiting.done()
+    assert limiter.slots.reserved == 2, "it has its place at the profile, and that once"
+    first.leave()
+    await waiting
+    assert second.begins_at_once(0.0)
+    second.leave()
 
-        held = limiter.slots.reserved, limiter.slots.calling, slots.reserved, slots.calling
-        assert held == (0, 0, 0, 0)
-
-    run(main())
+    held = limiter.slots.reserved, limiter.slots.calling, slots.reserved, slots.calling
+    assert held == (0, 0, 0, 0)

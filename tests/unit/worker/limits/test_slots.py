@@ -8,7 +8,7 @@ import pytest
 
 from services.worker.core.limits.fair_queue import FairKey
 from services.worker.limits.slots import Reservation, Slots
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.limits.holding import calling, key_of, placed
 
 SPEND_S = 0.05
@@ -75,36 +75,32 @@ def test_no_call_waits_long_with_an_aging_permit(limit: int, call_s: float) -> N
     assert max(meter.waited_with_permit_s) < 1.0
 
 
-def test_a_limit_that_shrinks_ends_no_call_and_starts_none() -> None:
-    async def main() -> None:
-        slots = Slots(10)
-        meter = Meter(slots)
-        tasks = [asyncio.create_task(meter.work(f"w-{n % 7}", 1.0)) for n in range(30)]
-        await asyncio.sleep(0.5)
-        slots.limit = 2
-        assert meter.now_calling == 10
-        await asyncio.sleep(1.0)
-        assert meter.now_calling <= 2
-        await asyncio.gather(*tasks)
-
-    run(main())
+@on_virtual_time
+async def test_a_limit_that_shrinks_ends_no_call_and_starts_none() -> None:
+    slots = Slots(10)
+    meter = Meter(slots)
+    tasks = [asyncio.create_task(meter.work(f"w-{n % 7}", 1.0)) for n in range(30)]
+    await asyncio.sleep(0.5)
+    slots.limit = 2
+    assert meter.now_calling == 10
+    await asyncio.sleep(1.0)
+    assert meter.now_calling <= 2
+    await asyncio.gather(*tasks)
 
 
 @pytest.mark.parametrize("moment_s", [0.0, 0.02, 0.06, 0.5, 1.03, 1.07])
-def test_who_is_cancelled_gives_everything_back(moment_s: float) -> None:
-    async def main() -> None:
-        slots = Slots(3)
-        meter = Meter(slots)
-        tasks = [asyncio.create_task(meter.work(f"w-{n}", 1.0)) for n in range(20)]
-        await asyncio.sleep(moment_s)
-        for task in tasks[::2]:
-            task.cancel()
-        await asyncio.wait(tasks)
+@on_virtual_time
+async def test_who_is_cancelled_gives_everything_back(moment_s: float) -> None:
+    slots = Slots(3)
+    meter = Meter(slots)
+    tasks = [asyncio.create_task(meter.work(f"w-{n}", 1.0)) for n in range(20)]
+    await asyncio.sleep(moment_s)
+    for task in tasks[::2]:
+        task.cancel()
+    await asyncio.wait(tasks)
 
-        assert meter.ended >= 10
-        assert (slots.reserved, slots.calling, meter.most) == (0, 0, min(3, meter.most))
-
-    run(main())
+    assert meter.ended >= 10
+    assert (slots.reserved, slots.calling, meter.most) == (0, 0, min(3, meter.most))
 
 
 async def place(slots: Slots) -> None:
@@ -118,42 +114,38 @@ async def slot(slots: Slots) -> None:
 
 
 @pytest.mark.parametrize("take", [place, slot])
-def test_what_is_given_in_the_moment_of_cancelling_is_given_back(
+@on_virtual_time
+async def test_what_is_given_in_the_moment_of_cancelling_is_given_back(
     take: Callable[[Slots], Coroutine[Any, Any, None]],
 ) -> None:
-    async def main() -> None:
-        slots = Slots(1)
-        holder = asyncio.create_task(take(slots))
-        await asyncio.sleep(0)
-        waiting = asyncio.create_task(take(slots))
-        await holder
-        waiting.cancel()
-        await asyncio.wait([waiting])
+    slots = Slots(1)
+    holder = asyncio.create_task(take(slots))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(take(slots))
+    await holder
+    waiting.cancel()
+    await asyncio.wait([waiting])
 
-        assert (slots.reserved, slots.calling) == (0, 0)
-        await take(slots)
-
-    run(main())
+    assert (slots.reserved, slots.calling) == (0, 0)
+    await take(slots)
 
 
 @pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (4, 3), (16, 14), (100, 88)])
-def test_one_key_leaves_places_for_others(limit: int, most: int) -> None:
-    async def main() -> None:
-        slots = Slots(limit)
-        meter = Meter(slots)
-        crowd = [asyncio.create_task(meter.work("crowd", 60.0)) for _ in range(3 * limit)]
-        await asyncio.sleep(1.0)
-        assert meter.now_calling == most
-        assert slots.is_awaited
-        began = now()
-        if most < limit:
-            await asyncio.gather(*(meter.work(f"w-{n}", 1.0) for n in range(limit - most)))
-            assert now() - began < 1.2
-        await asyncio.gather(*crowd)
-        assert (slots.reserved, slots.calling) == (0, 0)
-        assert not slots._reserved_of
-
-    run(main())
+@on_virtual_time
+async def test_one_key_leaves_places_for_others(limit: int, most: int) -> None:
+    slots = Slots(limit)
+    meter = Meter(slots)
+    crowd = [asyncio.create_task(meter.work("crowd", 60.0)) for _ in range(3 * limit)]
+    await asyncio.sleep(1.0)
+    assert meter.now_calling == most
+    assert slots.is_awaited
+    began = now()
+    if most < limit:
+        await asyncio.gather(*(meter.work(f"w-{n}", 1.0) for n in range(limit - most)))
+        assert now() - began < 1.2
+    await asyncio.gather(*crowd)
+    assert (slots.reserved, slots.calling) == (0, 0)
+    assert not slots._reserved_of
 
 
 class Watched(Slots):
@@ -188,30 +180,29 @@ def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
     assert after_one - while_full <= 3
 
 
-def test_what_is_free_is_given_at_once_and_nobody_who_waits_is_overtaken() -> None:
-    async def main() -> None:
-        slots = Slots(1)
-        first = slots.enter_at_once(key_of("a"))
-        assert first is not None
-        assert slots.begin_at_once(0.0) is not None
-        waiting = asyncio.create_task(slots.enter(key_of("b")))
-        calling = asyncio.create_task(slots.begin_call(0.0))
-        await asyncio.sleep(0)
+@on_virtual_time
+async def test_what_is_free_is_given_at_once_and_nobody_who_waits_is_overtaken() -> None:
+    slots = Slots(1)
+    first = slots.enter_at_once(key_of("a"))
+    assert first is not None
+    assert slots.begin_at_once(0.0) is not None
+    waiting = asyncio.create_task(slots.enter(key_of("b")))
+    calling = asyncio.create_task(slots.begin_call(0.0))
+    await asyncio.sleep(0)
 
-        slots.leave(first)
-        slots.end_call(now())
-        assert slots.enter_at_once(key_of("c")) is None, "it belongs to the one who waited"
-        assert slots.begin_at_once(0.0) is None
+    slots.leave(first)
+    slots.end_call(now())
+    assert slots.enter_at_once(key_of("c")) is None, "it belongs to the one who waited"
+    assert slots.begin_at_once(0.0) is None
 
-        slots.leave(await waiting)
-        slots.end_call(await calling)
-        assert slots.enter_at_once(key_of("c")) is not None
-        assert slots.begin_at_once(0.0) is not None
-
-    run(main())
+    slots.leave(await waiting)
+    slots.end_call(await calling)
+    assert slots.enter_at_once(key_of("c")) is not None
+    assert slots.begin_at_once(0.0) is not None
 
 
-def test_a_gate_that_asks_for_time_gives_nothing_at_once() -> None:
+@on_virtual_time
+async def test_a_gate_that_asks_for_time_gives_nothing_at_once() -> None:
     class Closed:
         def admit(self, tokens: int) -> float:
             return 1.0
@@ -219,9 +210,6 @@ def test_a_gate_that_asks_for_time_gives_nothing_at_once() -> None:
         def left(self, reservation: Reservation) -> None:
             raise AssertionError("nobody was in")
 
-    async def main() -> None:
-        slots = Slots(1, Closed())
-        assert slots.enter_at_once(key_of("a")) is None
-        assert (slots.reserved, slots.calling) == (0, 0)
-
-    run(main())
+    slots = Slots(1, Closed())
+    assert slots.enter_at_once(key_of("a")) is None
+    assert (slots.reserved, slots.calling) == (0, 0)

@@ -21,7 +21,7 @@ from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.main import stop_on_failure
 from tests.unit.worker.adapters.kafka.polling import Consumers
 from tests.unit.worker.lane.stage import Stage
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 
 BOUND_S, SESSION_S = 45.0, 10.0
 
@@ -66,80 +66,72 @@ async def test_a_background_task_that_fails_ends_the_worker(
     assert "KeyError" in caplog.text
 
 
-def test_no_error_ends_the_question_for_ends() -> None:
+@on_virtual_time
+async def test_no_error_ends_the_question_for_ends() -> None:
     async def fails() -> dict[int, int]:
         raise OSError
 
     async def diagnoses() -> str | None:
         raise ValueError("a bug")
 
-    async def main() -> None:
-        probe = Probe(fails, diagnoses)
-        asking = asyncio.create_task(probe.run())
-        await asyncio.sleep(5 * PROBE_EVERY_S)
-        assert not asking.done()
-        assert probe.trouble is not None
-        asking.cancel()
-        await asyncio.wait([asking])
-
-    run(main())
+    probe = Probe(fails, diagnoses)
+    asking = asyncio.create_task(probe.run())
+    await asyncio.sleep(5 * PROBE_EVERY_S)
+    assert not asking.done()
+    assert probe.trouble is not None
+    asking.cancel()
+    await asyncio.wait([asking])
 
 
-def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumers = Consumers(reading)
-        renewal = consumers.renewal()
-        real = reading.beyond_recovery
-        calls: list[int] = []
+@on_virtual_time
+async def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = ReadMonitor()
+    consumers = Consumers(reading)
+    renewal = consumers.renewal()
+    real = reading.beyond_recovery
+    calls: list[int] = []
 
-        def breaks(*bounds: float) -> str | None:
-            calls.append(1)
-            if len(calls) < 3:
-                raise RuntimeError("a bug")
-            return real(*bounds)
+    def breaks(*bounds: float) -> str | None:
+        calls.append(1)
+        if len(calls) < 3:
+            raise RuntimeError("a bug")
+        return real(*bounds)
 
-        monkeypatch.setattr(reading, "beyond_recovery", breaks)
-        renewal.start()
-        await asyncio.sleep(60)
-        await renewal.stop()
+    monkeypatch.setattr(reading, "beyond_recovery", breaks)
+    renewal.start()
+    await asyncio.sleep(60)
+    await renewal.stop()
 
-        assert consumers.made_at, "nobody has polled, and the consumer is replaced"
-
-    run(main())
+    assert consumers.made_at, "nobody has polled, and the consumer is replaced"
 
 
-def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> None:
-    async def main() -> None:
-        stage = Stage()
-        membership = Membership(
-            lambda: pytest.fail("no consumer"), lambda _: pytest.fail("no life")
-        )
-        trouble: str | None = None
+@on_virtual_time
+async def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> None:
+    stage = Stage()
+    membership = Membership(lambda: pytest.fail("no consumer"), lambda _: pytest.fail("no life"))
+    trouble: str | None = None
 
-        async def ends() -> dict[int, int]:
-            return {}
+    async def ends() -> dict[int, int]:
+        return {}
 
-        probe = Probe(ends)
-        loop_monitor, bounds = LoopMonitor(), Bounds(BOUND_S, SESSION_S)
-        watched = HealthInputs(membership, stage.context, loop_monitor, probe, bounds)
-        watched = replace(watched, coordinator=lambda: trouble)
-        tasks = [asyncio.create_task(of.run()) for of in (probe, loop_monitor)]
-        await asyncio.sleep(BOUND_S - 1)
-        assert judge(watched).ready
-        await asyncio.sleep(2)
-        reported = judge(watched).reasons
-        trouble = "GroupCoordinatorNotAvailableError: why"
-        named = judge(watched).reasons
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        await stage.worker.drain()
+    probe = Probe(ends)
+    loop_monitor, bounds = LoopMonitor(), Bounds(BOUND_S, SESSION_S)
+    watched = HealthInputs(membership, stage.context, loop_monitor, probe, bounds)
+    watched = replace(watched, coordinator=lambda: trouble)
+    tasks = [asyncio.create_task(of.run()) for of in (probe, loop_monitor)]
+    await asyncio.sleep(BOUND_S - 1)
+    assert judge(watched).ready
+    await asyncio.sleep(2)
+    reported = judge(watched).reasons
+    trouble = "GroupCoordinatorNotAvailableError: why"
+    named = judge(watched).reasons
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    await stage.worker.drain()
 
-        outside = "has been no member of the consumer group for 46 s: "
-        assert reported == (f"{outside}it has never joined",)
-        assert named == (
-            f"{outside}the group has no coordinator (GroupCoordinatorNotAvailableError: why)",
-        )
-
-    run(main())
+    outside = "has been no member of the consumer group for 46 s: "
+    assert reported == (f"{outside}it has never joined",)
+    assert named == (
+        f"{outside}the group has no coordinator (GroupCoordinatorNotAvailableError: why)",
+    )

@@ -14,7 +14,7 @@ from services.worker.lane.state.machine import State
 from services.worker.ports.kafka import Shard
 from tests.unit.worker.builders import PARTITIONS, body, workflow_of
 from tests.unit.worker.lane.fakes import Broker, FakeIntake, FakeShard, Fault
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import FakeProvider, Worker, context, events, until
 
 BEYOND = PARTITIONS + 3
@@ -71,42 +71,40 @@ def assert_all_left_once(broker: Broker, names: Iterable[str]) -> None:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("faults", FAULTS)
-def test_each_record_leaves_once_whatever_becomes_of_a_commit(faults: list[Fault | None]) -> None:
-    async def main() -> None:
-        broker = Broker()
-        names = published(broker)
-        broker.faults.extend(faults)
-        worker = Forwarder(broker, context(FakeProvider()))
-        worker.assign(BEYOND)
+@on_virtual_time
+async def test_each_record_leaves_once_whatever_becomes_of_a_commit(
+    faults: list[Fault | None],
+) -> None:
+    broker = Broker()
+    names = published(broker)
+    broker.faults.extend(faults)
+    worker = Forwarder(broker, context(FakeProvider()))
+    worker.assign(BEYOND)
 
-        end = broker.log(REQUESTS, BEYOND).end
-        await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
+    end = broker.log(REQUESTS, BEYOND).end
+    await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
 
-        lane = worker.membership.lifecycles[BEYOND].lane
-        await until(lambda: lane.state is State.OPEN)
-        await worker.drain()
-        assert_all_left_once(broker, names)
-
-    run(main())
+    lane = worker.membership.lifecycles[BEYOND].lane
+    await until(lambda: lane.state is State.OPEN)
+    await worker.drain()
+    assert_all_left_once(broker, names)
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("commits", [1, 2, 4])
-def test_a_successor_goes_on_where_a_killed_worker_stopped(commits: int) -> None:
-    async def main() -> None:
-        broker = Broker()
-        names = published(broker)
-        first = Forwarder(broker, context(FakeProvider(), "first"))
-        first.assign(BEYOND)
-        await until(lambda: copies(broker).total() >= min(100 * commits, REQUESTS_COUNT))
-        await first.crash()
+@on_virtual_time
+async def test_a_successor_goes_on_where_a_killed_worker_stopped(commits: int) -> None:
+    broker = Broker()
+    names = published(broker)
+    first = Forwarder(broker, context(FakeProvider(), "first"))
+    first.assign(BEYOND)
+    await until(lambda: copies(broker).total() >= min(100 * commits, REQUESTS_COUNT))
+    await first.crash()
 
-        second = Forwarder(broker, context(FakeProvider(), "second"))
-        second.assign(BEYOND)
-        end = broker.log(REQUESTS, BEYOND).end
-        await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
-        await second.drain()
+    second = Forwarder(broker, context(FakeProvider(), "second"))
+    second.assign(BEYOND)
+    end = broker.log(REQUESTS, BEYOND).end
+    await until(lambda: broker.offsets.get(BEYOND) == end, 600.0)
+    await second.drain()
 
-        assert_all_left_once(broker, names)
-
-    run(main())
+    assert_all_left_once(broker, names)

@@ -26,7 +26,7 @@ from services.worker.core.request.admit import Arrival, UnfitRequest, admit
 from services.worker.core.request.known_schemas import KnownSchemas
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import NOW, TOPIC, body
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 A, B = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
@@ -98,61 +98,54 @@ def inbox(consumer: FakeConsumer, **lanes: FakeLane) -> Inbox:
     return Inbox(current, membership)
 
 
-def test_what_was_fetched_before_a_seek_is_not_delivered() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer({A: 2, B: 8})
-        a, b = FakeLane(2), FakeLane(7)
-        await inbox(consumer, a=a, b=b).take([record(A, 2), record(A, 3), record(B, 7)])
+@on_virtual_time
+async def test_what_was_fetched_before_a_seek_is_not_delivered() -> None:
+    consumer = FakeConsumer({A: 2, B: 8})
+    a, b = FakeLane(2), FakeLane(7)
+    await inbox(consumer, a=a, b=b).take([record(A, 2), record(A, 3), record(B, 7)])
 
-        assert (a.delivered, b.delivered) == ([], [7])
-
-    run(main())
+    assert (a.delivered, b.delivered) == ([], [7])
 
 
-def test_what_was_taken_away_meanwhile_is_not_delivered_and_harms_no_other() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer({B: 8})
-        a, b = FakeLane(2), FakeLane(7)
-        await inbox(consumer, a=a, b=b).take([record(A, 2), record(B, 7)])
+@on_virtual_time
+async def test_what_was_taken_away_meanwhile_is_not_delivered_and_harms_no_other() -> None:
+    consumer = FakeConsumer({B: 8})
+    a, b = FakeLane(2), FakeLane(7)
+    await inbox(consumer, a=a, b=b).take([record(A, 2), record(B, 7)])
 
-        assert (a.delivered, b.delivered) == ([], [7])
-
-    run(main())
+    assert (a.delivered, b.delivered) == ([], [7])
 
 
-def test_a_batch_that_fails_on_its_way_makes_its_lane_start_over() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer({A: 3, B: 8})
-        a, b = FakeLane(2), FakeLane(7)
-        error = RuntimeError("a bug")
+@on_virtual_time
+async def test_a_batch_that_fails_on_its_way_makes_its_lane_start_over() -> None:
+    consumer = FakeConsumer({A: 3, B: 8})
+    a, b = FakeLane(2), FakeLane(7)
+    error = RuntimeError("a bug")
 
-        def broken(_: list[Any]) -> None:
-            raise error
+    def broken(_: list[Any]) -> None:
+        raise error
 
-        a.deliver = broken  # type: ignore[assignment, method-assign]
-        await inbox(consumer, a=a, b=b).take([record(A, 2), record(B, 7)])
+    a.deliver = broken  # type: ignore[assignment, method-assign]
+    await inbox(consumer, a=a, b=b).take([record(A, 2), record(B, 7)])
 
-        assert (a.losses, b.losses, b.delivered) == ([error], [], [7])
-
-    run(main())
+    assert (a.losses, b.losses, b.delivered) == ([error], [], [7])
 
 
 @pytest.mark.parametrize("headers", [(), (("x", None),), (("x", b"\xff"),), (("\udcff", b""),) * 3])
-def test_what_faststream_was_given_reaches_its_lane(headers: tuple[Any, ...]) -> None:
-    async def main() -> None:
-        lane = FakeLane(2)
-        taken = inbox(FakeConsumer({A: 4}), a=lane).take
-        broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
-        subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
-        async with TestKafkaBroker(broker):
-            await subscriber.consume([replace(record(A, n), headers=headers) for n in (2, 3)])
+@on_virtual_time
+async def test_what_faststream_was_given_reaches_its_lane(headers: tuple[Any, ...]) -> None:
+    lane = FakeLane(2)
+    taken = inbox(FakeConsumer({A: 4}), a=lane).take
+    broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
+    subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
+    async with TestKafkaBroker(broker):
+        await subscriber.consume([replace(record(A, n), headers=headers) for n in (2, 3)])
 
-        assert lane.delivered == [2, 3]
-
-    run(main())
+    assert lane.delivered == [2, 3]
 
 
-def test_what_a_lane_begins_with_a_batch_does_not_keep_it() -> None:
+@on_virtual_time
+async def test_what_a_lane_begins_with_a_batch_does_not_keep_it() -> None:
     """A task keeps its context as long as it runs, and FastStream puts the batch into its own."""
 
     class NotingLane(FakeLane):
@@ -160,17 +153,14 @@ def test_what_a_lane_begins_with_a_batch_does_not_keep_it() -> None:
             super().deliver(arrivals)
             self.context = copy_context()
 
-    async def main() -> None:
-        lane, workers_own = NotingLane(2), dict(copy_context())
-        taken = inbox(FakeConsumer({A: 3}), a=lane).take
-        broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
-        subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
-        async with TestKafkaBroker(broker):
-            await subscriber.consume([record(A, 2)])
+    lane, workers_own = NotingLane(2), dict(copy_context())
+    taken = inbox(FakeConsumer({A: 3}), a=lane).take
+    broker = RequestBroker(KafkaSettings(), GroupConsumer(ReadMonitor()))
+    subscriber: Any = subscribe(broker, KafkaSettings(), TOPIC, None, taken)
+    async with TestKafkaBroker(broker):
+        await subscriber.consume([record(A, 2)])
 
-        assert (lane.delivered, dict(lane.context)) == ([2], workers_own)
-
-    run(main())
+    assert (lane.delivered, dict(lane.context)) == ([2], workers_own)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"[" * 10_000, b'{"kind": 1e999}'])

@@ -16,7 +16,7 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor, TopicMissin
 from services.worker.lane.state.machine import State
 from tests.unit.worker.adapters.kafka.polling import STUCK_S, Consumers, polls, works
 from tests.unit.worker.builders import TOPIC
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 
 class FakeConsumer:
@@ -92,129 +92,113 @@ def lifecycle(position: int, state: State = State.OPEN, *, is_delivering: bool =
     return SimpleNamespace(lane=lane)
 
 
-def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
+@on_virtual_time
+async def test_an_outage_is_waited_for_and_no_fault_of_the_consumer() -> None:
     """Also one that ends now and then: the broker answers every other time it is asked."""
-
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumers = Consumers(reading)
-        renewal = consumers.renewal()
-        renewal.start()
-        await polls(reading, works, 1)
-        there, away = FakeConsumer({0: 9}, 3, topics=(TOPIC,)), Silent({0: 9}, topics=())
-        texts: list[str | None] = []
-        for _ in range(8):
-            await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
-            with pytest.raises(KafkaTimeoutError):
-                await check_positions(away, TOPIC, {0: lifecycle(3)}, reading)
-            await polls(reading, works, STUCK_S / 2)
-            texts.append(reading.problem_of(0, STUCK_S))
-        assert consumers.made_at == []
+    reading = ReadMonitor()
+    consumers = Consumers(reading)
+    renewal = consumers.renewal()
+    renewal.start()
+    await polls(reading, works, 1)
+    there, away = FakeConsumer({0: 9}, 3, topics=(TOPIC,)), Silent({0: 9}, topics=())
+    texts: list[str | None] = []
+    for _ in range(8):
         await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
-        assert reading.unread_s(0) > 3.5 * STUCK_S
-        await polls(reading, works, STUCK_S + 3)
-        await renewal.stop()
+        with pytest.raises(KafkaTimeoutError):
+            await check_positions(away, TOPIC, {0: lifecycle(3)}, reading)
+        await polls(reading, works, STUCK_S / 2)
+        texts.append(reading.problem_of(0, STUCK_S))
+    assert consumers.made_at == []
+    await check_positions(there, TOPIC, {0: lifecycle(3)}, reading)
+    assert reading.unread_s(0) > 3.5 * STUCK_S
+    await polls(reading, works, STUCK_S + 3)
+    await renewal.stop()
 
-        assert texts[0] is None
-        assert all(texts[2:]), "no look that failed lets the wait begin again"
-        assert len(consumers.made_at) == 1, "now Kafka answers, and the consumer reads nothing"
-
-    run(main())
-
-
-def test_what_is_read_while_the_end_is_asked_for_is_no_topic_made_again() -> None:
-    async def main() -> None:
-        lanes = {0: lifecycle(9)}
-        consumer, reading = Growing(lanes), ReadMonitor()
-
-        for _ in range(5):
-            await check_positions(consumer, TOPIC, lanes, reading)
-
-        assert lanes[0].lane.losses == []
-        assert not reading.from_beginning
-
-    run(main())
+    assert texts[0] is None
+    assert all(texts[2:]), "no look that failed lets the wait begin again"
+    assert len(consumers.made_at) == 1, "now Kafka answers, and the consumer reads nothing"
 
 
-def test_a_partition_without_a_leader_hides_no_other() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumer = Leaderless({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
-        lifecycles = {number: lifecycle(4) for number in range(3)}
-        took_s = []
-        for _ in range(10):
-            began = asyncio.get_running_loop().time()
-            assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 2: 9}
-            took_s.append(asyncio.get_running_loop().time() - began)
-            await asyncio.sleep(2)
+@on_virtual_time
+async def test_what_is_read_while_the_end_is_asked_for_is_no_topic_made_again() -> None:
+    lanes = {0: lifecycle(9)}
+    consumer, reading = Growing(lanes), ReadMonitor()
 
-        assert set(reading.unread) == {0, 2}
-        assert max(took_s) < 4
-        reported = reading.problem_of(1, STUCK_S)
-        assert reported is not None
-        assert "where partition 1 of the requests topic ends" in reported
-        assert "LEADER_NOT_AVAILABLE" in reported
-        consumer.without = None
-        assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
-        assert set(reading.unread) == {0, 1, 2}
-        assert reading.problem_of(1, STUCK_S) is None
+    for _ in range(5):
+        await check_positions(consumer, TOPIC, lanes, reading)
 
-    run(main())
+    assert lanes[0].lane.losses == []
+    assert not reading.from_beginning
 
 
-def test_a_worker_whose_only_partition_has_no_leader_reports_it() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumer = Leaderless({1: 9}, 4, topics=(TOPIC,))
-        for _ in range(10):
-            assert await check_positions(consumer, TOPIC, {1: lifecycle(4)}, reading) == {}
-            await asyncio.sleep(2)
+@on_virtual_time
+async def test_a_partition_without_a_leader_hides_no_other() -> None:
+    reading = ReadMonitor()
+    consumer = Leaderless({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
+    lifecycles = {number: lifecycle(4) for number in range(3)}
+    took_s = []
+    for _ in range(10):
+        began = asyncio.get_running_loop().time()
+        assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 2: 9}
+        took_s.append(asyncio.get_running_loop().time() - began)
+        await asyncio.sleep(2)
 
-        assert "LEADER_NOT_AVAILABLE" in (reading.problem_of(1, STUCK_S) or "")
-
-    run(main())
-
-
-def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumer = FakeConsumer({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
-        lifecycles = {
-            0: lifecycle(4),
-            1: lifecycle(4, is_delivering=False),
-            2: lifecycle(4, State.OPENING),
-        }
-
-        assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
-        assert set(reading.unread) == {0}
-
-    run(main())
+    assert set(reading.unread) == {0, 2}
+    assert max(took_s) < 4
+    reported = reading.problem_of(1, STUCK_S)
+    assert reported is not None
+    assert "where partition 1 of the requests topic ends" in reported
+    assert "LEADER_NOT_AVAILABLE" in reported
+    consumer.without = None
+    assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
+    assert set(reading.unread) == {0, 1, 2}
+    assert reading.problem_of(1, STUCK_S) is None
 
 
-def test_a_topic_that_is_missing_is_reported() -> None:
-    async def main() -> None:
-        with pytest.raises(TopicMissing, match=f"the topic {TOPIC} is missing"):
-            await check_positions(FakeConsumer({}, topics=()), TOPIC, {}, ReadMonitor())
+@on_virtual_time
+async def test_a_worker_whose_only_partition_has_no_leader_reports_it() -> None:
+    reading = ReadMonitor()
+    consumer = Leaderless({1: 9}, 4, topics=(TOPIC,))
+    for _ in range(10):
+        assert await check_positions(consumer, TOPIC, {1: lifecycle(4)}, reading) == {}
+        await asyncio.sleep(2)
 
-    run(main())
+    assert "LEADER_NOT_AVAILABLE" in (reading.problem_of(1, STUCK_S) or "")
 
 
-def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning() -> None:
+@on_virtual_time
+async def test_a_lane_that_is_full_or_not_open_has_nothing_unread() -> None:
+    reading = ReadMonitor()
+    consumer = FakeConsumer({0: 9, 1: 9, 2: 9}, 4, topics=(TOPIC,))
+    lifecycles = {
+        0: lifecycle(4),
+        1: lifecycle(4, is_delivering=False),
+        2: lifecycle(4, State.OPENING),
+    }
+
+    assert await check_positions(consumer, TOPIC, lifecycles, reading) == {0: 9, 1: 9, 2: 9}
+    assert set(reading.unread) == {0}
+
+
+@on_virtual_time
+async def test_a_topic_that_is_missing_is_reported() -> None:
+    with pytest.raises(TopicMissing, match=f"the topic {TOPIC} is missing"):
+        await check_positions(FakeConsumer({}, topics=()), TOPIC, {}, ReadMonitor())
+
+
+@on_virtual_time
+async def test_a_lane_beyond_the_end_of_its_partition_starts_over_from_the_beginning() -> None:
     """Once is not enough: a new leader may for a moment know of less."""
+    reading = ReadMonitor()
+    consumer = FakeConsumer({0: 2, 1: 9}, 2, topics=(TOPIC,))
+    lifecycles = {0: lifecycle(7), 1: lifecycle(7)}
+    await check_positions(consumer, TOPIC, lifecycles, reading)
+    assert lifecycles[0].lane.losses == []
+    await check_positions(consumer, TOPIC, lifecycles, reading)
 
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumer = FakeConsumer({0: 2, 1: 9}, 2, topics=(TOPIC,))
-        lifecycles = {0: lifecycle(7), 1: lifecycle(7)}
-        await check_positions(consumer, TOPIC, lifecycles, reading)
-        assert lifecycles[0].lane.losses == []
-        await check_positions(consumer, TOPIC, lifecycles, reading)
+    assert reading.from_beginning == {0}
+    assert [type(error) for error in lifecycles[0].lane.losses] == [TopicRecreated]
+    assert lifecycles[1].lane.losses == []
 
-        assert reading.from_beginning == {0}
-        assert [type(error) for error in lifecycles[0].lane.losses] == [TopicRecreated]
-        assert lifecycles[1].lane.losses == []
-
-        await check_positions(consumer, TOPIC, {0: lifecycle(2)}, reading)  # reopened
-        assert reading.from_beginning == set()
-
-    run(main())
+    await check_positions(consumer, TOPIC, {0: lifecycle(2)}, reading)  # reopened
+    assert reading.from_beginning == set()

@@ -28,167 +28,147 @@ from tests.unit.worker.adapters.kafka.polling import (
     polls,
     works,
 )
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 
-def test_an_error_lasts_until_a_poll_goes_well() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        for _ in range(3):
-            with pytest.raises(GroupAuthorizationFailedError):
-                await reading.watched(fails)
-            await asyncio.sleep(5)
-        reported = reading.problem(STUCK_S)
-        await reading.watched(works)
+@on_virtual_time
+async def test_an_error_lasts_until_a_poll_goes_well() -> None:
+    reading = ReadMonitor()
+    for _ in range(3):
+        with pytest.raises(GroupAuthorizationFailedError):
+            await reading.watched(fails)
+        await asyncio.sleep(5)
+    reported = reading.problem(STUCK_S)
+    await reading.watched(works)
 
-        assert reported == (
-            "requests have not been read for 15 s: no right to the consumer group acme.worker "
-            "(GroupAuthorizationFailedError): grant the user Read on the group (Describe, to look "
-            "at it)"
-        )
-        assert reading.problem(STUCK_S) is None
-
-    run(main())
+    assert reported == (
+        "requests have not been read for 15 s: no right to the consumer group acme.worker "
+        "(GroupAuthorizationFailedError): grant the user Read on the group (Describe, to look "
+        "at it)"
+    )
+    assert reading.problem(STUCK_S) is None
 
 
-def test_a_consumer_that_stops_has_no_error() -> None:
+@on_virtual_time
+async def test_a_consumer_that_stops_has_no_error() -> None:
     async def stops(**_: Any) -> Any:
         raise ConsumerStoppedError
 
-    async def main() -> None:
-        reading = ReadMonitor()
-        with pytest.raises(ConsumerStoppedError):
-            await reading.watched(stops)
+    reading = ReadMonitor()
+    with pytest.raises(ConsumerStoppedError):
+        await reading.watched(stops)
 
-        assert reading.problem(STUCK_S) is None
-
-    run(main())
+    assert reading.problem(STUCK_S) is None
 
 
-def test_records_wait_from_the_moment_at_which_their_lane_stands_still() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        reading.look(
-            {0: PartitionPosition(3, 9), 1: PartitionPosition(5, 5), 2: PartitionPosition(None, 4)}
-        )
-        assert list(filter(reading.is_read_out, range(4))) == [1]
-        await asyncio.sleep(STUCK_S - 1)
-        reading.look(
-            {0: PartitionPosition(4, 9), 1: PartitionPosition(5, 6), 2: PartitionPosition(None, 4)}
-        )
-        await reading.watched(works)
-        await asyncio.sleep(2)
+@on_virtual_time
+async def test_records_wait_from_the_moment_at_which_their_lane_stands_still() -> None:
+    reading = ReadMonitor()
+    reading.look(
+        {0: PartitionPosition(3, 9), 1: PartitionPosition(5, 5), 2: PartitionPosition(None, 4)}
+    )
+    assert list(filter(reading.is_read_out, range(4))) == [1]
+    await asyncio.sleep(STUCK_S - 1)
+    reading.look(
+        {0: PartitionPosition(4, 9), 1: PartitionPosition(5, 6), 2: PartitionPosition(None, 4)}
+    )
+    await reading.watched(works)
+    await asyncio.sleep(2)
 
-        troubles = [reading.problem_of(partition, STUCK_S) for partition in range(4)]
-        assert troubles == [
-            None,
-            None,
-            (
-                "records from an unknown place to 4 have not been read for 11 s: the consumer is "
-                "asked for records and delivers none of them"
-            ),
-            None,
-        ]
-        reading.look({0: PartitionPosition(9, 9)})
-        assert [reading.unread_s(partition) for partition in range(3)] == [0.0, 0.0, 0.0]
-
-    run(main())
+    troubles = [reading.problem_of(partition, STUCK_S) for partition in range(4)]
+    assert troubles == [
+        None,
+        None,
+        (
+            "records from an unknown place to 4 have not been read for 11 s: the consumer is "
+            "asked for records and delivers none of them"
+        ),
+        None,
+    ]
+    reading.look({0: PartitionPosition(9, 9)})
+    assert [reading.unread_s(partition) for partition in range(3)] == [0.0, 0.0, 0.0]
 
 
-def test_a_loop_of_polls_that_has_ended_is_noticed() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        await reading.watched(works)
-        await asyncio.sleep(STUCK_S + 20)
+@on_virtual_time
+async def test_a_loop_of_polls_that_has_ended_is_noticed() -> None:
+    reading = ReadMonitor()
+    await reading.watched(works)
+    await asyncio.sleep(STUCK_S + 20)
 
-        assert reading.problem(STUCK_S) == (
-            "requests have not been read: the consumer has not been asked for records for 30 s"
-        )
-
-    run(main())
+    assert reading.problem(STUCK_S) == (
+        "requests have not been read: the consumer has not been asked for records for 30 s"
+    )
 
 
-def test_what_fails_for_a_session_is_replaced_and_what_goes_on_failing_more_and_more_rarely() -> (
-    None
-):
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumers = Consumers(reading)
-        renewal = consumers.renewal()
-        renewal.start()
-        await polls(reading, works, 60)
-        assert consumers.made_at == []
-        began = asyncio.get_running_loop().time()
-        await polls(reading, fails, 600)
-        await renewal.stop()
-        pauses = [at - began for at in consumers.made_at]
+@on_virtual_time
+async def test_what_fails_for_a_session_is_replaced_and_ever_more_rarely_if_it_goes_on() -> None:
+    reading = ReadMonitor()
+    consumers = Consumers(reading)
+    renewal = consumers.renewal()
+    renewal.start()
+    await polls(reading, works, 60)
+    assert consumers.made_at == []
+    began = asyncio.get_running_loop().time()
+    await polls(reading, fails, 600)
+    await renewal.stop()
+    pauses = [at - began for at in consumers.made_at]
 
-        assert SESSION_S < pauses[0] <= SESSION_S + 2 * LOOK_EVERY_S
-        assert 3 <= len(pauses) <= 9
-
-    run(main())
+    assert SESSION_S < pauses[0] <= SESSION_S + 2 * LOOK_EVERY_S
+    assert 3 <= len(pauses) <= 9
 
 
-def test_a_consumer_that_cannot_be_started_is_tried_until_it_can() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumers = Consumers(reading, broken=10)
-        renewal = consumers.renewal()
-        renewal.start()
-        await polls(reading, fails, SESSION_S + 6)
-        await asyncio.sleep(11 * AGAIN_MAX_S)
-        await polls(reading, works, 30)
-        await renewal.stop()
+@on_virtual_time
+async def test_a_consumer_that_cannot_be_started_is_tried_until_it_can() -> None:
+    reading = ReadMonitor()
+    consumers = Consumers(reading, broken=10)
+    renewal = consumers.renewal()
+    renewal.start()
+    await polls(reading, fails, SESSION_S + 6)
+    await asyncio.sleep(11 * AGAIN_MAX_S)
+    await polls(reading, works, 30)
+    await renewal.stop()
 
-        assert len(consumers.made_at) == 11
-        assert reading.problem(STUCK_S) is None
-
-    run(main())
+    assert len(consumers.made_at) == 11
+    assert reading.problem(STUCK_S) is None
 
 
-def test_a_consumer_that_delivers_nothing_is_replaced() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        consumers = Consumers(reading)
-        renewal = consumers.renewal()
-        renewal.start()
-        reading.look({0: PartitionPosition(3, 9)})
-        await polls(reading, works, STUCK_S + 3)
-        await renewal.stop()
+@on_virtual_time
+async def test_a_consumer_that_delivers_nothing_is_replaced() -> None:
+    reading = ReadMonitor()
+    consumers = Consumers(reading)
+    renewal = consumers.renewal()
+    renewal.start()
+    reading.look({0: PartitionPosition(3, 9)})
+    await polls(reading, works, STUCK_S + 3)
+    await renewal.stop()
 
-        assert len(consumers.made_at) == 1
-
-    run(main())
+    assert len(consumers.made_at) == 1
 
 
-def test_a_process_that_stood_still_blames_no_consumer() -> None:
-    async def main() -> None:
-        reading, loop = ReadMonitor(), asyncio.get_running_loop()
-        consumers = Consumers(reading)
-        renewal = consumers.renewal()
-        renewal.start()
-        reading.look({0: PartitionPosition(3, 9)})
-        await reading.watched(works)
-        await asyncio.sleep(LOOK_EVERY_S / 2)
-        loop.block(300.0)  # type: ignore[attr-defined]  # see virtual
-        await polls(reading, works, 30)
-        await renewal.stop()
+@on_virtual_time
+async def test_a_process_that_stood_still_blames_no_consumer() -> None:
+    reading, loop = ReadMonitor(), asyncio.get_running_loop()
+    consumers = Consumers(reading)
+    renewal = consumers.renewal()
+    renewal.start()
+    reading.look({0: PartitionPosition(3, 9)})
+    await reading.watched(works)
+    await asyncio.sleep(LOOK_EVERY_S / 2)
+    loop.block(300.0)  # type: ignore[attr-defined]  # see virtual
+    await polls(reading, works, 30)
+    await renewal.stop()
 
-        assert consumers.made_at == []
-
-    run(main())
+    assert consumers.made_at == []
 
 
-def test_a_consumer_that_was_never_asked_for_records_is_noticed() -> None:
-    async def main() -> None:
-        reading = ReadMonitor()
-        await asyncio.sleep(STUCK_S + 1)
+@on_virtual_time
+async def test_a_consumer_that_was_never_asked_for_records_is_noticed() -> None:
+    reading = ReadMonitor()
+    await asyncio.sleep(STUCK_S + 1)
 
-        assert reading.problem(STUCK_S) == (
-            "requests have not been read: the consumer has not been asked for records"
-        )
-
-    run(main())
+    assert reading.problem(STUCK_S) == (
+        "requests have not been read: the consumer has not been asked for records"
+    )
 
 
 def test_the_words_name_what_it_is_about() -> None:

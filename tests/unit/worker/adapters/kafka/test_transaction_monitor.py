@@ -7,7 +7,7 @@ from aiokafka import TopicPartition
 
 from services.kafka.open_transactions import OpenTransaction
 from services.worker.adapters.kafka.transaction_monitor import HELD_S, TransactionMonitor
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 PLACE, LEADERLESS = TopicPartition("requests", 3), TopicPartition("requests", 5)
 WHOSE = OpenTransaction(producer=4711, epoch=2, start=7, id="a-stranger")
@@ -46,92 +46,82 @@ class Owners:
         return answer
 
 
-def test_it_is_named_once_it_has_lasted_and_its_owner_is_asked_once() -> None:
-    async def main() -> None:
-        consumer, owners = FakeConsumer(), Owners(WHOSE)
-        monitor = TransactionMonitor([lambda: consumer], owners.ask)
+@on_virtual_time
+async def test_it_is_named_once_it_has_lasted_and_its_owner_is_asked_once() -> None:
+    consumer, owners = FakeConsumer(), Owners(WHOSE)
+    monitor = TransactionMonitor([lambda: consumer], owners.ask)
+    await monitor.look()
+    assert (monitor.problem_of(3), owners.asked) == (None, 0)
+    await asyncio.sleep(HELD_S)
+    consumer.end = 10
+    await monitor.look()
+    await monitor.look()
+
+    text = monitor.problem_of(3)
+    assert text
+    assert text.startswith("an open transaction holds requests from offset 7 to 10 back")
+    assert "transactional id a-stranger, producer id 4711, epoch 2, from offset 7" in text
+    assert owners.asked == 1
+    assert (monitor.problem_of(4), monitor.held_s(4)) == (None, 0.0)
+
+    consumer.stable = 10
+    await monitor.look()
+    assert (monitor.problem_of(3), monitor.held_s(3)) == (None, 0.0)
+
+
+@on_virtual_time
+async def test_each_transaction_that_ends_in_time_counts_again() -> None:
+    consumer, owners = FakeConsumer(), Owners()
+    monitor = TransactionMonitor([lambda: consumer], owners.ask)
+    for stable in range(7, 20):
+        consumer.stable, consumer.end = stable, stable + 1
         await monitor.look()
-        assert (monitor.problem_of(3), owners.asked) == (None, 0)
-        await asyncio.sleep(HELD_S)
-        consumer.end = 10
-        await monitor.look()
-        await monitor.look()
+        await asyncio.sleep(HELD_S * 0.9)
 
-        text = monitor.problem_of(3)
-        assert text
-        assert text.startswith("an open transaction holds requests from offset 7 to 10 back")
-        assert "transactional id a-stranger, producer id 4711, epoch 2, from offset 7" in text
-        assert owners.asked == 1
-        assert (monitor.problem_of(4), monitor.held_s(4)) == (None, 0.0)
-
-        consumer.stable = 10
-        await monitor.look()
-        assert (monitor.problem_of(3), monitor.held_s(3)) == (None, 0.0)
-
-    run(main())
+        assert monitor.problem_of(3) is None
 
 
-def test_each_transaction_that_ends_in_time_counts_again() -> None:
-    async def main() -> None:
-        consumer, owners = FakeConsumer(), Owners()
-        monitor = TransactionMonitor([lambda: consumer], owners.ask)
-        for stable in range(7, 20):
-            consumer.stable, consumer.end = stable, stable + 1
-            await monitor.look()
-            await asyncio.sleep(HELD_S * 0.9)
+@on_virtual_time
+async def test_an_owner_that_cannot_be_named_hides_no_transaction() -> None:
+    consumer, owners = FakeConsumer(), Owners(None, ConnectionError("away"))
+    monitor = TransactionMonitor([lambda: consumer], owners.ask)
+    await monitor.look()
+    await asyncio.sleep(HELD_S)
+    await monitor.look()
+    assert "its producer is not known yet" in (monitor.problem_of(3) or "")
+    await monitor.look()
 
-            assert monitor.problem_of(3) is None
-
-    run(main())
-
-
-def test_an_owner_that_cannot_be_named_hides_no_transaction() -> None:
-    async def main() -> None:
-        consumer, owners = FakeConsumer(), Owners(None, ConnectionError("away"))
-        monitor = TransactionMonitor([lambda: consumer], owners.ask)
-        await monitor.look()
-        await asyncio.sleep(HELD_S)
-        await monitor.look()
-        assert "its producer is not known yet" in (monitor.problem_of(3) or "")
-        await monitor.look()
-
-        assert "its producer cannot be named: " in (monitor.problem_of(3) or "")
-
-    run(main())
+    assert "its producer cannot be named: " in (monitor.problem_of(3) or "")
 
 
-def test_while_kafka_does_not_answer_what_was_known_holds() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer()
-        reached: list[FakeConsumer] = [consumer]
-        monitor = TransactionMonitor([lambda: reached[0]], Owners(WHOSE).ask)
-        await monitor.look()
-        await asyncio.sleep(HELD_S)
-        reached.clear()
-        await monitor.look()
+@on_virtual_time
+async def test_while_kafka_does_not_answer_what_was_known_holds() -> None:
+    consumer = FakeConsumer()
+    reached: list[FakeConsumer] = [consumer]
+    monitor = TransactionMonitor([lambda: reached[0]], Owners(WHOSE).ask)
+    await monitor.look()
+    await asyncio.sleep(HELD_S)
+    reached.clear()
+    await monitor.look()
 
-        assert monitor.problem_of(3)
-
-    run(main())
+    assert monitor.problem_of(3)
 
 
-def test_each_consumer_is_looked_at_also_while_another_fails_or_is_not_there() -> None:
-    async def main() -> None:
-        consumer = FakeConsumer()
+@on_virtual_time
+async def test_each_consumer_is_looked_at_also_while_another_fails_or_is_not_there() -> None:
+    consumer = FakeConsumer()
 
-        def fails() -> FakeConsumer:
-            raise ConnectionError
+    def fails() -> FakeConsumer:
+        raise ConnectionError
 
-        consumers = [fails, lambda: None, lambda: consumer]
-        monitor = TransactionMonitor(consumers, Owners(WHOSE).ask)
-        await monitor.look()
-        await asyncio.sleep(HELD_S)
-        await monitor.look()
+    consumers = [fails, lambda: None, lambda: consumer]
+    monitor = TransactionMonitor(consumers, Owners(WHOSE).ask)
+    await monitor.look()
+    await asyncio.sleep(HELD_S)
+    await monitor.look()
 
-        assert "producer id 4711" in (monitor.problem_of(3) or "")
-        assert monitor.held_s(3) >= HELD_S
-
-    run(main())
+    assert "producer id 4711" in (monitor.problem_of(3) or "")
+    assert monitor.held_s(3) >= HELD_S
 
 
 def test_a_transaction_without_a_right_to_see_its_id_has_its_numbers() -> None:

@@ -12,7 +12,7 @@ from tests.unit.worker.core.run_builders import actions, says
 from tests.unit.worker.lane.delegating import FAN_OUT, DelegatingStage
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import CALLS, WORKFLOW, RunStage, full_id
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time, run
 from tests.unit.worker.lane.world import done, until
 
 USAGE = Usage(input_tokens=9, output_tokens=5, cached_tokens=4, reasoning_tokens=2)
@@ -51,44 +51,39 @@ def calls_of(stage: RunStage, kind: str = "tool_call") -> dict[str, Trace | None
     }
 
 
-def test_what_ends_a_call_is_in_its_span() -> None:
-    async def main() -> None:
-        stage = await RunStage.opened("r-1", tooling=lambda _: ())
-        await until(lambda: len(stage.calls()) == 2)
-        stage.cancel("r-1")
-        await finished(stage)
-        await stage.end()
+@on_virtual_time
+async def test_what_ends_a_call_is_in_its_span() -> None:
+    stage = await RunStage.opened("r-1", tooling=lambda _: ())
+    await until(lambda: len(stage.calls()) == 2)
+    stage.cancel("r-1")
+    await finished(stage)
+    await stage.end()
 
-        assert len(calls_of(stage, "tool_cancel")) == 2
-        assert calls_of(stage, "tool_cancel") == calls_of(stage)
-
-    run(main())
+    assert len(calls_of(stage, "tool_cancel")) == 2
+    assert calls_of(stage, "tool_cancel") == calls_of(stage)
 
 
-def test_a_child_is_below_the_call_that_asks_it() -> None:
-    async def main() -> None:
-        stage = DelegatingStage(steps=FAN_OUT)
-        kept = await watched(stage)
-        stage.publish("r-1", budget={"attempts": 9})
-        await until(lambda: done(stage.broker, stage.names))
-        await stage.end()
-        (agent,) = kept.named("invoke_agent support")
-        calls = {span.attributes["gen_ai.tool.call.id"]: span for span in kept.named(DELEGATED)}
-        children = {
-            str(span.attributes["answerbus.request.id"]): span
-            for span in kept.named("answer request")
-        }
+@on_virtual_time
+async def test_a_child_is_below_the_call_that_asks_it() -> None:
+    stage = DelegatingStage(steps=FAN_OUT)
+    kept = await watched(stage)
+    stage.publish("r-1", budget={"attempts": 9})
+    await until(lambda: done(stage.broker, stage.names))
+    await stage.end()
+    (agent,) = kept.named("invoke_agent support")
+    calls = {span.attributes["gen_ai.tool.call.id"]: span for span in kept.named(DELEGATED)}
+    children = {
+        str(span.attributes["answerbus.request.id"]): span for span in kept.named("answer request")
+    }
 
-        assert children.keys() == {"r-1.call.1.0", "r-1.call.1.1"}
-        assert {span.parent for span in calls.values()} == {agent.trace}
-        for name, child in children.items():
-            assert child.parent == calls[full_id(name)].trace
-        known = {span.trace.span_id for span in kept.spans}
-        assert {span.parent.span_id for span in kept.spans if span.parent} <= known
-        asked = [r for r in stage.broker.log(RUNS).records if b'"run_child"' in (r.value or b"")]
-        assert {read_trace(r.headers) for r in asked} == {span.trace for span in calls.values()}
-
-    run(main())
+    assert children.keys() == {"r-1.call.1.0", "r-1.call.1.1"}
+    assert {span.parent for span in calls.values()} == {agent.trace}
+    for name, child in children.items():
+        assert child.parent == calls[full_id(name)].trace
+    known = {span.trace.span_id for span in kept.spans}
+    assert {span.parent.span_id for span in kept.spans if span.parent} <= known
+    asked = [r for r in stage.broker.log(RUNS).records if b'"run_child"' in (r.value or b"")]
+    assert {read_trace(r.headers) for r in asked} == {span.trace for span in calls.values()}
 
 
 DELEGATED = "execute_tool delegate"
