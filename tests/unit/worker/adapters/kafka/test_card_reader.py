@@ -25,7 +25,7 @@ from services.worker.adapters.kafka.card_reader import (
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit, InPlace
 from tests.unit.worker.core.run.test_known_tools import card
-from tests.unit.worker.lane.virtual import run
+from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import until
 
 ORDERS, ECHO = toolset_cards("orders"), toolset_cards("echo")
@@ -156,31 +156,28 @@ Announce = Callable[[Consumer], None]
         lambda bus: bus.cards[ORDERS.full_name()].append(Record(b"other", None)),
     ],
 )
-def test_no_server_speaks_for_another_toolset(announce: Announce) -> None:
+@on_virtual_time
+async def test_no_server_speaks_for_another_toolset(announce: Announce) -> None:
     """Whoever may write the cards of `echo`, or the shared topic, changes nothing of `orders`."""
+    there = {one.full_name() for one in (ORDERS, ECHO, SHARED_CARDS)}
+    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+    bus, known = Consumer(there=there), KnownTools()
+    bus.announce(card("get"))
+    bus.announce(card("say", toolset="echo"))
+    reader = reader_of(bus, known, ("orders", "echo"))
+    with followed(reader):
+        await reader.until_read()
+        before = dict(known.tools)
+        assert set(before) == {"orders.get", "echo.say"}
 
-    async def main() -> None:
-        there = {one.full_name() for one in (ORDERS, ECHO, SHARED_CARDS)}
-        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-        bus, known = Consumer(there=there), KnownTools()
-        bus.announce(card("get"))
-        bus.announce(card("say", toolset="echo"))
-        reader = reader_of(bus, known, ("orders", "echo"))
-        with followed(reader):
-            await reader.until_read()
-            before = dict(known.tools)
-            assert set(before) == {"orders.get", "echo.say"}
-
-            announce(bus)
-            await reader.catch_up()
-            assert known.tools == before
-            assert (
-                sum(known.refusals.values())
-                == len(known.notes())
-                == (0 if SHARED_CARDS.full_name() in bus.cards else 1)
-            )
-
-    run(main())
+        announce(bus)
+        await reader.catch_up()
+        assert known.tools == before
+        assert (
+            sum(known.refusals.values())
+            == len(known.notes())
+            == (0 if SHARED_CARDS.full_name() in bus.cards else 1)
+        )
 
 
 class OutOfTime(InPlace):
@@ -190,17 +187,15 @@ class OutOfTime(InPlace):
         return EndedAtLimit("cpu_time")
 
 
-def test_a_card_whose_schemas_take_too_long_is_not_taken() -> None:
-    async def main() -> None:
-        bus, known = Consumer(), KnownTools()
-        bus.announce(card("get"))
-        reader = reader_of(bus, known, costly_work=OutOfTime())
-        with followed(reader):
-            await reader.until_read()
-            assert known.tools == {}
-            assert known.notes() == [f"toolset orders: {TOO_COSTLY}"]
-
-    run(main())
+@on_virtual_time
+async def test_a_card_whose_schemas_take_too_long_is_not_taken() -> None:
+    bus, known = Consumer(), KnownTools()
+    bus.announce(card("get"))
+    reader = reader_of(bus, known, costly_work=OutOfTime())
+    with followed(reader):
+        await reader.until_read()
+        assert known.tools == {}
+        assert known.notes() == [f"toolset orders: {TOO_COSTLY}"]
 
 
 class Noting(InPlace):
@@ -215,160 +210,146 @@ class Noting(InPlace):
         return await super().run(owner, work, *args, **more)
 
 
-def test_a_toolset_with_thousands_of_cards_holds_up_no_other() -> None:
-    async def main() -> None:
-        there = {one.full_name() for one in (ORDERS, ECHO)}
-        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-        bus, known, work = Consumer(there=there), KnownTools(), Noting()
-        for number in range(1_000):
-            bus.announce(card(f"say-{number}", toolset="echo"))
-        bus.announce(card("get"))
-        with followed(reader_of(bus, known, ("orders", "echo"), costly_work=work)):
-            await until(lambda: "orders.get" in known.tools)
-            assert work.owners.count("toolset echo") <= 1
-
-    run(main())
+@on_virtual_time
+async def test_a_toolset_with_thousands_of_cards_holds_up_no_other() -> None:
+    there = {one.full_name() for one in (ORDERS, ECHO)}
+    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+    bus, known, work = Consumer(there=there), KnownTools(), Noting()
+    for number in range(1_000):
+        bus.announce(card(f"say-{number}", toolset="echo"))
+    bus.announce(card("get"))
+    with followed(reader_of(bus, known, ("orders", "echo"), costly_work=work)):
+        await until(lambda: "orders.get" in known.tools)
+        assert work.owners.count("toolset echo") <= 1
 
 
-def test_tools_that_are_announced_again_are_compiled_once() -> None:
-    async def main() -> None:
-        bus, known, work = Consumer(), KnownTools(), Noting()
-        bus.there.add(tool_calls("orders").full_name())
-        for number, names in enumerate([("get",), ("get",), ("get", "pay"), ("get", "pay")]):
-            bus.announce(card(*names).model_copy(update={"server": f"orders-{number}"}))
-        reader = reader_of(bus, known, costly_work=work)
-        with followed(reader):
-            await reader.until_read()
-            assert (set(known.tools), len(work.owners)) == ({"orders.get", "orders.pay"}, 2)
-
-    run(main())
+@on_virtual_time
+async def test_tools_that_are_announced_again_are_compiled_once() -> None:
+    bus, known, work = Consumer(), KnownTools(), Noting()
+    bus.there.add(tool_calls("orders").full_name())
+    for number, names in enumerate([("get",), ("get",), ("get", "pay"), ("get", "pay")]):
+        bus.announce(card(*names).model_copy(update={"server": f"orders-{number}"}))
+    reader = reader_of(bus, known, costly_work=work)
+    with followed(reader):
+        await reader.until_read()
+        assert (set(known.tools), len(work.owners)) == ({"orders.get", "orders.pay"}, 2)
 
 
-def test_cards_of_the_shared_topic_are_read_where_asked_for_until_there_is_an_own_one() -> None:
-    async def main() -> None:
-        there = {SHARED_CARDS.full_name(), tool_calls("orders").full_name()}
-        bus, known = Consumer(there=there), KnownTools()
-        bus.announce(card("get"), SHARED_CARDS)
-        bus.announce(card("pay"), SHARED_CARDS, key="echo")
-        reader = reader_of(bus, known, ("orders", "echo"), shared=True)
-        with followed(reader):
-            await reader.until_read()
-            assert set(known.tools) == {"orders.get"}
+@on_virtual_time
+async def test_cards_of_the_shared_topic_are_read_where_asked_for_until_there_is_an_own_one() -> (
+    None
+):
+    there = {SHARED_CARDS.full_name(), tool_calls("orders").full_name()}
+    bus, known = Consumer(there=there), KnownTools()
+    bus.announce(card("get"), SHARED_CARDS)
+    bus.announce(card("pay"), SHARED_CARDS, key="echo")
+    reader = reader_of(bus, known, ("orders", "echo"), shared=True)
+    with followed(reader):
+        await reader.until_read()
+        assert set(known.tools) == {"orders.get"}
 
-            bus.there.add(ORDERS.full_name())
-            bus.announce(card("get", "ship"))
-            await reader.catch_up()
-            bus.announce(card("pay"), SHARED_CARDS)
-            await reader.catch_up()
-            assert set(known.tools) == {"orders.get", "orders.ship"}
-
-    run(main())
-
-
-def test_a_toolset_that_no_agent_names_is_not_read() -> None:
-    async def main() -> None:
-        there = {one.full_name() for one in (ORDERS, ECHO)}
-        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-        bus, known, named = Consumer(there=there), KnownTools(), {"echo"}
-        bus.announce(card("get"))
-        bus.announce(card("say", toolset="echo"))
-        reader = reader_of(bus, known, named)
-        with followed(reader):
-            await reader.until_read()
-            assert set(known.tools) == {"echo.say"}
-
-            named.add("orders")
-            await reader.catch_up()
-            assert set(known.tools) == {"echo.say", "orders.get"}
-
-            named.remove("echo")
-            await reader.catch_up()
-            assert set(known.tools) == {"orders.get"}
-
-    run(main())
+        bus.there.add(ORDERS.full_name())
+        bus.announce(card("get", "ship"))
+        await reader.catch_up()
+        bus.announce(card("pay"), SHARED_CARDS)
+        await reader.catch_up()
+        assert set(known.tools) == {"orders.get", "orders.ship"}
 
 
-def test_a_toolset_is_used_from_when_its_topic_is_there_until_it_is_gone() -> None:
+@on_virtual_time
+async def test_a_toolset_that_no_agent_names_is_not_read() -> None:
+    there = {one.full_name() for one in (ORDERS, ECHO)}
+    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+    bus, known, named = Consumer(there=there), KnownTools(), {"echo"}
+    bus.announce(card("get"))
+    bus.announce(card("say", toolset="echo"))
+    reader = reader_of(bus, known, named)
+    with followed(reader):
+        await reader.until_read()
+        assert set(known.tools) == {"echo.say"}
+
+        named.add("orders")
+        await reader.catch_up()
+        assert set(known.tools) == {"echo.say", "orders.get"}
+
+        named.remove("echo")
+        await reader.catch_up()
+        assert set(known.tools) == {"orders.get"}
+
+
+@on_virtual_time
+async def test_a_toolset_is_used_from_when_its_topic_is_there_until_it_is_gone() -> None:
     calls = tool_calls("orders").full_name()
 
-    async def main() -> None:
-        consumer, known = Consumer(), KnownTools()
-        consumer.announce(card("get"))
-        reader = reader_of(consumer, known)
-        reading = asyncio.create_task(reader.run())
-        await reader.until_read()
-        assert (known.tools, known.refused) == ({}, {"orders": NO_TOPIC})
+    consumer, known = Consumer(), KnownTools()
+    consumer.announce(card("get"))
+    reader = reader_of(consumer, known)
+    reading = asyncio.create_task(reader.run())
+    await reader.until_read()
+    assert (known.tools, known.refused) == ({}, {"orders": NO_TOPIC})
 
-        consumer.there.add(calls)
-        await until(lambda: set(known.tools) == {"orders.get"}, LOOK_EVERY_S)
-        consumer.announce(card("get", "pay"))
-        await until(lambda: set(known.tools) == {"orders.get", "orders.pay"})
+    consumer.there.add(calls)
+    await until(lambda: set(known.tools) == {"orders.get"}, LOOK_EVERY_S)
+    consumer.announce(card("get", "pay"))
+    await until(lambda: set(known.tools) == {"orders.get", "orders.pay"})
 
-        consumer.there.remove(calls)
-        await until(lambda: known.tools == {}, LOOK_EVERY_S + 1)
-        assert known.refused == {"orders": NO_TOPIC}
-        reading.cancel()
-        await asyncio.wait([reading])
-
-    run(main())
+    consumer.there.remove(calls)
+    await until(lambda: known.tools == {}, LOOK_EVERY_S + 1)
+    assert known.refused == {"orders": NO_TOPIC}
+    reading.cancel()
+    await asyncio.wait([reading])
 
 
-def test_catching_up_takes_until_what_was_announced_before_is_read() -> None:
-    async def main() -> None:
-        consumer, known = Consumer(), KnownTools()
-        consumer.there.add(tool_calls("orders").full_name())
-        reader = reader_of(consumer, known)
-        reading = asyncio.create_task(reader.run())
-        await reader.until_read()
+@on_virtual_time
+async def test_catching_up_takes_until_what_was_announced_before_is_read() -> None:
+    consumer, known = Consumer(), KnownTools()
+    consumer.there.add(tool_calls("orders").full_name())
+    reader = reader_of(consumer, known)
+    reading = asyncio.create_task(reader.run())
+    await reader.until_read()
 
-        consumer.announce(card("get"))
-        await asyncio.gather(reader.catch_up(), reader.catch_up())
-        assert set(known.tools) == {"orders.get"}
+    consumer.announce(card("get"))
+    await asyncio.gather(reader.catch_up(), reader.catch_up())
+    assert set(known.tools) == {"orders.get"}
 
-        consumer.announce(card("get", "pay"))
-        consumer.fails = True  # and is begun again
-        await reader.catch_up()
-        assert set(known.tools) == {"orders.get", "orders.pay"}
-        reading.cancel()
-        await asyncio.wait([reading])
-
-    run(main())
+    consumer.announce(card("get", "pay"))
+    consumer.fails = True  # and is begun again
+    await reader.catch_up()
+    assert set(known.tools) == {"orders.get", "orders.pay"}
+    reading.cancel()
+    await asyncio.wait([reading])
 
 
-def test_catching_up_finds_the_topic_of_a_toolset_that_was_made_since() -> None:
-    async def main() -> None:
-        consumer, known = Consumer(), KnownTools()
-        consumer.announce(card("get"))
-        reader = reader_of(consumer, known)
-        reading = asyncio.create_task(reader.run())
-        await reader.until_read()
-        assert known.tools == {}
+@on_virtual_time
+async def test_catching_up_finds_the_topic_of_a_toolset_that_was_made_since() -> None:
+    consumer, known = Consumer(), KnownTools()
+    consumer.announce(card("get"))
+    reader = reader_of(consumer, known)
+    reading = asyncio.create_task(reader.run())
+    await reader.until_read()
+    assert known.tools == {}
 
-        consumer.there.add(tool_calls("orders").full_name())
-        await reader.catch_up()
-        assert set(known.tools) == {"orders.get"}
-        reading.cancel()
-        await asyncio.wait([reading])
-
-    run(main())
+    consumer.there.add(tool_calls("orders").full_name())
+    await reader.catch_up()
+    assert set(known.tools) == {"orders.get"}
+    reading.cancel()
+    await asyncio.wait([reading])
 
 
-def test_catching_up_ends_where_no_card_can_be_read() -> None:
-    async def main() -> None:
-        consumer = Consumer(there=set())
-        reader = reader_of(consumer, KnownTools())
-        reading = asyncio.create_task(reader.run())
-        await reader.until_read()
-        began = asyncio.get_running_loop().time()
-        await reader.catch_up()
-        assert asyncio.get_running_loop().time() - began <= AGAIN_AFTER_S
+@on_virtual_time
+async def test_catching_up_ends_where_no_card_can_be_read() -> None:
+    consumer = Consumer(there=set())
+    reader = reader_of(consumer, KnownTools())
+    reading = asyncio.create_task(reader.run())
+    await reader.until_read()
+    began = asyncio.get_running_loop().time()
+    await reader.catch_up()
+    assert asyncio.get_running_loop().time() - began <= AGAIN_AFTER_S
 
-        reading.cancel()  # nothing reads any more, as while the broker is away
-        await asyncio.wait([reading])
-        await reader.catch_up()
-        assert asyncio.get_running_loop().time() - began <= AGAIN_AFTER_S + CATCH_UP_S
-
-    run(main())
+    reading.cancel()  # nothing reads any more, as while the broker is away
+    await asyncio.wait([reading])
+    await reader.catch_up()
+    assert asyncio.get_running_loop().time() - began <= AGAIN_AFTER_S + CATCH_UP_S
 
 
 def guarded(description: str = "") -> ToolsetCard:
@@ -383,90 +364,84 @@ def kept(one: ToolsetCard) -> Record:
     return Record(event.name.encode(), encode(event).value)
 
 
-def test_what_is_accepted_is_read_before_any_card_and_heard_of_later() -> None:
-    async def main() -> None:
-        there = {one.full_name() for one in (ORDERS, tool_calls("orders"), ACCEPTED_TOOLS)}
-        bus, known = Consumer(there=there), KnownTools()
-        bus.announce(guarded("Pay all."))
-        of_accepted = bus.cards.setdefault(ACCEPTED_TOOLS.full_name(), [])
-        of_accepted += [kept(guarded()), Record(b"orders.get", kept(guarded("Pay all.")).value)]
-        reader = reader_of(bus, known)
-        with followed(reader):
-            await reader.until_read()
-            assert (known.tools, known.stopped) == ({}, {"orders.pay"})
-            assert sum(known.refusals.values()) == 1
+@on_virtual_time
+async def test_what_is_accepted_is_read_before_any_card_and_heard_of_later() -> None:
+    there = {one.full_name() for one in (ORDERS, tool_calls("orders"), ACCEPTED_TOOLS)}
+    bus, known = Consumer(there=there), KnownTools()
+    bus.announce(guarded("Pay all."))
+    of_accepted = bus.cards.setdefault(ACCEPTED_TOOLS.full_name(), [])
+    of_accepted += [kept(guarded()), Record(b"orders.get", kept(guarded("Pay all.")).value)]
+    reader = reader_of(bus, known)
+    with followed(reader):
+        await reader.until_read()
+        assert (known.tools, known.stopped) == ({}, {"orders.pay"})
+        assert sum(known.refusals.values()) == 1
 
-            of_accepted.append(kept(guarded("Pay all.")))
-            await reader.catch_up()
-            assert (set(known.tools), known.stopped) == ({"orders.pay"}, set())
+        of_accepted.append(kept(guarded("Pay all.")))
+        await reader.catch_up()
+        assert (set(known.tools), known.stopped) == ({"orders.pay"}, set())
 
-            of_accepted += [kept(guarded()), Record(b"orders.pay", None)]
-            await reader.catch_up()
-            assert (set(known.tools), known.stopped) == ({"orders.pay"}, set())
-
-    run(main())
+        of_accepted += [kept(guarded()), Record(b"orders.pay", None)]
+        await reader.catch_up()
+        assert (set(known.tools), known.stopped) == ({"orders.pay"}, set())
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_tool_that_needs_approval_is_written_as_it_is_seen_first(fails: bool) -> None:
-    async def main() -> None:
-        there = {one.full_name() for one in (ORDERS, tool_calls("orders"), ACCEPTED_TOOLS)}
-        bus, known, failing = Consumer(there=there), KnownTools(), [fails]
-        of_accepted = bus.cards.setdefault(ACCEPTED_TOOLS.full_name(), [])
-        bus.announce(guarded())
+@on_virtual_time
+async def test_a_tool_that_needs_approval_is_written_as_it_is_seen_first(fails: bool) -> None:
+    there = {one.full_name() for one in (ORDERS, tool_calls("orders"), ACCEPTED_TOOLS)}
+    bus, known, failing = Consumer(there=there), KnownTools(), [fails]
+    of_accepted = bus.cards.setdefault(ACCEPTED_TOOLS.full_name(), [])
+    bus.announce(guarded())
 
-        async def write(tools: Collection[ToolDefinition]) -> None:
-            if failing.pop():
-                raise KafkaConnectionError
-            of_accepted.extend(kept(ToolsetCard(toolset="orders", tools=(t.card,))) for t in tools)
-            failing.append(False)
+    async def write(tools: Collection[ToolDefinition]) -> None:
+        if failing.pop():
+            raise KafkaConnectionError
+        of_accepted.extend(kept(ToolsetCard(toolset="orders", tools=(t.card,))) for t in tools)
+        failing.append(False)
 
-        reader = reader_of(bus, known, write=write)
-        with followed(reader):
-            await reader.until_read()
-            if fails:
-                (note,) = known.notes()
-                assert "accepted tools" in note
-                failing.append(False)
-                await reader.catch_up()
-            await reader.catch_up()
-            assert (len(of_accepted), known.accepted.unwritten, known.notes()) == (1, [], [])
-
-    run(main())
-
-
-def test_without_the_topic_of_accepted_tools_that_is_said() -> None:
-    async def main() -> None:
-        bus, known = Consumer(), KnownTools()
-        bus.there.add(tool_calls("orders").full_name())
-        bus.announce(guarded())
-        reader = reader_of(bus, known)
-        with followed(reader):
-            await reader.until_read()
-            assert set(known.tools) == {"orders.pay"}
+    reader = reader_of(bus, known, write=write)
+    with followed(reader):
+        await reader.until_read()
+        if fails:
             (note,) = known.notes()
-            assert "answerbus topics apply" in note
+            assert "accepted tools" in note
+            failing.append(False)
+            await reader.catch_up()
+        await reader.catch_up()
+        assert (len(of_accepted), known.accepted.unwritten, known.notes()) == (1, [], [])
 
-    run(main())
+
+@on_virtual_time
+async def test_without_the_topic_of_accepted_tools_that_is_said() -> None:
+    bus, known = Consumer(), KnownTools()
+    bus.there.add(tool_calls("orders").full_name())
+    bus.announce(guarded())
+    reader = reader_of(bus, known)
+    with followed(reader):
+        await reader.until_read()
+        assert set(known.tools) == {"orders.pay"}
+        (note,) = known.notes()
+        assert "answerbus topics apply" in note
 
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["at the start", "later"])
-def test_a_topic_of_cards_without_a_leader_keeps_no_other_toolset_away(*, is_known: bool) -> None:
-    async def main() -> None:
-        there = {one.full_name() for one in (ORDERS, ECHO)}
-        there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
-        bus, known = Consumer(there=there), KnownTools()
-        bus.announce(card("say", toolset="echo"))
-        bus.announce(card("get"))
-        reader = reader_of(bus, known, ("orders", "echo"))
-        bus.unled = set() if is_known else {ECHO.full_name()}
-        with followed(reader):
-            await reader.until_read()
-            assert ("echo.say" in known.tools) is is_known
-            bus.unled = {ECHO.full_name()}
-            bus.announce(card("get", "pay"))
-            await until(lambda: "orders.pay" in known.tools, 120)
-            bus.unled = set()
-            await until(lambda: "echo.say" in known.tools, 60)
-
-    run(main())
+@on_virtual_time
+async def test_a_topic_of_cards_without_a_leader_keeps_no_other_toolset_away(
+    *, is_known: bool
+) -> None:
+    there = {one.full_name() for one in (ORDERS, ECHO)}
+    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+    bus, known = Consumer(there=there), KnownTools()
+    bus.announce(card("say", toolset="echo"))
+    bus.announce(card("get"))
+    reader = reader_of(bus, known, ("orders", "echo"))
+    bus.unled = set() if is_known else {ECHO.full_name()}
+    with followed(reader):
+        await reader.until_read()
+        assert ("echo.say" in known.tools) is is_known
+        bus.unled = {ECHO.full_name()}
+        bus.announce(card("get", "pay"))
+        await until(lambda: "orders.pay" in known.tools, 120)
+        bus.unled = set()
+        await until(lambda: "echo.say" in known.tools, 60)

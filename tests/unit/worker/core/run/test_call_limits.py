@@ -132,8 +132,8 @@ def test_an_approval_has_time_until_the_deadline_of_its_run() -> None:
 
 def test_a_step_that_comes_when_its_run_is_ending_calls_nobody_and_says_so() -> None:
     of = definition(tool("orders.look"), tool("orders.pay", approval="always"), ask_person=True)
-    question = {"question": "Where?", "json_schema": {}}
-    asks = {"kind": "tool_call", "name": ASK_PERSON, "args": question}
+    question: dict[str, JsonValue] = {"question": "Where?", "json_schema": {}}
+    asks: dict[str, JsonValue] = {"kind": "tool_call", "name": ASK_PERSON, "args": question}
     answer = step(of, call("orders.look"), call("orders.pay"), asks)
     over = replace(inputs(), now=inputs().deadline, is_ending=True)
     change = transitions.take_step(Run(of), answer, 1, USAGE, Usage(), ACCOUNT, over)
