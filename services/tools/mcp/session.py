@@ -36,7 +36,7 @@ class ServerPlace:
 
     @property
     def secrets(self) -> tuple[str | None, ...]:
-        """The token, and what is left out of the address: a redirect may name it again."""
+        """The token, and what is left out of the address: its server may quote both in errors."""
         parts = _SECRET_PARTS.findall(self.url or "")
         return (self.bearer, *(part.strip("@?#") for part in parts))
 

@@ -230,7 +230,7 @@ async def test_a_server_cannot_say_in_our_name_that_it_has_not_seen_a_call() -> 
 @pytest.mark.parametrize(
     "called",
     [
-        {"code": types.INTERNAL_ERROR, "message": "Redirect to https://h/mcp/?key=a-key-of-length"},
+        {"code": types.INTERNAL_ERROR, "message": "/mcp?key=a-key-of-length: no such key"},
         {"code": types.INTERNAL_ERROR, "message": "'Bearer a-token-of-length' has expired"},
         {"content": [{"type": "text", "text": "no user me:a-password"}], "isError": True},
     ],
