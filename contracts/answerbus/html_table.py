@@ -1,7 +1,9 @@
-"""A small HTML table for notebooks; every text in it is escaped."""
+"""A small HTML table for notebooks; every text in it is escaped, and so is what cannot be seen."""
 
 from collections.abc import Iterable
 from html import escape
+
+from answerbus.wire import one_line
 
 _TEXT_CHARS_MAX = 2_000  # of one cell: an answer may have 256 KiB
 
@@ -14,4 +16,4 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 def _cell(text: str) -> str:
     shown = text if len(text) <= _TEXT_CHARS_MAX else text[: _TEXT_CHARS_MAX - 1] + "…"
-    return escape(shown)
+    return escape(one_line(shown))

@@ -9,7 +9,7 @@ import pytest
 from answerbus.answers.plan_proposal import DepBump, PlanProposal
 from answerbus.client import DeadLetterError, OutcomeError, RefusalError, UnvalidatedError
 from answerbus.client.answer_type import AnswerType
-from answerbus.dead_letter import DeadLetter
+from answerbus.dead_letter import Cancelled, DeadLetter
 from answerbus.envelope import decode
 from answerbus.event import AnyOutcome
 from answerbus.explain import remedy
@@ -60,6 +60,13 @@ def test_a_text_comes_first_and_commands_no_terminal() -> None:
     text = example("result/text").model_copy(update={"answer": "one\n\x1b[31mtwo\u202e"})
 
     assert str(text).startswith(r"one\n\x1b[31mtwo\u202e (result of ")
+
+
+def test_a_notebook_shows_what_cannot_be_seen() -> None:
+    cause = Cancelled(by="ops", reason="<b>\u202eexe.\x1b[2J")
+    shown = example("dead_letter/cancelled").model_copy(update={"cause": cause})._repr_html_()
+
+    assert r"&lt;b&gt;\u202eexe.\x1b[2J" in shown
 
 
 def test_a_refusal_says_by_whom_and_why() -> None:
