@@ -4,7 +4,7 @@ from aiohttp import web
 
 from services.console.context import CONTEXT
 from services.console.form import form_of, known_names
-from services.console.guard import COOKIE
+from services.console.guard import COOKIE, SESSION
 from services.console.pages.arrival import forget_goal, goal_of
 from services.console.pages.render import page
 
@@ -26,7 +26,8 @@ async def ask(request: web.Request) -> web.Response:
 
 async def enter(request: web.Request) -> web.Response:
     """Let someone in who knows a token."""
-    form = await form_of(request.clone(client_max_size=FORM_BYTES_MAX))
+    is_known = SESSION in request  # by whose secret the form was read before
+    form = await form_of(request if is_known else request.clone(client_max_size=FORM_BYTES_MAX))
     return await _let_in(request, form.get("token", "").strip(), in_address=False)
 
 

@@ -69,6 +69,18 @@ async def test_a_wrong_token_opens_nothing(token: str) -> None:
         assert "Set-Cookie" not in response.headers
 
 
+async def test_who_is_logged_in_can_log_in_by_another_token() -> None:
+    async with site() as here:
+        cookie = await here.log_in(VIEWER)
+        page = await (await here.get("/login", cookie)).text()
+        form = page[page.index('action="/login"') :]
+        (secret,) = re.findall(r'name="csrf" value="([^"]+)"', form[: form.index("</form>")])
+        response = await here.post("/login", {"token": OPERATOR, "csrf": secret}, cookie)
+
+        assert response.status == 303
+        assert response.cookies[COOKIE].value != cookie
+
+
 async def test_the_address_that_is_printed_lets_in_and_is_left_behind() -> None:
     async with site(tokens=Tokens(OPERATOR, VIEWER, made_up_for="me")) as here:
         response = await here.get(f"/login?token={OPERATOR}")
