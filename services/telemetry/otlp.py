@@ -33,7 +33,7 @@ from opentelemetry.trace import (
     TraceState,
     set_span_in_context,
 )
-from requests import PreparedRequest, Response, Session
+from requests import PreparedRequest, Response, Session, TooManyRedirects
 
 from answerbus.trace import Trace
 from services.telemetry.span import Attributes, Span
@@ -191,6 +191,8 @@ class _Session(Session):
         response = super().send(request, **{**options, "stream": True})
         response.raw.read(ANSWER_BYTES_MAX)
         response.close()
+        if response.is_redirect:  # which the SDK would take for a success
+            raise TooManyRedirects("the collector redirects: name its final address")
         return response
 
     def get_redirect_target(self, resp: Response) -> str | None:  # noqa: ARG002

@@ -69,6 +69,15 @@ def test_a_collector_that_does_not_answer_holds_the_end_up_for_a_limited_time(
         assert time.monotonic() - began < 3.0
 
 
+def test_spans_that_are_redirected_are_reported_as_lost(caplog: pytest.LogCaptureFixture) -> None:
+    with collector(1, b"301 Moved\r\nLocation: https://127.0.0.1:1/v1/traces") as (_, address):
+        exporter = Otlp(address, "w")
+        send_one(exporter)
+        exporter.close()
+
+    assert "name its final address" in caplog.text
+
+
 @pytest.mark.parametrize("head", [b"200 OK", b"307 Moved\r\nLocation: http://127.0.0.1:1/"])
 def test_an_endless_answer_is_not_read_to_its_end(head: bytes) -> None:
     with collector(ENDLESS, head) as (found, address):
