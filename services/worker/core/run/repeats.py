@@ -20,7 +20,7 @@ from answerbus.limits import (
     REPEATS_REMARKED,
 )
 from answerbus.private.runs import RunStepRecord
-from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.run import ASK_PERSON, Run, ToolCall
 
 # A small model follows an order with the form of the answer, and no advice (decision 0088).
 REMARK = (
@@ -97,7 +97,7 @@ def _answers_equal_ones(run: Run, call: ToolCall) -> bool:
         value = call.outcome.value
         return not isinstance(value, dict) or value.get("success") is not False
     tool = run.tools.get(call.asked.tool)
-    return tool is not None and not tool.card.repeatable
+    return call.asked.tool == ASK_PERSON or (tool is not None and not tool.card.repeatable)
 
 
 def repeats_at(steps: tuple[RunStepRecord, ...]) -> int:

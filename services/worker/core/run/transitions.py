@@ -262,6 +262,8 @@ def _asked_for(run: Run, inputs: RunInputs) -> Change:
     if inputs.is_ending:
         return change
     for call in run.open:
+        if call.asked.has_ended:
+            continue  # it has the result of an equal one
         if call.awaits_approval:
             change = change.then(Change(change.run, (events.approval_requested(call, inputs),)))
         elif call.awaits_input:

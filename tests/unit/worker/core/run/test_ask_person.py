@@ -76,6 +76,18 @@ def answered(change: Change, value: Any, seconds: float = 10.0) -> Any:
     return transitions.on_input(change.run, given(asking, value), inputs(seconds))
 
 
+def test_a_question_that_was_just_answered_is_not_asked_again() -> None:
+    first = taken(RUN, question())
+    again = taken(answered(first, FITS).run, question(), seconds=20)
+
+    assert requested(again) == []
+    (call_id,) = (one.call_id for one in requested(first))
+    assert ended(again) == [{"kind": "ok", "value": FITS, "same_as": call_id}]
+    assert again.run.open == ()
+    other = taken(answered(first, FITS).run, question(question="To which floor?"), seconds=20)
+    assert len(requested(other)) == 1
+
+
 def test_a_question_is_asked_of_people_and_of_no_tool_server() -> None:
     change = taken(RUN, question(to="shipping", expires_s=60))
 
