@@ -30,6 +30,7 @@ from answerbus.topics import LEDGER, RETRIES, Topic
 from services.command_line import EXIT_CTRL_C, bus_of, client_of, stderr, stdout, workflow_command
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import RunView, follow_to_end, show_json
+from services.commands.kafka_away import KafkaAway
 from services.commands.show_outcome import show
 from services.console.views.units import usd
 from services.operators.adapters.reader import reading
@@ -213,12 +214,15 @@ async def _follow_state(
     async with reading(bus, topics, workflow_id=request.workflow_id, from_start=False) as reader:
         in_place.set()
         began, is_known = time.monotonic(), LEDGER not in topics
+        away = KafkaAway(str(bus.servers), say)
         async for batch in reader.follow():
+            away.look(is_connected=reader.is_connected)
             for stored in batch:
                 if text := progress_text(decoded(stored).event, request):
                     is_known = True
                     say(text)
-            if not is_known and time.monotonic() - began > NO_WORKER_AFTER_S:
+            is_late = time.monotonic() - began > NO_WORKER_AFTER_S
+            if not is_known and is_late and reader.is_connected:
                 say(NO_WORKER)
 
 

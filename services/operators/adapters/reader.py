@@ -30,6 +30,11 @@ class Reader:
         """The numbers of the partitions that are read."""
         return sorted({at.partition for at in self._consumer.assignment()})
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a broker can be read from at the moment; connections are made again."""
+        return self._consumer.is_connected
+
     async def to_end(
         self, topics: Collection[Topic] | None = None, partition: int | None = None
     ) -> AsyncIterator[Sequence[Stored]]:

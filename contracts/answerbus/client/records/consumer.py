@@ -137,6 +137,11 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
         leader: int | None = self._client.cluster.leader_for_partition(place)
         return leader
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection to any broker at the moment."""
+        return any(one.connected() for one in self._client._conns.values())  # noqa: SLF001
+
     async def without_leader(self, places: Collection[TopicPartition]) -> set[TopicPartition]:
         """The partitions that have no leader now; also of topics that are not read yet."""
         cluster = await self._client.fetch_all_metadata()
