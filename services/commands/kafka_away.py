@@ -25,7 +25,4 @@ class KafkaAway:
             self._since = now
         elif not self._is_said and now - self._since >= AWAY_AFTER_S:
             self._is_said = True
-            self._say(
-                f"No connection to Kafka at {self._servers}: this goes on once it is back. "
-                "`answerbus doctor` says what is wrong."
-            )
+            self._say(f"No connection to Kafka at {self._servers}: this goes on once it is back.")

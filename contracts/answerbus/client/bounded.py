@@ -73,6 +73,8 @@ async def close(closing: Coroutine[Any, Any, object]) -> None:
     """Close a client; one that cannot be closed is left behind, and hides no other error."""
     try:
         await bounded(closing, STOP_TIMEOUT_S)
+    except ClientCancelled:  # it waited for its own work, which it had ended: no news to anyone
+        _log.info("a client of Kafka cancelled its own close")
     except Exception as error:
         _log.warning("a client of Kafka was not closed: %s", describe_error_for_log(error))
 

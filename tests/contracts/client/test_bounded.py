@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from answerbus.client.bounded import CLEAN_UP_S, ClientCancelled, bounded, wait_for_end
+from answerbus.client.bounded import CLEAN_UP_S, ClientCancelled, bounded, close, wait_for_end
 from tests.unit.worker.lane.virtual import on_virtual_time, run
 
 
@@ -124,3 +124,15 @@ def test_a_start_may_end_for_a_moment_where_its_caller_is_cancelled(
 
     run(main())
     assert ended == ends
+
+
+@pytest.mark.parametrize(("closing", "is_news"), [(_cancels_itself, False), (_fails, True)])
+def test_a_client_that_cancels_its_own_close_is_no_warning(
+    closing: Callable[[], Coroutine[None, None, object]],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_news: bool,
+) -> None:
+    run(close(closing()))
+
+    assert [one.levelname for one in caplog.records] == (["WARNING"] if is_news else [])
