@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from answerbus.topics import TOPICS, Topic
+from answerbus.topics import RUN_TOPICS, TOPICS, Topic
 from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
 from services.kafka.held_rights import resource_names
 from services.kafka.planning.acl_formats import AclFormat, Grantee, rendered
@@ -54,7 +54,7 @@ Runs = Annotated[
     bool,
     typer.Option(
         "--runs",
-        help="Also the topics by which people cancel requests; with agents they are always made.",
+        help="Also the topics for cancelling requests; always made with agents, or if some exist.",
     ),
 ]
 Toolsets = Annotated[
@@ -182,11 +182,15 @@ def move(
 async def applied(
     settings: KafkaSettings, wanted: Sequence[Topic], *, dry_run: bool
 ) -> Sequence[Step]:
-    """Bring the topics into shape; gives what was done. Raises SetUpError, BusUnavailable."""
-    bus = bus_of(settings)
-    async with topics_on(bus, wanted) as topics:
+    """Bring the topics into shape; gives what was done. Raises SetUpError, BusUnavailable.
+
+    With some topics of runs workers want all, as a version before did not have all of them.
+    """
+    bus, with_runs = bus_of(settings), tuple(dict.fromkeys((*wanted, *RUN_TOPICS)))
+    async with topics_on(bus, with_runs) as topics:
         found = await topics.look()
-        layout = await bus.layout() if found else None
+        wanted = with_runs if any(topic in found for topic in RUN_TOPICS) else wanted
+        layout = await bus.layout() if any(topic in found for topic in TOPICS) else None
         steps = plan(found, settings.partitions, layout.partitions if layout else None, wanted)
         if isinstance(steps, Refused):
             raise SetUpError(steps.reason)

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from answerbus.topics import ATTEMPTS, REQUESTS, RESULTS, RUN_TOPICS, TOPICS
+from answerbus.topics import ATTEMPTS, REQUESTS, RESULTS, RUN_TOPICS, RUNS, TOPICS
 from tests.integration.command_line import answerbus
 
 pytestmark = pytest.mark.kafka
@@ -75,6 +75,23 @@ async def test_topics_are_created_as_the_table_says_and_then_left_alone(
     assert after == {topic.full_name(prefix): (3, topic.settings()) for topic in TOPICS}
     assert second == ["ok"] * 7
     assert await there(kafka_bootstrap, prefix) == after
+
+
+async def test_topics_of_runs_of_an_earlier_version_are_completed_without_agents(
+    kafka_bootstrap: str, make_prefix: Callable[[], str]
+) -> None:
+    prefix = make_prefix()
+    runs = dict(RUNS.settings()) | {"segment.bytes": "1073741824"}
+    await applied(kafka_bootstrap, prefix, partitions="2")
+    await create(kafka_bootstrap, NewTopic(RUNS.full_name(prefix), 2, 1, topic_configs=runs))
+
+    actions = await applied(kafka_bootstrap, prefix, partitions="2")
+    found = await there(kafka_bootstrap, prefix)
+
+    of_runs = ["change" if topic is RUNS else "create" for topic in RUN_TOPICS]
+    assert actions == ["ok"] * len(TOPICS) + of_runs
+    everything = (*TOPICS, *RUN_TOPICS)
+    assert found == {topic.full_name(prefix): (2, topic.settings()) for topic in everything}
 
 
 async def test_settings_that_differ_are_corrected_and_those_of_others_kept(
