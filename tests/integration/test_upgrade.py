@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,8 @@ pytestmark = pytest.mark.kafka
 EACH = 40  # requests, at each step
 WORKFLOWS = 16
 LIMIT_S = 120.0
+BLOCKED = re.compile(r"lane \d+ (blocked|stays shut)")  # in the log, as versions word it
+SHUT_S = 30.0  # then what an old worker has not answered is in lanes that it cannot open
 RULES: list[JsonObject] = [
     {"reply": ANSWERED, "latency_s": {"median_s": 0.2, "sigma": 0.3, "max_s": 1.0}}
 ]
@@ -64,9 +67,11 @@ async def test_old_and_new_workers_share_the_work_and_each_request_ends_once(
 
     again = bus.start_worker(config, tree=old)  # and back, while no ledger has a chunk
     await bus.publish(bodies(3))
+    if len(await bus.terminals(4 * EACH, SHUT_S)) < 4 * EACH:
+        assert BLOCKED.search(again.log_file.read_text()), "it leaves a lane to newer ones"
+    assert await asyncio.to_thread(again.terminate) == 0
     found = await answered(bus, 4 * EACH)
     assert await asyncio.to_thread(after.terminate) == 0
-    assert await asyncio.to_thread(again.terminate) == 0
 
     assert Counter(found) == Counter({f"r-{n}": 1 for n in range(4 * EACH)})
     attempts = await bus.everything(ATTEMPTS)
