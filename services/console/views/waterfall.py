@@ -8,6 +8,7 @@ from datetime import datetime
 from answerbus.budget import AccountState
 from answerbus.dead_letter import DeadLetter, Dismissed, Replayed
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import ClosedRecord
 from answerbus.request import Request
 from answerbus.step import Step
 from services.console.views.scale import Tick
@@ -115,7 +116,9 @@ def waterfall(entries: Sequence[TimelineEntry], now: datetime) -> Waterfall | No
     """None where nothing of it has a request."""
     by_request: defaultdict[str, list[TimelineEntry]] = defaultdict(list)
     for entry in entries:
-        if entry.request_id is not None:
+        event = entry.seen.event
+        is_of_place = isinstance(event, ClosedRecord) and event.is_place  # which is not a request
+        if entry.request_id is not None and not is_of_place:
             by_request[entry.request_id].append(entry)
     if not by_request:
         return None

@@ -95,6 +95,15 @@ def test_what_is_not_over_goes_on_until_now() -> None:
         assert bar.x + bar.width == pytest.approx(100, abs=0.01)
 
 
+def test_the_place_of_an_invalid_record_is_not_an_open_request() -> None:
+    closed = entry_of(decoded(stored("closed/origin")))
+    own = timeline(WORKFLOW, tried_twice().stored)
+    found = waterfall([*own, closed], moment(0))
+
+    assert found
+    assert [row.request_id for row in found.rows] == ["r-1"]
+
+
 def test_an_invalid_record_that_was_repaired_is_not_open() -> None:
     name = "answerbus.requests.v1-0-0"
     record = stored("replayed/unchanged", dead_letter_id=f"{name}.dead-letter")
