@@ -98,6 +98,8 @@ def _poison_record(lane: Lane) -> str | None:
 
 
 def _overdue(lane: Lane, context: LaneContext) -> str | None:
+    if loop_time() - lane.entered_at <= OVERDUE_S:
+        return None  # calls that have ended before it was opened are settled first
     for lane_request, spend in lane.calls.items():
         name, timeout_s = lane_request.request.profile, lane.calls.timeout_s(spend)
         age_s = (context.clock.now() - spend.at).total_seconds()

@@ -194,6 +194,25 @@ async def test_who_waits_for_a_slot_that_another_lane_has_is_not_stuck() -> None
 
 
 @on_virtual_time
+async def test_a_call_that_ended_while_its_lane_could_not_write_does_not_go_on() -> None:
+    """A restart, as for a call that does, would lose its answer."""
+    stage = Stage(called(answered(), 2.0))
+    await stage.worker.open()
+    watch = Watch(stage)
+    stage.publish("r-1")
+    await stage.called("r-1")
+    stage.broker.unreachable = True
+    await asyncio.sleep(2 * BOUND_S)
+    assert watch.verdict().stuck == {0: "ConnectionError: the error has no text"}
+    stage.broker.unreachable = False
+    await stage.worker.until(State.OPEN)
+
+    assert (len(stage.worker.lane.calls), watch.verdict().stuck) == (1, {})
+    await stage.end()
+    watch.stop()
+
+
+@on_virtual_time
 async def test_what_was_settled_is_progress() -> None:
     stage = Stage(called(answered(), 40.0))
 
