@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.consumer.fetcher import READ_UNCOMMITTED, Fetcher, FetchResult, OffsetResetStrategy
-from aiokafka.errors import LeaderNotAvailableError, for_code
+from aiokafka.errors import KafkaError, LeaderNotAvailableError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
@@ -25,6 +25,8 @@ NOTICE_EVERY_S = 60.0  # for each partition
 # 40 s, while a cluster replaces a frozen broker after some seconds.
 SILENCE_S = 10.0
 SILENCE_S_MAX = 40.0  # of a broker that was silent before, and may only be slow
+AGAIN_S = 0.1  # until a broker that gave an error is asked again, or the one that leads by then
+LEADER_TRIES = 5
 
 _log = logging.getLogger(__name__)
 
@@ -150,8 +152,20 @@ class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no 
     async def high_watermarks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of partitions, with what open transactions still hide.
 
-        aiokafka's `end_offsets` ends where the consumer's own isolation level does.
+        aiokafka's `end_offsets` ends where the consumer's own isolation level does. Leaders that
+        have just changed are looked for; raises after LEADER_TRIES.
         """
+        for _ in range(LEADER_TRIES - 1):
+            try:
+                return await self._high_watermarks(places)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+            await self._client.force_metadata_update()
+            await asyncio.sleep(AGAIN_S)
+        return await self._high_watermarks(places)
+
+    async def _high_watermarks(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for leader, led in self._by_leader(places).items():
             asked = [(topic, [(number, _LATEST) for number in led[topic]]) for topic in led]

@@ -18,12 +18,18 @@ NO_ERROR, NOT_LEADER = 0, NotLeaderForPartitionError.errno
 
 
 class Brokers:
-    """Two of them; `code` is what they say of each partition."""
+    """Two of them; `code` is what they say of each partition, until an update of the metadata."""
 
-    def __init__(self, leaders: Mapping[TopicPartition, int], code: int = NO_ERROR) -> None:
+    def __init__(
+        self, leaders: Mapping[TopicPartition, int], code: int = NO_ERROR, until: int = 1_000
+    ) -> None:
         self.cluster = SimpleNamespace(leader_for_partition=leaders.get)
         self.asked: list[int] = []
-        self._leaders, self._code = leaders, code
+        self._leaders, self._code, self._updates_left = leaders, code, until
+
+    async def force_metadata_update(self) -> None:
+        self._updates_left -= 1
+        self._code = self._code if self._updates_left else NO_ERROR
 
     async def send(self, node: int, request: OffsetRequest) -> Any:
         self.asked.append(node)
@@ -67,3 +73,8 @@ def test_a_partition_without_leader_is_not_guessed_at() -> None:
 def test_the_error_of_a_partition_is_raised() -> None:
     with pytest.raises(NotLeaderForPartitionError):
         asking(Brokers(LEADERS, NOT_LEADER), ends)
+
+
+def test_a_leader_that_has_just_changed_is_looked_for() -> None:
+    """A lane that opens asks a reader whose metadata may be older."""
+    assert asking(Brokers(LEADERS, NOT_LEADER, until=2), ends) == ENDS
