@@ -336,8 +336,10 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         return self._drain(*given, **options)
 
     def _fail_all(self, error: BaseException) -> None:
-        self._message_accumulator.fail_all(error)
         unsent = self._message_accumulator._batches  # noqa: SLF001 - else an abort sends them
+        # One that is to be sent again is removed from there at its end; else that is a KeyError.
+        self._message_accumulator._pending_batches.update(*unsent.values())  # noqa: SLF001
+        self._message_accumulator.fail_all(error)
         for batch in chain.from_iterable(unsent.values()):
             batch._drain_waiter.exception()  # noqa: SLF001 - else asyncio reports that none took it
         unsent.clear()

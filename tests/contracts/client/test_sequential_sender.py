@@ -359,6 +359,24 @@ async def test_a_stop_waits_for_no_broker() -> None:
             await sent
 
 
+async def test_a_batch_that_was_to_be_sent_again_is_no_error_in_the_log() -> None:
+    reports: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, it: reports.append(it["message"]))
+    brokers = Brokers()
+    async with producing(brokers) as producer:
+        brokers.faults[WRITE] = [NotLeaderForPartitionError.errno]
+        producer.client._maybe_wait_metadata = asyncio.Event().wait  # they do not come
+        await producer.begin_transaction()
+        sent = await batch_sent(producer, "even")
+        while WRITE not in brokers.kinds or not producer._message_accumulator._batches:
+            await asyncio.sleep(0)
+
+    with pytest.raises(ProducerClosed):
+        await sent
+    await asyncio.sleep(0)
+    assert not reports
+
+
 @pytest.mark.parametrize("code", [asyncio.Event, TopicAuthorizationFailedError.errno])
 async def test_batches_that_were_never_sent_are_no_errors_in_the_log(code: Any) -> None:
     reports: list[str] = []
