@@ -4,13 +4,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.consumer.fetcher import READ_UNCOMMITTED, Fetcher, FetchResult, OffsetResetStrategy
-from aiokafka.errors import KafkaError, LeaderNotAvailableError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    NoError,
+    NotLeaderForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
@@ -55,6 +65,16 @@ class UnreadableLog:
 RECORDS_PER_POLL_MAX: Final = 500  # where the caller does not say
 _LATEST: Final = OffsetResetStrategy.LATEST
 _WAIT_MS: Final = 60_000  # for one record, and then again
+_ANSWERED: Final = {  # by aiokafka's fetcher
+    error.errno
+    for error in (
+        NoError,
+        NotLeaderForPartitionError,
+        OffsetOutOfRangeError,
+        TopicAuthorizationFailedError,
+        UnknownTopicOrPartitionError,
+    )
+}
 
 
 class RecordConsumer(AIOKafkaConsumer):  # type: ignore[misc] # aiokafka has no types
@@ -266,9 +286,15 @@ class _Replacing:
             answer = self._answers.get(id(request))
         finally:
             self._answers.pop(id(request), None)
+        has_failed = False
         for topic, partitions in answer.topics if answer else ():
-            for partition, *_, fetched in partitions:
+            for partition, code, *_, fetched in partitions:
                 self._replace(TopicPartition(topic, partition), fetched)
+                has_failed |= code not in _ANSWERED
+        if has_failed:  # such as of a disk: another broker may lead it by now
+            self._client.force_metadata_update()
+            with suppress(asyncio.CancelledError):  # who closes the fetcher waits for this task
+                await asyncio.sleep(AGAIN_S)
         return has_news
 
     def _replace(self, place: TopicPartition, fetched: bytes) -> None:
