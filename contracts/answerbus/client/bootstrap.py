@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import nullcontext
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ ASK_LAST_S: Final = 60.0  # a server that has failed is asked after the others, 
 CONNECT_S: Final = 10.0  # aiokafka waits 40 s, and connects to no other broker meanwhile
 CONNECT_S_MAX: Final = 20.0  # to one that was silent before, and may only be slow
 OVERDUE_S: Final = 8.0  # requests that may take 10 s are cancelled before a connection fails
+UPDATES_AT_ONCE: Final = 10  # of metadata, by one client
+UPDATES_S: Final = 0.5  # from the first of these to the next after them
 _failed_at: dict[str, float] = {}
 
 
@@ -52,6 +54,7 @@ def share_start(client: Any) -> None:
 
     client.bootstrap = in_turn
     _BrokerChoice(client)
+    _MetadataPace(client)
 
 
 class _BrokerChoice:
@@ -106,6 +109,25 @@ class _BrokerChoice:
     def _brokers(self) -> Any:
         found = self._all_brokers()
         return {it for it in found if not _has_failed(_address(it))} or found
+
+
+class _MetadataPace:
+    """Bounds how often a client asks for metadata.
+
+    While a partition has no leader, aiokafka asks again as soon as it has the answer.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._ask = client._metadata_update  # noqa: SLF001 - aiokafka has no option for it
+        self._asked_at = deque[float](maxlen=UPDATES_AT_ONCE)
+        client._metadata_update = self._in_pace  # noqa: SLF001
+
+    async def _in_pace(self, *given: Any) -> Any:
+        now = asyncio.get_running_loop().time
+        if len(self._asked_at) == UPDATES_AT_ONCE:
+            await asyncio.sleep(self._asked_at[0] + UPDATES_S - now())
+        self._asked_at.append(now())
+        return await self._ask(*given)
 
 
 def in_order(servers: Any) -> list[str]:

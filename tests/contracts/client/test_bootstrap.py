@@ -12,7 +12,13 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 from answerbus.client import bootstrap
-from answerbus.client.bootstrap import AIOKafkaAdminClient, AIOKafkaClient, share_start
+from answerbus.client.bootstrap import (
+    UPDATES_AT_ONCE,
+    UPDATES_S,
+    AIOKafkaAdminClient,
+    AIOKafkaClient,
+    share_start,
+)
 from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
@@ -93,7 +99,7 @@ class Starting:
         self._bootstrap_servers: Any = servers
         self._request_timeout_ms = 40_000
         self._asked, self._dead = asked, dead
-        self._get_conn = self._on_connection_closed = None
+        self._get_conn = self._on_connection_closed = self._metadata_update = None
         self.cluster = ClusterMetadata()
         share_start(self)
 
@@ -186,3 +192,22 @@ async def test_a_broker_that_refuses_connections_is_not_the_only_one_to_be_asked
 
     assert await client._get_conn(1) is None
     assert {client.get_random_node() for _ in range(50)} == {0, 1}
+
+
+async def test_metadata_are_asked_for_now_and_then_while_a_partition_has_no_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """aiokafka asks as fast as brokers answer."""
+    asked: list[float] = []
+
+    async def answered(*_: object) -> bool:
+        asked.append(asyncio.get_running_loop().time())
+        return True
+
+    monkeypatch.setattr(AIOKafkaClient, "_metadata_update", answered)
+    client = plain(["a:1"])
+    for _ in range(3 * UPDATES_AT_ONCE):
+        assert await client._metadata_update(client.cluster, [])
+
+    later = asked[UPDATES_AT_ONCE:]
+    assert all(b - a > 0.9 * UPDATES_S for a, b in zip(asked, later, strict=False))
