@@ -61,7 +61,7 @@ def _has_run_topics(settings: KafkaSettings, found: Mapping[Topic, Found], layou
     missing = [topic_name(settings, topic) for topic in RUN_TOPICS if topic not in there]
     fault = _missing(settings, missing[0]) if missing else None
     if fault := fault or unusable(there, layout, settings.topic_prefix):
-        _log.warning("no request can be cancelled: %s", fault)
+        _log.warning("no request can be cancelled, and no open run goes on: %s", fault)
     return fault is None
 
 
