@@ -327,3 +327,32 @@ def test_what_is_not_read_is_reported_until_all_is_read_again() -> None:
         await asyncio.wait([reading])
 
     run(main())
+
+
+def test_no_topic_is_missing_while_lanes_take_long_to_open() -> None:
+    told: list[str | None] = []
+
+    class Unasked(Consumer):
+        knows = False
+
+        def partitions_for_topic(self, topic: str) -> set[int] | None:
+            return {0} if self.knows else None
+
+        async def beginning_offsets(self, places: Collection[TopicPartition]) -> dict[Any, int]:
+            self.knows = True
+            return await super().beginning_offsets(places)
+
+    async def main() -> None:
+        lane = lane_that_hears(0)
+        lane.state = State.OPENING
+        lives: dict[int, Any] = {0: SimpleNamespace(lane=lane)}
+        reader = RunReader(Unasked, str, lambda: lives, report=told.append)
+        reading = asyncio.create_task(reader.run())
+        await asyncio.sleep(60)
+        lane.state = State.OPEN
+        await asyncio.sleep(20)
+        assert told == []
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
