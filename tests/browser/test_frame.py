@@ -125,6 +125,21 @@ async def test_pages_with_much_of_everything_are_short_and_accessible(browser: B
     assert found == {}
 
 
+async def test_no_page_is_wider_than_a_tablet_or_half_a_screen(browser: Browser) -> None:
+    wide = "document.documentElement.scrollWidth > innerWidth"
+    found: list[tuple[str, int]] = []
+    async with made_up(*many_records()) as (here, cookie), opened(browser, here, cookie) as page:
+        fill_site(here)
+        for name, path in {**PAGES, **FULL_PAGES}.items():
+            await page.goto(path)
+            for width in (710, 820, 960, 1100):  # above 704 px tables are no lists
+                await page.set_viewport_size(ViewportSize(width=width, height=900))
+                if await page.evaluate(wide):
+                    found.append((name, width))
+
+    assert not found, found
+
+
 async def test_the_status_stands_first_with_counts_and_in_title_and_icon(browser: Browser) -> None:
     sentence = (
         "No connection to 5 profiles since 11:58 UTC: claude, default, gemini, openai, small; "
