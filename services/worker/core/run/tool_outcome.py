@@ -6,6 +6,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
+from answerbus import tool_result
 from answerbus.call_outcome import CallError, CallOk, CallOutcome, InvalidArgs, ResultTooLarge
 from answerbus.json_values import has_more_values
 from answerbus.limits import (
@@ -59,7 +60,8 @@ def outcome_of_tool(outcome: ToolOutcome) -> CallOutcome:
             if is_large or nests_deeper(value, VALUE_DEPTH_MAX):
                 return _too_large(text, len(data))
             return CallOk(value=value)
-        case ToolFailure(problems=problems) if problems:  # of any length, as its server wrote them
+        case ToolFailure(code=tool_result.INVALID_ARGS, problems=problems) if problems:
+            # Of any length, as its server wrote them. With another code the tool may have run.
             return InvalidArgs(problems=tuple(problem.clipped() for problem in problems))
         case ToolFailure():
             return CallError(code=outcome.code, message=outcome.message)

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from answerbus.agent import AgentRef
 from answerbus.call_id import call_name
+from answerbus.call_outcome import CallError
 from answerbus.cause import Cancelled
 from answerbus.control import Approval, ApprovalRequested
 from answerbus.limits import TOOL_DELIVERIES_MAX, TOOL_RESULT_BYTES_MAX
@@ -20,6 +21,7 @@ from answerbus.tool_call import ToolCallRecord, ToolCancel
 from answerbus.tool_result import ToolProgress
 from answerbus.toolset_card import ApprovalRule
 from answerbus.wire import bytes_digest
+from services.operators.dead_letters.effects import may_have_run
 from services.text.digest import text_digest
 from services.worker.core.run import transitions
 from services.worker.core.run.agents import Agent, Agents
@@ -180,6 +182,19 @@ def test_problems_that_a_tool_server_wrote_at_any_length_are_clipped() -> None:
 
     assert ended(after_it) == [("1.0", "invalid_args")]
     assert all(len(event.model_dump_json()) < 2_000 for event in after_it.written)
+
+
+def test_a_failure_with_problems_and_a_code_of_its_own_keeps_that() -> None:
+    """Its tool may have run: `invalid_args` would say that it has not."""
+    change = called()
+    problem = {"path": "/rows/7", "code": "refused", "expected": "an open account"}
+    failed = {"kind": "error", "code": "in_part", "message": "6 are paid", "problems": [problem]}
+
+    made = result(sent(change)[0], outcome=failed)
+    run = heard(transitions.on_result(change.run, made, inputs())).run
+    outcome = next(run.calls_of(run.steps[-1])).outcome
+    assert outcome == CallError(code="in_part", message="6 are paid")
+    assert may_have_run(outcome)
 
 
 def test_a_result_that_is_too_large_is_shown_by_its_beginning() -> None:
