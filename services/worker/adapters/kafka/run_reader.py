@@ -199,9 +199,9 @@ class RunReader:
 
     async def _round(self) -> None:
         consumer = self._new_consumer()
-        self._known_at = asyncio.get_running_loop().time()
         try:
             await bounded(consumer.start(), ASK_TIMEOUT_S)
+            self._known_at = asyncio.get_running_loop().time()
             await self._read(consumer)
         except (KafkaError, TimeoutError, OSError) as error:
             self._failed(_ALL, describe_error_for_log(error))

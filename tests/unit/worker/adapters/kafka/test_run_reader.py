@@ -1,6 +1,7 @@
 """Signals are applied in bounded batches: a flood holds up no other; no failure ends the reader."""
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -351,6 +352,30 @@ def test_no_topic_is_missing_while_lanes_take_long_to_open() -> None:
         await asyncio.sleep(60)
         lane.state = State.OPEN
         await asyncio.sleep(20)
+        assert told == []
+        reading.cancel()
+        await asyncio.wait([reading])
+
+    run(main())
+
+
+def test_a_consumer_that_starts_slowly_has_its_time_to_know_the_topics() -> None:
+    told: list[str | None] = []
+
+    class Slow(Consumer):
+        known_from = math.inf
+
+        async def start(self) -> None:
+            await asyncio.sleep(20)
+            self.known_from = asyncio.get_running_loop().time() + 2
+
+        def partitions_for_topic(self, _: str) -> set[int] | None:
+            return {0} if asyncio.get_running_loop().time() > self.known_from else None
+
+    async def main() -> None:
+        lives: dict[int, Any] = {0: SimpleNamespace(lane=lane_that_hears(0))}
+        reading = asyncio.create_task(RunReader(Slow, str, lambda: lives, report=told.append).run())
+        await asyncio.sleep(60)
         assert told == []
         reading.cancel()
         await asyncio.wait([reading])
