@@ -1,6 +1,7 @@
 """The shared parts of all commands: common options, output, and the connection to Kafka."""
 
 import shlex
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,10 +80,10 @@ def screen() -> Console:
 
 
 def content_of(path: Path, bytes_max: int = -1) -> bytes:
-    """All of a file, or its beginning. Raises typer.BadParameter."""
+    """All of a file of text, or its beginning, without its mark. Raises typer.BadParameter."""
     try:
         with path.open("rb") as file:
-            return file.read(bytes_max)
+            return file.read(bytes_max).removeprefix(BOM_UTF8)
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
 
