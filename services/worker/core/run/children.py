@@ -75,7 +75,7 @@ def may_ask(above: Request, run: Run | None, request: Request) -> bool:
     if depth_of(above) >= DEPTH_MAX or above.account_id != request.account_id:
         return False
     call = run.open_call(parent.call_id)
-    if call is None or call.record is None or not call.is_called:
+    if call is None or call.record is None or not call.is_known_to_server:
         return False
     return call.record.child == request.request_id if call.asks_child else True
 

@@ -9,6 +9,7 @@ from tests.unit.worker.core.run_builders import actions, call, says
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.virtual import on_virtual_time
+from tests.unit.worker.lane.world import terminals, until
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ASKS: JsonObject = {"question": "How many?", "json_schema": SCHEMA}
@@ -67,3 +68,21 @@ async def test_a_question_that_nobody_can_be_asked_ends_its_call_and_the_run_goe
     (ended,) = stage.steps("tool_ended")
     assert ended["outcome"]["code"] == "input_required"
     assert [one["state"] for one in stage.calls("tool_cancel")] == ["round-1"]
+
+
+@on_virtual_time
+async def test_a_tool_asks_a_child_also_while_its_call_waits_for_a_person() -> None:
+    """A lane may read the tool's question before the request that the tool published first."""
+    answers = (says("part"), says("Done."))
+    stage = await RunStage.opened(
+        "r-1", steps=(STEPS[0], *answers), agent={"ask_person": True}, tooling=lambda _: ()
+    )
+    made = await come(stage.calls)
+    stage.tools.answer(made, {}, kind="tool_progress", state="round-1", asks=ASKS)
+    await come(lambda: stage.steps("input_requested"))
+    stage.publish("child", agent=None, parent=made["parent"])
+    await until(lambda: "child" in terminals(stage.broker), 60)
+    stage.tools.answer(made, {"kind": "ok", "value": "done"})
+    await finished(stage)
+
+    assert terminals(stage.broker) == {"child": "result", "r-1": "result"}
