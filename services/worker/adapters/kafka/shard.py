@@ -86,7 +86,10 @@ class ReadWatchdog:
         if positions != before.positions:
             self._moved_at = now
         if now - self._moved_at > NO_PROGRESS_S:
-            raise TimeoutError(f"Kafka gave no record for {NO_PROGRESS_S:.0f} s; {before}")
+            raise TimeoutError(
+                f"Kafka gave no record for {NO_PROGRESS_S:.0f} s; {before}; `answerbus doctor` "
+                "names a transaction that holds them back"
+            )
         if now - self._told_at > TELL_EVERY_S:
             self._told_at = now
             _log.info("lane %d opens: %s", self._partition, before)
