@@ -119,6 +119,12 @@ class SequentialSender(Sender):  # type: ignore[misc]  # has no types
     it writes to them, and ends when all is written.
     """
 
+    has_lost_coordinator = False  # and looks for it, in this epoch
+
+    def _coordinator_dead(self, coordinator_type: CoordinationType) -> None:
+        self.has_lost_coordinator |= coordinator_type is CoordinationType.TRANSACTION
+        super()._coordinator_dead(coordinator_type)
+
     async def _sender_routine(self) -> None:
         try:
             while True:
@@ -199,6 +205,10 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
     Where the coordinator refuses one partition, for want of a right, it adds none. aiokafka sends
     the records for the others all the same, and a broker that has not yet written the marker of the
     transaction before takes them for a part of that one: they are committed, and the rest is not.
+
+    An epoch ends with the transaction in which its coordinator moved. A former coordinator may
+    still have that transaction as open; asked in the same epoch, it takes the next one for it, and
+    knows nothing of it once it has read its log: its records stay in a transaction without an end.
     """
 
     def __init__(self, *, retry_backoff_ms: int = 100, **options: Any) -> None:
@@ -230,6 +240,12 @@ class TransactionalProducer(RenewsEpoch, AIOKafkaProducer):  # type: ignore[misc
         """
         self._fail_all(ProducerClosed())
         await super().stop()
+
+    async def begin_transaction(self) -> None:
+        """See RenewsEpoch."""
+        self.unanswered |= self._sender.has_lost_coordinator
+        self._sender.has_lost_coordinator = False
+        await super().begin_transaction()
 
     async def send(self, *given: Any, **options: Any) -> Any:
         """See aiokafka. Once the transaction has failed, raises why."""

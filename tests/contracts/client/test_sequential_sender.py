@@ -13,6 +13,7 @@ from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
     MessageSizeTooLargeError,
+    NotCoordinatorError,
     NotLeaderForPartitionError,
     ProducerClosed,
     ProducerFenced,
@@ -34,7 +35,7 @@ from aiokafka.protocol.transaction import (
 )
 from aiokafka.structs import RecordMetadata, TopicPartition
 
-from answerbus.client.transactional_producer import TransactionalProducer
+from answerbus.client.transactional_producer import NextEpochRequest, TransactionalProducer
 
 pytestmark = pytest.mark.services
 
@@ -74,6 +75,8 @@ class Brokers:
         match request:
             case InitProducerIdRequest():
                 return InitProducerIdResponse_v0(0, 0, 1, 0)
+            case NextEpochRequest():
+                return InitProducerIdResponse_v0(0, 0, 1, 1)
             case AddPartitionsToTxnRequest():
                 added = [
                     (topic, [(one, code) for one in those]) for topic, those in request._topics
@@ -159,6 +162,21 @@ async def test_a_transaction_is_three_requests() -> None:
     assert one.offset == 7
     assert brokers.kinds == [ADD, WRITE, END] * 2
     assert brokers.ends == [COMMIT, COMMIT]
+
+
+@pytest.mark.parametrize("kind", [ADD, END])
+async def test_the_epoch_ends_with_the_transaction_in_which_its_coordinator_moved(
+    kind: type[Any],
+) -> None:
+    brokers = Brokers()
+    brokers.faults[kind] = [NotCoordinatorError.errno]
+    async with producing(brokers) as producer:
+        for _ in range(3):
+            await written(producer, "even")
+
+    moved = [one for asked in (ADD, WRITE, END) for one in [asked] * (1 + (asked is kind))]
+    assert brokers.kinds == [*moved, END, NextEpochRequest, *[ADD, WRITE, END] * 2]
+    assert brokers.ends.count(ABORT) == 1, "what a late request may have begun"
 
 
 async def test_several_leaders_are_written_to_at_once() -> None:
