@@ -21,7 +21,7 @@ from answerbus.client.history import find_outcome, find_past_outcome
 from answerbus.client.outcome_reader import OutcomeReader
 from answerbus.client.progress import ProgressCallback, Published, retries_of, with_retries
 from answerbus.client.published_record import PublishedRecord
-from answerbus.client.request_id import is_new
+from answerbus.client.request_id import PublishedIds
 from answerbus.client.workflow_outcomes import Wanted, WorkflowOutcomes, workflow_outcomes
 from answerbus.control import Approval, Cancel, ControlApplied, Input
 from answerbus.envelope import CLIENT_SOURCE, Encoded, Undecodable, decode_request, encode
@@ -55,6 +55,7 @@ class BusConnection:
         self._reader: OutcomeReader | None = None
         self._layout = Layout(1)
         self._looks = set[asyncio.Task[None]]()
+        self._published = PublishedIds()
 
     async def __aenter__(self) -> Self:
         self._layout = await self._bus.layout(REQUESTS)
@@ -88,6 +89,7 @@ class BusConnection:
 
     async def _publish(self, request: Request, record: Encoded) -> Published:
         producer = self._open()
+        self._published.add(RequestKey.of(request))
         place = self._bus.place(REQUESTS, self._layout.owner(request.workflow_id))
         with self._bus.explained():
             sent = await producer.send_and_wait(
@@ -125,15 +127,16 @@ class BusConnection:
             ) from None
 
     async def _outcome(self, asked: "_Asked", on_progress: ProgressCallback | None) -> AnyOutcome:
-        request, own = asked.request, asked.own
+        request, key = asked.request, RequestKey.of(asked.request)
+        own = PublishedRecord(asked.record.value, self._published.is_first(key, _now_ms()))
         reader = await self._started_reader()
         partition = self._layout.owner(request.workflow_id)
-        async with reader.awaiting(RequestKey.of(request), partition, own) as future:
+        async with reader.awaiting(key, partition, own) as future:
             self._start_look_back(request, own, future)
             if on_progress is None:
                 await self._publish_asked(asked)
                 return await future
-            async with retries_of(self._bus, RequestKey.of(request), partition) as retries:
+            async with retries_of(self._bus, key, partition) as retries:
                 on_progress(await self._publish_asked(asked))
                 outcome = await with_retries(future, request.request_id, retries, on_progress)
                 asked.limit.reschedule(None)  # it is there, however long the rest takes
@@ -290,11 +293,6 @@ class _Asked:
     limit: asyncio.Timeout
     timeout_s: float | None
     is_published: bool = False
-
-    @property
-    def own(self) -> PublishedRecord:
-        """The record as `ends_request` takes it."""
-        return PublishedRecord(self.record.value, is_new(self.request.request_id, _now_ms()))
 
 
 def _now_ms() -> int:

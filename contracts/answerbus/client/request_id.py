@@ -4,6 +4,8 @@ import secrets
 import time
 from uuid import UUID
 
+from answerbus.request_key import RequestKey
+
 RANDOM_BYTES = 10
 NEW_MS = 5_000
 _VERSION = 0x7 << 76
@@ -31,3 +33,21 @@ def is_new(request_id: str, now_ms: int) -> bool:
     except ValueError:
         return False
     return made.version == 7 and 0 <= now_ms - (made.int >> 80) < NEW_MS
+
+
+class PublishedIds:
+    """The requests that a client has published in the last seconds, as long as ids are new."""
+
+    def __init__(self) -> None:
+        self._published_at: dict[RequestKey, float] = {}
+
+    def add(self, request: RequestKey) -> None:
+        """To be called before it is published."""
+        known, now = self._published_at, time.monotonic()
+        while known and now - known[oldest := next(iter(known))] > NEW_MS / 1000:
+            del known[oldest]
+        known.setdefault(request, now)
+
+    def is_first(self, request: RequestKey, now_ms: int) -> bool:
+        """Whether hardly anybody has asked it before: its id is new, and not published here."""
+        return request not in self._published_at and is_new(request.request_id, now_ms)

@@ -13,9 +13,11 @@ from answerbus.client import connection
 from answerbus.client.bus import Bus
 from answerbus.client.connection import BusConnection
 from answerbus.client.errors import BusUnavailable, NoAnswerYet
+from answerbus.client.request_id import new_id
 from answerbus.partition import Layout
 from answerbus.request import Context, Request, TextRef
 from answerbus.topics import Topic
+from tests.integration.answering import result
 
 REQUEST = Request(
     request_id="r-1",
@@ -175,3 +177,22 @@ async def test_a_start_is_cut_off_by_the_close_and_not_gone_on_with_in_the_next_
                 await asyncio.sleep(0)
         with pytest.raises(BusUnavailable, match="was closed"):
             await asking
+
+
+async def test_a_new_id_that_is_asked_again_has_the_outcome_that_came_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Workers drop the copy, so that no other outcome comes."""
+    request = REQUEST.model_copy(update={"request_id": new_id()})
+    answer = result(request, "said")
+
+    async def found(*_: Any, **__: Any) -> object:
+        return answer
+
+    async with opened(monkeypatch) as (client, producer):
+        Reader.may_start.set()
+        producer.answers.set()
+        monkeypatch.setattr(connection, "find_past_outcome", found)
+        with pytest.raises(NoAnswerYet):  # nobody else can have asked it
+            await client.ask(request, timeout_s=0.01)
+        assert await client.ask(request, timeout_s=5) == answer
