@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from answerbus.topics import RUN_TOPICS, TOPICS, Topic
+from answerbus.topics import REQUESTS, RUN_TOPICS, TOPICS, Topic
 from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout
 from services.kafka.held_rights import resource_names
 from services.kafka.planning.acl_formats import AclFormat, Grantee, rendered
@@ -184,12 +184,14 @@ async def applied(
 ) -> Sequence[Step]:
     """Bring the topics into shape; gives what was done. Raises SetUpError, BusUnavailable.
 
-    With some topics of runs workers want all, as a version before did not have all of them.
+    With some topics of runs workers want all, as a version before did not have all of them: they
+    are completed with the topics of every deployment.
     """
-    bus, with_runs = bus_of(settings), tuple(dict.fromkeys((*wanted, *RUN_TOPICS)))
+    bus, of_runs = bus_of(settings), RUN_TOPICS if REQUESTS in wanted else ()
+    with_runs = tuple(dict.fromkeys((*wanted, *of_runs)))
     async with topics_on(bus, with_runs) as topics:
         found = await topics.look()
-        wanted = with_runs if any(topic in found for topic in RUN_TOPICS) else wanted
+        wanted = with_runs if any(topic in found for topic in of_runs) else wanted
         layout = await bus.layout() if any(topic in found for topic in TOPICS) else None
         steps = plan(found, settings.partitions, layout.partitions if layout else None, wanted)
         if isinstance(steps, Refused):

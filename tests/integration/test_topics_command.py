@@ -8,7 +8,10 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from answerbus.topics import ATTEMPTS, REQUESTS, RESULTS, RUN_TOPICS, RUNS, TOPICS
+from answerbus.topics import ATTEMPTS, COMPARISONS, REQUESTS, RESULTS, RUN_TOPICS, RUNS, TOPICS
+from services.command_line import bus_of
+from services.commands.asked_profiles import with_topic
+from services.settings.settings import KafkaSettings
 from tests.integration.command_line import answerbus
 
 pytestmark = pytest.mark.kafka
@@ -92,6 +95,23 @@ async def test_topics_of_runs_of_an_earlier_version_are_completed_without_agents
     assert actions == ["ok"] * len(TOPICS) + of_runs
     everything = (*TOPICS, *RUN_TOPICS)
     assert found == {topic.full_name(prefix): (2, topic.settings()) for topic in everything}
+
+
+async def test_the_topic_of_comparisons_is_created_alone(
+    kafka_bootstrap: str, make_prefix: Callable[[], str]
+) -> None:
+    """Operators may create no other, and their settings may lack the number of partitions."""
+    settings = KafkaSettings(bootstrap_servers=kafka_bootstrap, topic_prefix=make_prefix())
+    runs = RUNS.full_name(settings.topic_prefix)
+    await create(kafka_bootstrap, NewTopic(runs, settings.partitions + 1, 1))
+
+    await with_topic(bus_of(settings), settings)
+
+    comparisons = COMPARISONS.full_name(settings.topic_prefix)
+    assert await there(kafka_bootstrap, settings.topic_prefix) == {
+        runs: (settings.partitions + 1, {}),
+        comparisons: (1, COMPARISONS.settings()),
+    }
 
 
 async def test_settings_that_differ_are_corrected_and_those_of_others_kept(
