@@ -11,13 +11,14 @@ from pydantic import BaseModel, field_validator
 
 from answerbus.budget import Budget, Spent
 from answerbus.client import JobProgress, SyncClient
-from answerbus.client.job import SHOWN_MAX
+from answerbus.client.job import SHOWN_MAX, JobRequests
 from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
 from answerbus.client.turns import TURN_S_MAX
 from answerbus.client.workflow_outcomes import WorkflowOutcomes
 from answerbus.envelope import encode
+from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.outcome import Refusal, Result
-from answerbus.request import Request
+from answerbus.request import Request, TextRef
 from tests.unit.operators.runs.events import event
 
 pytest_plugins = ["answerbus.client.testing.pytest_plugin"]
@@ -170,6 +171,16 @@ async def test_a_row_that_no_worker_can_read_is_refused_before_one_is_asked(
     with pytest.raises(ValueError, match=r"^row 5: "):
         await fake_client.ask_many([*ROWS, {"n": value}], "Double it.")
     assert not fake_client.requests
+
+
+def test_a_row_that_is_a_byte_too_large_with_its_id_is_refused() -> None:
+    requests = JobRequests("job", "Double it.", TextRef(), {}, {})
+    requests.add({"n": ""})
+    (request,) = requests.values()
+    room = REQUEST_BYTES_MAX - len(encode(request).value)
+
+    with pytest.raises(ValueError, match=r"^row 1: "):
+        requests.add({"n": "x" * (room + 1)})
 
 
 async def test_the_error_of_one_row_is_raised_as_it_is(fake_client: FakeClient) -> None:

@@ -25,6 +25,7 @@ CONCURRENCY_MAX = 1_000  # of the 2,000 requests that one account may have under
 ROWS_MAX = 100_000  # the outcome of each takes 1.4 KiB and more until the job is over
 SHOWN_MAX = 20  # rows, in a notebook
 _DIGEST_BYTES = 15
+_LONGEST_ID = f"row-{'a' * (_DIGEST_BYTES * 8 // 5)}.{ROWS_MAX}"  # in the place of a row's own
 _BAR_CHARS = 20
 _MICROS_PER_USD = 1_000_000
 _FINE_MICRO_USD = 100  # below that, four places of a dollar would show nothing
@@ -192,7 +193,7 @@ class JobRequests(Mapping[str, Request]):
         if len(self._kept) == ROWS_MAX:
             raise ValueError(f"a job has at most {ROWS_MAX:,} rows: ask the rest as another job")
         kept = to_json(to_jsonable_python(dict(row)))
-        request = self._made("row", kept)
+        request = self._made(_LONGEST_ID, kept)
         try:
             request_record(request, None)
         except ValueError as error:  # NaN, say: found later, it would end a job that is half paid
