@@ -53,7 +53,7 @@ def main(recording: Path | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         # So that every way to end stops all processes.
         signal.signal(number, signal.default_int_handler)
-    console = PlainConsole(highlight=False)
+    console = PlainConsole()
     began = time.monotonic()
     try:
         with _alone(), _stack(console) as stack:
