@@ -98,11 +98,14 @@ def writing_file(path: Path) -> Iterator[None]:
 
 
 def print_table(console: Console, table: RenderableType) -> None:
-    """Print a table; names are folded, never cut, and only where a terminal limits the width."""
+    """Print a table; names are folded, never cut, and only where a terminal limits the width.
+
+    Numbers, which are not wrapped, end with `…` where even they have no room.
+    """
     from rich.table import Table  # noqa: PLC0415 - not needed for --help
 
     for column in table.columns if isinstance(table, Table) else ():
-        column.overflow = "fold"
+        column.overflow = "ellipsis" if column.no_wrap else "fold"
     if not console.is_terminal:
         unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
         console.width = max(console.width, console.measure(table, options=unlimited).maximum)

@@ -34,3 +34,15 @@ def test_no_part_of_a_name_is_left_out_in_a_terminal() -> None:
     assert "…" not in written.getvalue()
     shown = "".join(line.split("│")[2].strip() for line in written.getvalue().splitlines()[3:-1])
     assert shown == NAME
+
+
+def test_a_number_without_room_does_not_pass_for_a_smaller_one() -> None:
+    written = StringIO()
+    table = Table("label", box=None)
+    table.add_column("charged", justify="right", no_wrap=True)
+    table.add_row(NAME, "$123,456.78")
+
+    print_table(Console(file=written, width=10, force_terminal=True), table)
+
+    assert "$123" in written.getvalue()
+    assert "…" in written.getvalue().splitlines()[1]
