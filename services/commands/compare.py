@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.limits import NAME_CHARS_MAX
-from services.command_line import EXIT_CTRL_C, AsJson, Config, stderr, stdout
+from services.command_line import EXIT_CTRL_C, AsJson, Config, print_table, stderr, stdout
 from services.commands.comparing import EndedComparison, Order, made_before, run
 from services.console.figures.comparison_rows import measure_rows, member_rows
 from services.console.views.units import usd
@@ -134,7 +134,7 @@ def _print(name: str, ended: EndedComparison, bars: Sequence[Threshold], *, as_j
         typer.echo(json_lines({"comparison": name, **data, **_left_out(ended.progress)}))
         return
     for table in tables(report, name):
-        stdout().print(table)
+        print_table(stdout(), table)
 
 
 def _leave(ended: EndedComparison, bars: Sequence[Threshold]) -> None:

@@ -46,6 +46,20 @@ def test_no_bar_is_met_by_a_comparison_that_ended_early(
     assert (EARLY in " ".join(done.stderr.split())) == bool(code)
 
 
+def test_a_long_name_and_long_paths_are_whole_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    progress, name, member = ComparisonProgress(), "n" * 100, f"/{'m' * 100}"
+    progress.folded.take(compared(fields=[{"path": member, "equal": True}]))
+
+    async def shown(*_given: object) -> EndedComparison:
+        return EndedComparison(progress, is_stopped=False)
+
+    monkeypatch.setattr(compare, "made_before", shown)
+    done = CliRunner().invoke(cli.application(), ["compare", "--show", name])
+
+    assert name in done.stdout
+    assert member in done.stdout
+
+
 @pytest.mark.parametrize("given", [(), ("--profile", "new"), ("--budget-usd", "1")])
 def test_without_a_comparison_to_show_a_profile_and_a_budget_are_needed(
     given: tuple[str, ...],
