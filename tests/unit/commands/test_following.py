@@ -74,15 +74,14 @@ async def test_programs_get_a_line_for_each_event_and_people_who_wait_in_pipes_a
     lines = {}
     for shown in ("json", "text"):
         chat = Chat.of("support.v3", WORKFLOW, None, 100)
-        fake, request = FakeClient(), chat.turn(HOSTILE, "r-1")
+        fake, request = FakeClient(), chat.turn(HOSTILE, "r-1")  # asked before: see is_new
         deliver(fake, step("r-1", 1), ended("r-1.call.1.0"))
         fake.prepare(answered(HOSTILE))
-        # What was there before is not shown: the run begins when it is asked.
         if shown == "json":
-            terminal = await follow_to_end(_Late(fake), request, TIMEOUT_S, show_json)
+            terminal = await follow_to_end(fake, request, TIMEOUT_S, show_json)
         else:
             with RunView(PlainConsole(), request) as view:
-                terminal = await follow_to_end(_Late(fake), request, TIMEOUT_S, view.show)
+                terminal = await follow_to_end(fake, request, TIMEOUT_S, view.show)
         assert isinstance(terminal, Result)
         lines[shown] = capsys.readouterr().out.splitlines()
 
@@ -108,18 +107,6 @@ def test_a_pipe_gets_the_command_that_approves_a_call(capsys: pytest.CaptureFixt
     line = '  orders.refund {"order_id": "4711"} · awaits approval'
     approve = "    answerbus approvals approve r-1.call.1.0 --reason …"
     assert capsys.readouterr().out.splitlines() == ["step 1", line, line, approve]
-
-
-class _Late(FakeClient):
-    """Shows from the start what a test has delivered before."""
-
-    def __init__(self, fake: FakeClient) -> None:
-        super().__init__()
-        self._fake, self._connection = fake._fake, fake._connection
-
-    async def position(self, workflow_id: str) -> str:
-        await super().position(workflow_id)
-        return "0:0.0.0.0"
 
 
 def test_a_terminal_shows_the_tree() -> None:
