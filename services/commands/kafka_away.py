@@ -7,7 +7,7 @@ AWAY_AFTER_S = 5.0  # a connection that is made again at once is not worth a lin
 
 
 class KafkaAway:
-    """What `say` is told once for each time that Kafka is away, and once when it is back."""
+    """Notices for `say`: one each time that Kafka is away, and one when it is back."""
 
     def __init__(self, servers: str, say: Callable[[str], None]) -> None:
         self._servers, self._say = servers, say

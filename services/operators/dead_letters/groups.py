@@ -153,7 +153,7 @@ class _Spent:
 
 
 def _is_later(spent: BudgetAmounts, known: BudgetAmounts) -> bool:
-    """Whether an account had spent more; what a tool costs is in no attempt."""
+    """Whether an account had spent more; the cost of a tool adds no attempt."""
     if spent.attempts != known.attempts:
         return spent.attempts > known.attempts
     return (spent.micro_usd or 0) > (known.micro_usd or 0)
