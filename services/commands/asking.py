@@ -13,6 +13,7 @@ from typing import Literal
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from answerbus.client import NoAnswerYet
 from answerbus.client.bus import Bus
@@ -181,7 +182,7 @@ async def _waiting_shown(bus: Bus, request: Request, console: Console) -> AsyncI
     if not console.is_terminal:
         yield
         return
-    description = TextColumn("{task.description}", markup=False)
+    description = TextColumn("{task.description}", markup=False, table_column=Column())  # wraps
     columns = (SpinnerColumn(), TimeElapsedColumn(), description)
     with Progress(*columns, console=console, transient=True) as progress:
         row = progress.add_task(QUEUED)

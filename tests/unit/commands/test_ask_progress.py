@@ -1,15 +1,19 @@
 """What is told of a request while someone waits for its outcome."""
 
+import asyncio
+from io import StringIO
 from typing import Any
 
 import pytest
 
 from answerbus.agent import AgentRef
 from answerbus.budget import Budget
+from answerbus.client.bus import Bus
 from answerbus.envelope import Undecodable, decode
 from answerbus.event import Event
 from answerbus.request import Context, Request, TextRef
-from services.command_line import workflow_command
+from services.command_line import PlainConsole, workflow_command
+from services.commands import asking
 from services.commands.asking import interrupted_text, progress_text
 from tests.unit.operators.stored_examples import body_of, stored
 
@@ -94,3 +98,19 @@ def test_ctrl_c_names_the_request_its_cost_and_how_to_end_it(
 def test_an_id_that_begins_as_an_option_is_no_option_of_the_command() -> None:
     assert workflow_command("-x y") == "answerbus workflow -- '-x y'"
     assert workflow_command("a") == "answerbus workflow a"
+
+
+async def test_a_long_text_leaves_room_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"No connection to Kafka at {','.join(['kafka.example:9092'] * 5)}."
+
+    async def told(_bus: object, _request: object, there: asyncio.Event, say: asking.Say) -> None:
+        say(text)
+        there.set()
+
+    monkeypatch.setattr(asking, "_show_progress", told)
+    written = StringIO()
+    console = PlainConsole(file=written, force_terminal=True, color_system=None, width=60)
+    async with asking._waiting_shown(Bus("localhost:9092", "answerbus", {}), MINE, console):
+        pass
+
+    assert "0:00:00 No connection" in written.getvalue()
