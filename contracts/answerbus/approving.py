@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from answerbus.canonical_json import canonical_digest
 from answerbus.control import Approval, ApprovalRequested
-from answerbus.evidence.record_digest import canonical
-from answerbus.wire import bytes_digest
 
 
 def approval_of(
@@ -25,7 +24,7 @@ def approval_of(
 
     A digest alone takes a whole number beyond 2^53 for the text of its digits.
     """
-    digest = asked.args_digest if args is None else _digest(args)
+    digest = asked.args_digest if args is None else canonical_digest(dict(args))
     is_edited = digest != asked.args_digest or args not in (None, asked.args)
     return Approval(
         call_id=asked.call_id,
@@ -41,7 +40,3 @@ def approval_of(
         workflow_id=asked.workflow_id,
         at=at,
     )
-
-
-def _digest(args: Mapping[str, JsonValue]) -> str:
-    return bytes_digest(canonical(dict(args)).encode())
