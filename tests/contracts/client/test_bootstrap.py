@@ -23,6 +23,7 @@ from answerbus.client.bounded import bounded, close
 from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.transactional_producer import TransactionalProducer
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 SERVER_S = 0.1
 LIMIT_S = 10.0  # aiokafka alone waits for 40 s, for each
@@ -194,6 +195,7 @@ async def test_a_broker_that_refuses_connections_is_not_the_only_one_to_be_asked
     assert {client.get_random_node() for _ in range(50)} == {0, 1}
 
 
+@on_virtual_time
 async def test_metadata_are_asked_for_now_and_then_while_a_partition_has_no_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,6 +1,5 @@
 """The ends of partitions with what open transactions hide: each leader is asked once for all."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ from aiokafka.errors import LeaderNotAvailableError, NotLeaderForPartitionError
 from aiokafka.protocol.offset import OffsetRequest, OffsetRequest_v1
 
 from answerbus.client.records.consumer import RecordConsumer
+from tests.unit.worker.lane.virtual import run
 
 ENDS = {TopicPartition(topic, n): 100 * n + len(topic) for topic in ("a", "bb") for n in range(4)}
 LEADERS = {place: place.partition % 2 for place in ENDS}
@@ -51,7 +51,7 @@ def asking(brokers: Brokers, ask: Callable[[RecordConsumer], Awaitable[Any]]) ->
         consumer._closed = True  # it was never started
         return await ask(consumer)
 
-    return asyncio.run(main())
+    return run(main())
 
 
 def ends(consumer: RecordConsumer) -> Awaitable[Mapping[TopicPartition, int]]:

@@ -152,7 +152,7 @@ async def with_a_forbidden_one(others: int) -> tuple[list[str], float]:
         began[f"r-{number}"] = now()
         stage.publish(f"r-{number}", workflow_id=workflow_of(0, number), ttl_s=900)
         await asyncio.sleep(0.5)
-    await until(lambda: done(stage.broker, stage.names), 2_000.0)
+    await until(lambda: done(stage.broker, stage.names), 2_000.0, look_s=1.0)
     await stage.worker.drain()
     letters = events(stage.broker, DEAD_LETTERS)
     return [f"{one['request_id']} {one['cause']['kind']}" for one in letters], max(waits, default=0)
