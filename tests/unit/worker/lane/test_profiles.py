@@ -187,7 +187,7 @@ def test_calls_that_are_served_while_a_profile_forbids_new_ones_reject_none() ->
             stage.publish(str(number), workflow_id=workflow_of(0, number), ttl_s=120)
         await asyncio.sleep(31)
         stage.publish("30", workflow_id=workflow_of(0, 30), ttl_s=120)
-        await until(lambda: done(stage.broker, stage.names), 2_000.0)
+        await until(lambda: done(stage.broker, stage.names), 2_000.0, look_s=1.0)
         await stage.worker.drain()
         letters = events(stage.broker, DEAD_LETTERS)
         return [one["cause"]["kind"] for one in letters if one["request_id"] == "30"]

@@ -148,13 +148,17 @@ def test_a_step_that_comes_when_its_run_is_ending_calls_nobody_and_says_so() -> 
     ]
 
 
-def after_many_steps(of: AgentDefinition, steps: int = 99) -> Run:
-    """A run whose model asked for as many calls as it may in each step, none of which was made."""
+def after_many_steps(of: AgentDefinition, steps: int = 99, **change: object) -> Run:
+    """A run whose model asked for as many calls as it may in each step, none of which was made.
+
+    `change` is made to the calls of each step but the first.
+    """
     run = taken(Run(of), *(call(f"unknown-{number}") for number in range(STEP_ACTIONS_MAX))).run
     for n in range(2, steps + 1):
         names = {one.call_id: one.call_id.replace(".1.", f".{n}.", 1) for one in run.steps[0].calls}
         calls = [
-            one.model_copy(update={"call_id": names[one.call_id]}) for one in run.steps[0].calls
+            one.model_copy(update={"call_id": names[one.call_id], **change})
+            for one in run.steps[0].calls
         ]
         step_ = run.steps[0].model_copy(update={"n": n, "attempt": n, "calls": tuple(calls)})
         known = {names[name]: one for name, one in run.calls.items() if name in names}
@@ -183,7 +187,7 @@ def test_a_step_takes_no_longer_for_the_calls_that_were_beyond_the_limit_in_thos
 def test_a_question_to_a_person_takes_no_longer_for_the_results_that_its_run_has() -> None:
     """It is given none of them; all calls of all steps were looked through for each question."""
     of = definition(steps_max=100, ask_person=True)
-    run = after_many_steps(of)
+    run = after_many_steps(of, outcome=None)
     results = {one.call_id: one for step_ in run.steps for one in step_.calls[:STEP_CALLS_MAX]}
     known = {
         name: RunCallRecord(
@@ -191,17 +195,11 @@ def test_a_question_to_a_person_takes_no_longer_for_the_results_that_its_run_has
         )
         for name in results
     }
-    steps = tuple(
-        one.model_copy(
-            update={"calls": tuple(call.model_copy(update={"outcome": None}) for call in one.calls)}
-        )
-        for one in run.steps
-    )
     questions = [
         call(ASK_PERSON, question=str(number), json_schema={}) for number in range(STEP_CALLS_MAX)
     ]
     with cpu_time() as took:
-        change = taken(replace(run, steps=steps, calls=known), *questions)
+        change = taken(replace(run, calls=known), *questions)
 
     assert took.is_below(0.15)
     assert len(change.run.open) == STEP_CALLS_MAX
