@@ -1,6 +1,8 @@
 """`answerbus spend`: its tables for people, and the same figures for programs as the console's."""
 
 import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from io import StringIO
 from typing import Any
@@ -90,11 +92,18 @@ def test_the_overview_reads_the_time_that_it_shows_and_a_day_before_it(
 ) -> None:
     read: list[datetime] = []
 
-    async def board(_bus: object, since: datetime) -> Board:
-        read.append(since)
-        return Board()
+    class Empty:
+        async def to_end(self) -> AsyncIterator[Sequence[Stored]]:
+            nothing: Sequence[Sequence[Stored]] = ()
+            for batch in nothing:
+                yield batch
 
-    monkeypatch.setattr(spend, "_board", board)
+    @asynccontextmanager
+    async def reading(_bus: object, _topics: object, *, since: datetime) -> AsyncIterator[Empty]:
+        read.append(since)
+        yield Empty()
+
+    monkeypatch.setattr(spend, "reading", reading)
     for name in ("24h", "1h"):
         done = CliRunner().invoke(cli.application(), ["spend", "--range", name, "--json"])
         begins = datetime.fromisoformat(json.loads(done.stdout)["begins"])

@@ -6,7 +6,13 @@ from collections import Counter
 import pytest
 
 from services.console.state.heaviest import DAY_MINUTES, Heaviest
-from services.console.state.spend_table import KEY_MINUTES_MAX, Amounts, SpendTable, sum_of
+from services.console.state.spend_table import (
+    FORGET_EVERY_MINUTES,
+    KEY_MINUTES_MAX,
+    Amounts,
+    SpendTable,
+    sum_of,
+)
 
 KEPT = 20
 
@@ -99,10 +105,10 @@ def test_a_table_keeps_a_day_and_a_bounded_number_of_minutes() -> None:
 
 def test_minutes_that_are_forgotten_are_in_no_sum() -> None:
     table = SpendTable[str](KEPT)
-    for minute in (0, 10, 2 * DAY_MINUTES):
+    for minute in (0, DAY_MINUTES, DAY_MINUTES + FORGET_EVERY_MINUTES):
         table.take("w", Amounts(1, 2, 3, 4), minute)
 
-    assert table.between(0, 3 * DAY_MINUTES)[0].amounts == Amounts(1, 2, 3, 4)
+    assert table.between(0, 3 * DAY_MINUTES)[0].amounts == Amounts(2, 4, 6, 8)
 
 
 def test_amounts_beyond_all_numbers_break_nothing() -> None:
