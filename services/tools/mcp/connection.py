@@ -177,7 +177,7 @@ class McpConnection:
         return SetUpError(f"The MCP server {place} cannot be used: {words}.")
 
     def _words(self, error: BaseException) -> str:
-        """On one line, without the token: others wrote them."""
+        """On one line, without the server's secrets: others wrote them."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

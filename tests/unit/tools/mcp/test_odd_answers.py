@@ -268,12 +268,13 @@ async def test_a_server_that_wants_another_token_is_named_in_the_log(
     assert f"the MCP server answers with status {status}" in caplog.text
 
 
-async def test_words_of_an_error_are_one_line_without_the_token() -> None:
-    place = ServerPlace(url="http://mcp.example.com", bearer="a-token-of-length")
+async def test_words_of_an_error_are_one_line_without_secrets() -> None:
+    url = "http://mcp.example.com?key=a-key-of-length"
+    place = ServerPlace(url=url, bearer="a-token-of-length")
 
     @asynccontextmanager
     async def refused(_: ServerPlace) -> AsyncIterator[McpSession]:
-        raise ValueError("'Bearer a-token-of-length' is no token\nINFO all is \x1b[2Jwell")
+        raise ValueError(f"'Bearer a-token-of-length' is no token\nat {url}: all is \x1b[2Jwell")
         yield
 
     connection = McpConnection(McpToolset("odd", place, InPlace()), refused)
@@ -283,7 +284,8 @@ async def test_words_of_an_error_are_one_line_without_the_token() -> None:
 
     assert str(unusable.value) == (
         "The MCP server http://mcp.example.com cannot be used: "
-        r"ValueError: 'Bearer ***' is no token\nINFO all is \u001b[2Jwell."
+        r"ValueError: 'Bearer ***' is no token\nat http://mcp.example.com?***: all is "
+        r"\u001b[2Jwell."
     )
     assert "a-token-of-length" not in repr(place)
 
