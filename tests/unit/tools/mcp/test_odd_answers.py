@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 
+from answerbus.masking import Mask
 from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import ToolFailure, ToolOk
 from answerbus.tools.call import ToolCall
@@ -296,7 +297,9 @@ def test_an_address_is_shown_without_its_keys(given: str) -> None:
     assert ServerPlace(url=f"https://{given.format(shown)}").shown == f"https://{shown}"
 
 
-def test_no_library_logs_the_address_of_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_library_logs_the_address_of_each_request_and_no_line_has_its_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def missing(_: KafkaSettings, toolset: str) -> None:
         assert not logging.getLogger("httpx2").isEnabledFor(logging.INFO)
         assert not logging.getLogger("mcp.client.streamable_http").isEnabledFor(logging.INFO)
@@ -305,6 +308,10 @@ def test_no_library_logs_the_address_of_each_request(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(serving, "check_rights", missing)
     for name in ("httpx2", "mcp"):  # set back at the end of the test
         monkeypatch.setattr(logging.getLogger(name), "level", logging.INFO)
-    options = McpOptions("odd", (), "https://mcp.example.com", (), None, "never", 5.0, None)
+    masks: list[Mask] = []
+    monkeypatch.setattr(serving, "start_text_logging", masks.append)
+    url = "https://mcp.example.com?key=a-key-of-length"
+    options = McpOptions("odd", (), url, (), None, "never", 5.0, None)
     with pytest.raises(SetUpError, match="no right for odd"):
         serve_mcp_server(KafkaSettings(), options, 1, 0.0)
+    assert [mask(url) for mask in masks] == ["https://mcp.example.com?***"]
