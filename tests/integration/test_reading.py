@@ -51,6 +51,7 @@ async def test_a_reader_gives_what_is_committed_and_goes_on_where_it_stopped(
         assert await rest(reader) == list(range(50))
         assert await reader.left() == 0
         assert await rest(reader) == []
+        assert reader.is_connected
 
         await write(bus, range(60, 70))
 

@@ -1,6 +1,22 @@
 """What a waiting command says while Kafka is away."""
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from answerbus.topics import LEDGER
+from services.commands import asking, kafka_away, watch
+from services.commands.asking import NO_WORKER, NO_WORKER_AFTER_S
 from services.commands.kafka_away import AWAY_AFTER_S, KafkaAway
+from services.operators.records.record_filter import RecordFilter
+from services.settings.settings import KafkaSettings
+
+AWAY = "No connection to Kafka at kafka:9092: this goes on once it is back."
+BACK = "Kafka at kafka:9092 answers again."
 
 
 def test_kafka_is_reported_away_once_and_back_once() -> None:
@@ -15,9 +31,55 @@ def test_kafka_is_reported_away_once_and_back_once() -> None:
 
     for now in (2 * AWAY_AFTER_S, 3 * AWAY_AFTER_S):
         away.look(is_connected=False, now=now)
-    (line,) = said
-    assert line == "No connection to Kafka at kafka:9092: this goes on once it is back."
+    assert said == [AWAY]
 
     for now in (4 * AWAY_AFTER_S, 5 * AWAY_AFTER_S):
         away.look(is_connected=True, now=now)
-    assert said[1:] == ["Kafka at kafka:9092 answers again."]
+    assert said[1:] == [BACK]
+
+
+def be_away_for_a_while(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the module reads: nothing, from a Kafka that is away until nobody is patient."""
+    now = [0.0]
+
+    class Reader:
+        is_connected = False
+
+        async def follow(self) -> AsyncIterator[Sequence[Any]]:
+            while not self.is_connected:
+                yield []
+                now[0] += AWAY_AFTER_S
+                self.is_connected = now[0] > NO_WORKER_AFTER_S + AWAY_AFTER_S
+            yield []
+
+    @asynccontextmanager
+    async def reading(*_: object, **__: object) -> AsyncIterator[Reader]:
+        yield Reader()
+
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    for timed in (asking, kafka_away):
+        monkeypatch.setattr(timed, "time", clock)
+    monkeypatch.setattr(module, "reading", reading)
+
+
+async def test_ask_asks_for_workers_once_kafka_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    be_away_for_a_while(asking, monkeypatch)
+    bus: Any = SimpleNamespace(servers="kafka:9092")
+    request: Any = SimpleNamespace(workflow_id="w")
+
+    await asking._follow_state(bus, (LEDGER,), request, asyncio.Event(), said.append)
+
+    assert said == [AWAY, BACK, NO_WORKER]
+
+
+async def test_watch_says_beside_its_records_that_kafka_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    be_away_for_a_while(watch, monkeypatch)
+    settings = KafkaSettings(bootstrap_servers="kafka:9092")
+
+    await watch._watch(settings, RecordFilter(), from_start=False, limit=None, as_json=True)
+
+    written = capsys.readouterr()
+    assert (written.out, written.err.splitlines()) == ("", [AWAY, BACK])
