@@ -1,8 +1,9 @@
-"""A dead letter of an invalid record does not stand for the request that repairs it."""
+"""The outcome of a request is its own, whatever others publish under its id."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,20 +11,24 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import LeaderNotAvailableError
 
 from answerbus.cause import UndecodableCause
+from answerbus.client import connection
 from answerbus.client.bus import Bus
+from answerbus.client.connection import CONFLICT_S, BusConnection
 from answerbus.client.follow import follow
-from answerbus.client.history import find_outcome
+from answerbus.client.history import find_outcome, find_past_outcome
 from answerbus.client.published_record import PublishedRecord
 from answerbus.dead_letter import ConflictingId, Raw
 from answerbus.envelope import encode
-from answerbus.event import Event
+from answerbus.event import AnyOutcome, Event
 from answerbus.failure import Problem
+from answerbus.partition import Layout
 from answerbus.request_key import RequestKey
 from answerbus.topics import TOPIC_OF_KIND
 from answerbus.wire import bytes_digest
 from tests.contracts.client.test_brokers_apart import LIMIT_S, REQUEST, OneBus
 from tests.integration.answering import dead_letter, result
 from tests.unit.operators.runs.events import call, step
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 KEY = RequestKey("w", "r")
 OWN = PublishedRecord(encode(REQUEST).value)
@@ -137,3 +142,44 @@ async def test_what_was_asked_is_followed_whatever_others_publish_under_its_id(
 async def _followed(*events: Event) -> list[Event]:
     async with asyncio.timeout(LIMIT_S):
         return [it.event async for it in follow(_bus(*events), KEY, [0], None, None)]
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_the_outcome_of_another_question_is_no_past_outcome(*, is_own: bool) -> None:
+    class Past(Consumer):
+        async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[Any, Any]:
+            return dict.fromkeys(times, SimpleNamespace(offset=0))
+
+        async def getmany(self, *_: Any, **__: Any) -> Mapping[Any, list[ConsumerRecord]]:
+            return await super().getmany()
+
+    found = ANSWER if is_own else ANSWER.model_copy(update={"body_digest": bytes_digest(b"other")})
+    consumer: Any = Past((found,))
+    bus = OneBus("there:9092", "answerbus", {}).read_by(consumer)
+    async with asyncio.timeout(LIMIT_S):
+        past = await find_past_outcome(bus, KEY, OWN, [0], 10**12, lambda: False)
+
+    assert past == (ANSWER if is_own else None)
+
+
+@pytest.mark.parametrize(
+    ("named", "waits_s"),
+    [(ANSWER.body_digest, 0), (None, CONFLICT_S)],
+    ids=["of its own", "of none"],
+)
+@on_virtual_time
+async def test_only_an_outcome_that_names_no_body_waits_for_a_conflict(
+    named: str | None, waits_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = ANSWER.model_copy(update={"body_digest": named})
+
+    async def found(*_: object, **__: object) -> AnyOutcome:
+        return past
+
+    monkeypatch.setattr(connection, "find_past_outcome", found)
+    loop = asyncio.get_running_loop()
+    future, began = loop.create_future(), loop.time()
+    of: Any = SimpleNamespace(_layout=Layout(1), _bus=None)
+    await BusConnection._look_back(of, REQUEST, OWN, future)
+
+    assert (future.result(), loop.time() - began) == (past, waits_s)
