@@ -1,11 +1,15 @@
 """Tables of commands: a name is whole in a pipe, and fits into a terminal."""
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.table import Table
+from typer.testing import CliRunner
 
+from answerbus.topics import TOPICS
+from services import cli
 from services.command_line import print_table
 
 NAME = "a-name-that-does-not-fit-into-a-third-of-eighty-columns.dead-letter@workflow-1"
@@ -46,3 +50,16 @@ def test_a_number_without_room_does_not_pass_for_a_smaller_one() -> None:
 
     assert "$123" in written.getvalue()
     assert "…" in written.getvalue().splitlines()[1]
+
+
+def test_the_names_of_topics_are_whole_in_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix, file = f"{'company.' * 8}team", tmp_path / "answerbus.toml"
+    file.write_text(f'[kafka]\ntopic_prefix = "{prefix}"\n')
+    monkeypatch.setenv("COLUMNS", "80")
+
+    done = CliRunner().invoke(cli.application(), ["topics", "list", "--config", str(file)])
+
+    assert done.exit_code == 0, done.output
+    assert all(topic.full_name(prefix) in done.stdout for topic in TOPICS)
