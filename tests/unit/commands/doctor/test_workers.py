@@ -44,8 +44,10 @@ def test_workers_that_disagree_on_an_agent_are_named() -> None:
     assert list(disagreements({})) == []
 
 
-@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"a":' + b" " * 5_000_000, b"\xff", b"[]"])
+@pytest.mark.parametrize("body", [b"[" * 200_000, b"[]"])
 async def test_what_is_no_answer_of_a_worker_ends_no_examination(body: bytes) -> None:
+    """The console's tests of polling have more of them: both ask workers in the same way."""
+
     async def ready(_: web.Request) -> web.Response:
         return web.Response(body=body, content_type="application/json")
 
