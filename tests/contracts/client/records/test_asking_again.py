@@ -11,6 +11,7 @@ from aiokafka.errors import CorruptRecordException, KafkaStorageError, UnknownEr
 from answerbus.client.records.consumer import AGAIN_S
 from tests.contracts.client.records.consuming import Cluster, consuming
 from tests.fuzz.batches import Draft, Sent, batch_bytes
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 PLACE = TopicPartition("requests", 0)
 BATCH = batch_bytes(Draft([Sent(b"one")]))
@@ -38,6 +39,7 @@ class Failing(Cluster):
 
 
 @pytest.mark.parametrize("error", [CorruptRecordException, KafkaStorageError, UnknownError])
+@on_virtual_time
 async def test_another_leader_is_looked_for_and_the_broker_is_not_asked_at_once(error: Any) -> None:
     """aiokafka asks the same broker as fast as it answers, and for a leader every 5 minutes."""
     async with asyncio.timeout(LIMIT_S), consuming(cluster := Failing(error.errno)) as consumer:

@@ -10,14 +10,15 @@ from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.errors import KafkaConnectionError
 
-from answerbus.client.records import consumer as module
+from answerbus.client.records.consumer import SILENCE_S
 from tests.contracts.client.records.consuming import NODE, Cluster, consuming
 from tests.fuzz.batches import Draft, Sent, batch_bytes
+from tests.unit.worker.lane.virtual import on_virtual_time
 
 PLACE = TopicPartition("requests", 0)
 BATCH = batch_bytes(Draft([Sent(b"one")]))
-LIMIT_S = 20.0
-PARTS, PART_S = 5, 0.1  # in all beyond the silence that is waited for
+LIMIT_S = 10 * SILENCE_S
+PARTS, PART_S = 5, SILENCE_S / 3  # in all beyond the silence that is waited for
 
 
 class Slow(Cluster):
@@ -53,21 +54,19 @@ class Slow(Cluster):
 @pytest.mark.parametrize(
     ("has_end", "closed"), [(True, []), (False, [CloseReason.CONNECTION_TIMEOUT])]
 )
+@on_virtual_time
 async def test_a_fetch_ends_once_nothing_more_comes(
-    has_end: bool, closed: list[CloseReason], monkeypatch: pytest.MonkeyPatch
+    has_end: bool, closed: list[CloseReason]
 ) -> None:
     """Its partitions may have another leader by then."""
-    monkeypatch.setattr(module, "SILENCE_S", 0.2)
     async with asyncio.timeout(LIMIT_S), consuming(cluster := Slow(has_end=has_end)) as consumer:
         (found,) = (await consumer.getmany(timeout_ms=60_000))[PLACE]
 
     assert (found.value, cluster.closed) == (b"one", closed)
 
 
-async def test_a_fetch_from_a_broker_that_was_connected_to_late_ends_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "SILENCE_S", 0.2)
+@on_virtual_time
+async def test_a_fetch_from_a_broker_that_was_connected_to_late_ends_too() -> None:
     cluster = Slow(has_end=False)
     made, cluster._conns = cluster._conns, {}
     asyncio.get_running_loop().call_later(PARTS * PART_S, cluster._conns.update, made)
