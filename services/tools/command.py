@@ -19,7 +19,7 @@ from answerbus.tool_result import NOT_APPROVED, ToolFailure, ToolOk, ToolProgres
 from answerbus.tools.server import CONCURRENCY_DEFAULT, DRAIN_S_DEFAULT
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import tool_calls
-from services.command_line import AsJson, Config, bus_of, json_shown, stderr, stdout
+from services.command_line import AsJson, Config, bus_of, json_shown, print_table, stderr, stdout
 from services.operator_options import By, operator
 from services.settings.settings import SetUpError, from_environment
 from services.text.escaping import json_lines, plain_line
@@ -89,7 +89,7 @@ def list_(*, as_json: AsJson = False, config: Config = None) -> None:
         stderr().print("No toolset was announced: `answerbus tools serve MODULE:NAME` serves one.")
     for card in known:
         stdout().print(f"{card.toolset}  {card.computed_digest()}", style="bold", markup=False)
-        stdout().print(tools_table(card), soft_wrap=False)
+        print_table(stdout(), tools_table(card))
 
 
 @app.command()
@@ -214,13 +214,17 @@ def _token() -> str:
     return base64.b64encode(secrets.token_bytes(16)).decode()
 
 
+SHORT_NAME = 50  # characters, which leave room for the other columns in a terminal of 80
 _STYLES = {"ok": "green", "wrong": "bold red", "skipped": "dim"}
 
 
 def tools_table(card: ToolsetCard) -> Table:
-    """A line for each tool, with its name whole: it is what agents and calls are given."""
+    """A row for each tool, with its name on one line: it is what agents and calls are given.
+
+    Where a name is longer than SHORT_NAME, names are folded as the other columns are.
+    """
     table = Table(box=SIMPLE, show_edge=False, pad_edge=False)
-    table.add_column("tool", overflow="fold", min_width=_longest(card))
+    table.add_column("tool", overflow="fold", no_wrap=_longest(card) <= SHORT_NAME)
     for heading in ("delivery", "approval", "time-out", "what it does"):
         table.add_column(heading, overflow="fold")
     for tool in card.tools:

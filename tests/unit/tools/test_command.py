@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services import cli
-from services.command_line import PlainConsole
+from services.command_line import PlainConsole, print_table
 from services.settings.settings import SetUpError
 from services.tools.command import tools_table
 
@@ -23,6 +23,20 @@ def test_the_name_of_a_tool_is_shown_whole_on_a_narrow_terminal() -> None:
     (line,) = [line for line in capture.get().splitlines() if LONG in line]
     assert line.startswith(f"weather.{LONG} ")
     assert "More" not in capture.get()
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("chars", [30, 100])
+def test_a_long_name_of_a_tool_hides_no_column(*, chars: int, is_terminal: bool) -> None:
+    fields = {"description": "Weather", "args_schema": {}, "approval": "after_untrusted"}
+    tool = ToolCard.model_validate({"name": "N" * chars, **fields})
+    console = PlainConsole(width=80, force_terminal=is_terminal, color_system=None)
+    with console.capture() as capture:
+        print_table(console, tools_table(ToolsetCard(toolset="weather", tools=(tool,))))
+
+    assert capture.get().count("N") == chars
+    for beginning in ("at_leas", "after_u", "30 s", "Weather"):
+        assert beginning in capture.get()
 
 
 @pytest.mark.parametrize(
