@@ -216,6 +216,8 @@ def on_input(run: Run, given: Input, inputs: RunInputs) -> Said:
     if call.asks is not None:
         said = continuing.answered(run, call, call.asks, given, inputs)
         return said.then(fill_window(said.run, inputs)) if isinstance(said, Change) else said
+    if given.number != 1:  # a model asks once in a call
+        return None
     if problems := problems_of_answer(call.asked.args["json_schema"], given.value):
         return problems
     change = end_call(run, call, CallOk(value=given.value), inputs)

@@ -88,6 +88,16 @@ def test_a_question_that_was_just_answered_is_not_asked_again() -> None:
     assert len(requested(other)) == 1
 
 
+def test_an_answer_to_another_question_of_the_call_does_not_count() -> None:
+    asked = taken(RUN, question())
+    (asking,) = requested(asked)
+
+    assert transitions.on_input(asked.run, given(asking, FITS, number=2), inputs(10)) is None
+    assert ended(transitions.on_input(asked.run, given(asking, FITS), inputs(10))) == [
+        {"kind": "ok", "value": FITS}
+    ]
+
+
 def test_a_question_is_asked_of_people_and_of_no_tool_server() -> None:
     change = taken(RUN, question(to="shipping", expires_s=60))
 
