@@ -2,20 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 from answerbus.private.ledger import AccountRecord
 from answerbus.private.runs import AskedCall
 from answerbus.registry import Registry
-from answerbus.topics import RUNS, toolset_of
+from answerbus.topics import RUNS, TOPIC_OF_KIND, toolset_of
 from services.worker.adapters.kafka.shard import KafkaShard
 from services.worker.core.budget import ledger
 from services.worker.core.budget.account import Account, restored
 from services.worker.core.request.lane_request import LaneRequest
-from services.worker.core.run import asked_calls, edited_args, reconciling, repeats, transitions
+from services.worker.core.run import (
+    asked_calls,
+    continuing,
+    edited_args,
+    reconciling,
+    repeats,
+    transitions,
+)
 from services.worker.core.run.call_changes import Change
-from services.worker.core.run.run import Run, ToolCall
+from services.worker.core.run.run import ASK_PERSON, Run, ToolCall
 from services.worker.dialects.schema_cache import SchemaCache
 from services.worker.lane.state import open_runs, signals
 from services.worker.lane.state.lane_state import LaneState
@@ -100,6 +108,31 @@ def _answers_nothing() -> AbstractContextManager[object]:
     return mock.patch.object(repeats, "_answers_equal_ones", return_value=False)
 
 
+def _asks_people_again() -> AbstractContextManager[object]:
+    answers = repeats._answers_equal_ones
+
+    def mutated(run: Run, call: ToolCall) -> bool:
+        return call.asked.tool != ASK_PERSON and answers(run, call)
+
+    return mock.patch.object(repeats, "_answers_equal_ones", mutated)
+
+
+def _states_are_forgotten() -> AbstractContextManager[object]:
+    """The call is made again from its beginning."""
+    return mock.patch.object(continuing, "kept", return_value={"deliveries": 0})
+
+
+def _answers_are_delivered_again() -> AbstractContextManager[object]:
+    def mutated(call: ToolCall) -> bool:
+        return call.record is not None and call.record.state is not None
+
+    return mock.patch.object(continuing, "is_continued", mutated)
+
+
+def _any_answer_fits(module: ModuleType) -> AbstractContextManager[object]:
+    return mock.patch.object(module, "problems_of_answer", return_value=())
+
+
 def _cancels_are_not_kept() -> AbstractContextManager[object]:
     """Those of people; what its run ends is ended."""
     return mock.patch.object(LaneState, "cancel_if_asked")
@@ -120,9 +153,8 @@ def _approval_on_any_topic() -> AbstractContextManager[object]:
     apply_signals = signals.apply_signals
 
     def mutated(lane_state: LaneState, read: Any, now: Any) -> Any:
-        kinds = mock.patch.object(
-            signals, "TOPIC_OF_KIND", dict.fromkeys(("approval", "cancel"), read[0].topic)
-        )
+        anywhere = dict.fromkeys(TOPIC_OF_KIND, read[0].topic)
+        kinds = mock.patch.object(signals, "TOPIC_OF_KIND", anywhere)
         with kinds:
             return apply_signals(lane_state, read, now)
 
@@ -179,6 +211,23 @@ RUN_MUTATIONS = (
     Mutation("a call of unknown fate is delivered again", _repeated_without_a_finding, first=7),
     Mutation("any finding about a call counts", _any_finding_counts, first=7),
     Mutation("a call that succeeded in the step before is made again", _answers_nothing),
+    Mutation("a question that was just answered is asked again", _asks_people_again, first=16),
+    Mutation("a state that a server kept is forgotten", _states_are_forgotten, first=40),
+    Mutation(
+        "the answer to a tool that runs at most once is delivered again",
+        _answers_are_delivered_again,
+        first=178,
+    ),
+    Mutation(
+        "an answer to a model need not fit its schema",
+        lambda: _any_answer_fits(transitions),
+        first=7,
+    ),
+    Mutation(
+        "an answer to a tool need not fit its schema",
+        lambda: _any_answer_fits(continuing),
+        first=46,
+    ),
     Mutation("a cancellation leaves running what it ends", _cancels_are_not_kept, first=5),
     Mutation(
         "a rejected answer is shown again with its thoughts", _thoughts_are_remembered, first=5

@@ -45,8 +45,11 @@ def record(entry: Entry) -> str:
 
 def _of_runs_and_budgets(body: dict[str, Any]) -> str | None:
     match body["kind"]:
-        case "tool_call" | "tool_reconcile" | "approval_requested":
+        case "tool_call" | "tool_reconcile" | "approval_requested" | "input_requested":
             return f"{body['kind'].upper()} {body['call_id']}"
+        case "tool_continue":
+            given = " with an answer" if "given" in body else ""
+            return f"TOOL_CONTINUE {body['call']['call_id']}{given}"
         case "tool_ended":
             return f"TOOL ENDED {body['call_id']} {body['outcome']['kind']}"
         case "control_applied":

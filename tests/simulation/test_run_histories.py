@@ -13,8 +13,9 @@ from tests.simulation.judge import judge
 SEEDS = 24
 HISTORIES_MAX = 200  # until all is met; the rarest is met by one in thirty
 CALLS = ("STEP", "TOOL_CALL", "ok", "timed_out", "invalid_args", "unknown_tool", "not_run")
-MET = (*CALLS, "child run-", "child best-", "children_failed", "ASKS ")
-EFFECTS = ("approved", "denied", "cancelled", "remembered", "nothing")
+QUESTIONS = ("INPUT_REQUESTED", "TOOL_CONTINUE", " with an answer", "expired")
+MET = (*CALLS, *QUESTIONS, "child run-", "child best-", "children_failed", "ASKS ")
+EFFECTS = ("approved", "denied", "answered", "invalid", "cancelled", "remembered", "nothing")
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 8))

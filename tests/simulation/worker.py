@@ -63,7 +63,7 @@ TELLS_ITS_TIME = 0.5  # the share of workers whose cluster does
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What all workers share."""
+    """What all workers share. With `has_questions`, agents and tools may ask people."""
 
     cluster: Cluster
     group: Group
@@ -74,6 +74,7 @@ class World:
     limits: Limits
     budgets: BudgetRules = field(default_factory=BudgetRules)
     has_agents: bool = False
+    has_questions: bool = False
     member: type[SimConsumer] = SimConsumer
 
     @property
@@ -206,12 +207,12 @@ class Worker:
         if world.fallbacks:
             backends["large"] = Backend(large, "prompted", world.second, ProfileLimiter(slots))
         tokens = random.Random(f"tokens {self.process.name}")
-        has_agents = world.has_agents
+        has_agents, asks = world.has_agents, world.has_questions
         return LaneContext(
             worker=self.process.name,
             partitions=world.partitions,
-            planner=planner(backends) if has_agents else Planner(backends, Registry()),
-            runs=run_setup(tokens) if has_agents else RunSetup(),
+            planner=planner(backends, asks=asks) if has_agents else Planner(backends, Registry()),
+            runs=run_setup(tokens, asks=asks) if has_agents else RunSetup(),
             clock=self._clock,
             jitter=self._chance.random,
             backoff=Backoff(first_s=0.5, factor=2.0, max_s=10.0),

@@ -1,4 +1,4 @@
-"""What must hold of a history with runs, beside all that must hold of each: A1 to A14."""
+"""What must hold of a history with runs, beside all that must hold of each: A1 to A17."""
 
 import json
 from collections import Counter, defaultdict
@@ -28,8 +28,11 @@ from tests.simulation.agents.history import RunHistory
 from tests.simulation.agents.model import CANARY
 from tests.simulation.agents.setting import (
     ASKED_ORDER,
+    ASKING_TOOLS,
     DENIED_ORDER,
+    FOUND_OUT_TOOLS,
     JUDGED_TOOLS,
+    ONCE_TOOLS,
     STEPS_MAX,
     TOOL_CANARY,
     TOOLS,
@@ -38,6 +41,8 @@ from tests.simulation.agents.setting import (
 from tests.simulation.agents.tool_servers import cost_of
 
 CALLS = "tools.orders"
+ASK_PERSON = "ask_person"
+OWN_TOOLS = CHILD_TOOLS | {ASK_PERSON}  # no server has them
 AUDITED = {topic.name: topic for topic in (*TOPICS, STEPS)}
 CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)
 HANDED_OVER = timedelta(seconds=5)  # from a result to the end of its call, undisturbed
@@ -70,6 +75,24 @@ class RunReport:
             if record.value and record.topic in {STEPS.name, CALLS}:
                 body = json.loads(record.value)
                 self.events[body["kind"]].append(Reported(record, body))
+
+    @cached_property
+    def deliveries(self) -> list[Reported]:
+        """Each call as often as it was sent to a server, to begin with it or to go on."""
+        going_on = self.events["tool_continue"]
+        return [
+            *self.events["tool_call"],
+            *(Reported(one.record, one.body["call"]) for one in going_on),
+        ]
+
+    @cached_property
+    def answers(self) -> dict[str, list[Json]]:
+        """By call the answers of people that counted."""
+        found: dict[str, list[Json]] = defaultdict(list)
+        for applied in self.events["control_applied"]:
+            if applied.body["effect"] == "answered":
+                found[applied.body["control"]["call_id"]].append(applied.body["control"])
+        return found
 
     @cached_property
     def ended(self) -> dict[str, list[Reported]]:
@@ -111,6 +134,16 @@ class RunReport:
         """The calls of committed steps, by id."""
         steps = self.events["step"]
         return {call["call_id"]: call for step in steps for call in step.body["calls"]}
+
+    def tool_of(self, call_id: str) -> str:
+        """The tool of a call, without its toolset; empty if no committed step asks for it."""
+        return str(self.asked.get(call_id, {}).get("tool", "")).rpartition(".")[2]
+
+
+def _has_result(call: Json, outcome: Json) -> bool:
+    """Whether a call of a step succeeded by the result of its own server."""
+    is_own = call["tool"] not in OWN_TOOLS and "same_as" not in outcome
+    return is_own and outcome["kind"] == "ok"
 
 
 def complaints(history: RunHistory, records: Sequence[Record]) -> Iterator[str]:
@@ -162,23 +195,18 @@ def _nothing_again(reply: RunReport) -> Iterator[str]:
         if shown < taken:
             name = f"{prompt.request_id}.{prompt.attempt}"
             yield f"A2 {name} asks again: it tells {shown} of {taken} steps"
-    for call in reply.events["tool_call"]:
+    for call in reply.deliveries:
         if any(end.at < call.at for end in reply.ended.get(call.body["call_id"], ())):
             yield f"A2 {call.body['call_id']} was called after its end"
 
 
 def _calls(reply: RunReport) -> Iterator[str]:
-    """A4 and A6: each delivery once, of a committed step; nothing else, and nothing twice."""
-    made = [call.body for call in reply.events["tool_call"]]
-    deliveries = Counter((call["call_id"], call["delivery"]) for call in made)
-    yield from (f"A4 {name} was published {n} times" for name, n in deliveries.items() if n > 1)
-    for call in made:
+    """A4 and A6: each delivery of a committed step; nothing else."""
+    for call in (sent.body for sent in reply.deliveries):
         name = call["call_id"]
         asked = reply.asked.get(name)
         if asked is None or reply.edited.get(name, asked["args"]) != call["args"]:
             yield f"A4 {name} is of no committed step"
-        if call["delivery"] > 1 and call["tool"] == "pay":
-            yield f"A4 {name} was delivered twice, and may run once"
         if f"{call['toolset']}.{call['tool']}" not in TOOLS:
             yield f"A6 {name} calls {call['tool']}, which the agent does not have"
         if not str(call["args"].get("order_id")).isdecimal():
@@ -188,10 +216,26 @@ def _calls(reply: RunReport) -> Iterator[str]:
         for name in reply.ended
         if name not in reply.asked
     )
+
+
+def _once(reply: RunReport) -> Iterator[str]:
+    """A4: each delivery once, and nothing twice that may run once."""
+    made = [call.body for call in reply.events["tool_call"]]
+    published = Counter((call["call_id"], call["delivery"]) for call in made)
+    yield from (f"A4 {name} was published {n} times" for name, n in published.items() if n > 1)
+    tokens = Counter(
+        (sent.body["call_id"], sent.body["reply"]["token"]) for sent in reply.deliveries
+    )
+    for (name, _), count in tokens.items():
+        if count > 1:
+            yield f"A4 {name} was published {count} times under one token"
+    for call in made:
+        if call["delivery"] > 1 and call["tool"] in ONCE_TOOLS:
+            yield f"A4 {call['call_id']} was delivered twice, and may run once"
     for name, times in reply.history.tools.ran.items():
         if name not in reply.asked:
             yield f"A4 {name} ran, and its step is not committed"
-        elif times > 1 and reply.asked[name]["tool"] == "orders.pay":
+        elif times > 1 and reply.tool_of(name) in ONCE_TOOLS:
             yield f"A4 {name} ran {times} times, and may run once"
 
 
@@ -205,8 +249,8 @@ def _reconciled(reply: RunReport) -> Iterator[str]:
         if applied.body["effect"] == "approved":
             control = applied.body["control"]
             allowed[control["call_id"]].add(control.get("delivery", 1))
-    refunds = [call.body for call in reply.events["tool_call"] if call.body["tool"] == "refund"]
-    for call in refunds:
+    calls = [call.body for call in reply.events["tool_call"]]
+    for call in (call for call in calls if call["tool"] in FOUND_OUT_TOOLS):
         name, delivery = call["call_id"], call["delivery"]
         asked = [one for one in questions[name] if moment(one["at"]) < moment(call["at"])]
         last = max(asked, key=lambda one: one["question"], default=None)
@@ -216,6 +260,62 @@ def _reconciled(reply: RunReport) -> Iterator[str]:
             yield f"A14 {name}, delivery {delivery}: nobody knew that it had not run"
         if reply.history.tools.ran[name] > 1 and not allowed[name] - {1}:
             yield f"A14 {name} ran twice, and no person allowed that"
+
+
+def _questions(reply: RunReport) -> Iterator[str]:
+    """A15: each question is asked once, and answered once, by a person and not an application."""
+    requested = Counter(
+        (one.body["call_id"], one.body.get("number", 1)) for one in reply.events["input_requested"]
+    )
+    yield from (f"A15 {name} was asked {n} times" for name, n in requested.items() if n > 1)
+    for applied in reply.events["control_applied"]:
+        is_answer = applied.body["effect"] == "answered"
+        if is_answer and f".{APPROVALS.name}." not in applied.body["event_id"]:
+            yield f"A15 {applied.body['control']['call_id']} was answered by an application"
+    for name, answers in reply.answers.items():
+        numbers = Counter(answer.get("number", 1) for answer in answers)
+        for number, count in numbers.items():
+            if count > requested[name, number]:
+                yield f"A15 {name}: question {number} was answered {count} times"
+
+
+def _answers(reply: RunReport) -> Iterator[str]:
+    """A15: what counts as an answer fits its schema, and ends the question of a model."""
+    for name, answers in reply.answers.items():
+        for value in (answer["value"] for answer in answers):
+            is_declined = value is None and reply.tool_of(name) in ASKING_TOOLS
+            if not (is_declined or (isinstance(value, dict) and "s" in value)):
+                yield f"A15 {name} was answered outside of its schema: {value}"
+    for name, call in reply.asked.items():
+        outcome = reply.ended[name][0].body["outcome"] if name in reply.ended else {}
+        if call["tool"] != ASK_PERSON or "same_as" in outcome:
+            continue
+        given = [{"kind": "ok", "value": one["value"]} for one in reply.answers.get(name, ())]
+        if given != [outcome] and (given or outcome.get("kind") == "ok"):
+            yield f"A15 {name} ended as {outcome}, and was answered {given}"
+
+
+def _going_on(reply: RunReport) -> Iterator[str]:
+    """A17: a call goes on from a state of its server, is not made again, and is answered once."""
+    begun: dict[str, datetime] = {}
+    given: dict[str, list[Json]] = defaultdict(list)
+    for event in reply.events["tool_continue"]:
+        name = event.body["call"]["call_id"]
+        begun[name] = min(event.at, begun.get(name, event.at))
+        if event.body["state"] not in reply.history.tools.kept[name]:
+            yield f"A17 {name} goes on from a state that its server did not keep"
+        if "given" in event.body:
+            given[name].append(event.body["given"]["value"])
+    for call in reply.events["tool_call"]:
+        name = call.body["call_id"]
+        if name in begun and call.at > begun[name]:
+            yield f"A17 {name} was made again, and its server had kept a state"
+    for name, values in given.items():
+        answers = [answer["value"] for answer in reply.answers.get(name, ())]
+        if any(value not in answers for value in values):
+            yield f"A17 {name} was given what no person answered"
+        if reply.tool_of(name) in ONCE_TOOLS and len(values) > len(answers):
+            yield f"A17 {name} was given {len(values)} answers, and has {len(answers)}"
 
 
 def _within_policies(reply: RunReport) -> Iterator[str]:
@@ -228,22 +328,22 @@ def _within_policies(reply: RunReport) -> Iterator[str]:
 def _needs_approval(call: Json) -> bool:
     """By the card of its tool, or by the policy of its agent."""
     is_asked = call["tool"] == "ship" and call["args"]["order_id"] == ASKED_ORDER
-    return bool(is_asked or call["tool"] == "pay")
+    return bool(is_asked or call["tool"] in ("pay", "claim"))
 
 
 def _approved(reply: RunReport) -> Iterator[str]:
     """A5: no call that needs it goes out before an operator approved these arguments, once."""
-    given: dict[tuple[str, str, int], list[Reported]] = defaultdict(list)
+    given: dict[tuple[str, str, int, int], list[Reported]] = defaultdict(list)
     for applied in reply.events["control_applied"]:
         if applied.body["effect"] == "approved":
             if f".{APPROVALS.name}." not in applied.body["event_id"]:  # which names its place
                 yield f"A5 {applied.body['control']['call_id']} was approved by an application"
             control = applied.body["control"]
-            about = control["call_id"], control["args_digest"], control.get("delivery", 1)
-            given[about].append(applied)
+            place = control.get("delivery", 1), control.get("after_input", 0)
+            given[control["call_id"], control["args_digest"], *place].append(applied)
     yield from (f"A5 {name} was approved twice" for name, found in given.items() if len(found) > 1)
-    for call in reply.events["tool_call"]:
-        before = given[call.body["call_id"], call.body["args_digest"], 1]
+    for call in reply.deliveries:
+        before = given[call.body["call_id"], call.body["args_digest"], 1, 0]
         # By the worker's own times: what is committed at once is appended in no order.
         times = (moment(one.body["at"]) for one in before)
         if _needs_approval(call.body) and not any(at <= moment(call.body["at"]) for at in times):
@@ -253,7 +353,7 @@ def _approved(reply: RunReport) -> Iterator[str]:
 def _results(reply: RunReport) -> Iterator[str]:
     """A4: a call ends with what its own server said, or was not heard to say in time."""
     tokens: dict[str, list[Json]] = defaultdict(list)
-    for call in reply.events["tool_call"]:
+    for call in reply.deliveries:
         reported = reply.history.tools.said.get(call.body["reply"]["token"], [])
         tokens[call.body["call_id"]] += reported
     for name, ends in reply.ended.items():
@@ -261,7 +361,6 @@ def _results(reply: RunReport) -> Iterator[str]:
             continue  # reported by `_calls`
         outcome = ends[0].body["outcome"]
         was_called = any(call.body["call_id"] == name for call in reply.events["tool_call"])
-        is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
         tokens[name] += [
             {"kind": "ok", "value": found["value"]}
             for question in reply.events["tool_reconcile"]
@@ -269,14 +368,15 @@ def _results(reply: RunReport) -> Iterator[str]:
             and (found := reply.history.tools.found.get(question.body["reply"]["token"]))
             and found["kind"] == "happened"
         ]
-        is_own = outcome["kind"] == "ok" and not is_childs and "same_as" not in outcome
-        if is_own and outcome not in tokens[name]:
+        if _has_result(reply.asked[name], outcome) and outcome not in tokens[name]:
             yield f"A4 {name} ended with what its server never said: {outcome}"
         if outcome["kind"] != "timed_out":
             continue
-        is_found_out = reply.asked[name]["tool"] == "orders.refund"
-        if outcome["ran"] == "no" and was_called and not is_found_out:
+        tool = reply.tool_of(name)
+        if outcome["ran"] == "no" and was_called and tool not in FOUND_OUT_TOOLS:
             yield f"A4 {name} was called, and is said not to have run"
+        if tool in ASKING_TOOLS:
+            continue  # a result counts only from who went on with it last, and had not asked
         came = reply.results.get(name)
         if came and came >= reply.history.stable_from and ends[0].at > came + HANDED_OVER:
             yield f"A2 {name} timed out at {ends[0].at}, and its result came at {came}"
@@ -289,7 +389,7 @@ def _bounded(reply: RunReport) -> Iterator[str]:
     for applied in reply.events["control_applied"]:
         if applied.body["effect"] != "cancelled":
             continue
-        for call in reply.events["tool_call"]:
+        for call in reply.deliveries:
             if call.body["request_id"] not in applied.body["requests"]:
                 continue
             # One transaction may make a call and cancel its run; it appends them in no order.
@@ -330,9 +430,7 @@ def _charged(reply: RunReport) -> Iterator[str]:
         if name not in reply.asked:
             continue  # reported by `_calls`
         outcome, charged = ends[0].body["outcome"], ends[0].body.get("micro_usd", 0)
-        is_childs = reply.asked[name]["tool"] in CHILD_TOOLS
-        is_own = outcome["kind"] == "ok" and not is_childs and "same_as" not in outcome
-        if charged != cost_of(name) and (charged or is_own):
+        if charged != cost_of(name) and (charged or _has_result(reply.asked[name], outcome)):
             yield f"G13 {name} was charged {charged}, and its tool costs {cost_of(name)}"
 
 
@@ -340,7 +438,11 @@ CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _audited,
     _nothing_again,
     _calls,
+    _once,
     _reconciled,
+    _questions,
+    _answers,
+    _going_on,
     _within_policies,
     _approved,
     _results,

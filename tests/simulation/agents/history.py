@@ -9,6 +9,7 @@ from typing import Any
 from answerbus.topics import RUNS
 from tests.simulation.agents.model import RunModel
 from tests.simulation.agents.people import People
+from tests.simulation.agents.questions import has_questions
 from tests.simulation.agents.setting import BEST_OF, CALLS, LEADS, PREFIX, SUPPORT
 from tests.simulation.agents.tool_servers import ToolServers
 from tests.simulation.history import History
@@ -53,7 +54,13 @@ class RunHistory(History):
         self.tools = ToolServers(self.cluster, seed, partitions=self.partitions)
         self.people = People(self.cluster, seed, partitions=self.partitions)
         self.second = self.model.second()
-        self.world = replace(self.world, provider=self.model, second=self.second, has_agents=True)
+        self.world = replace(
+            self.world,
+            provider=self.model,
+            second=self.second,
+            has_agents=True,
+            has_questions=has_questions(seed),
+        )
         requests = chance.choice((3, 6, 9))
         self._upstream = RunUpstream(
             self.chance, self.partitions, requests, self.there, equal_ids=False

@@ -10,7 +10,15 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply
 from services.worker.core.run.delegation import HOW_TO_DELEGATE
 from services.worker.core.run.next_step import END_BY_FINISH, LAST_STEP
-from tests.simulation.agents.setting import LEADS
+from tests.simulation.agents.questions import (
+    ASKS_AGAIN,
+    ASKS_PERSON,
+    CALLS_ASKING,
+    DELEGATES,
+    has_questions,
+    model_question,
+)
+from tests.simulation.agents.setting import ASKING_TOOLS, LEADS
 from tests.simulation.agents.tool_servers import ASKED_BY_TOOL
 from tests.simulation.provider import FACTS, GOOD, INVALID, POISON, SimProvider
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
@@ -20,6 +28,8 @@ PART = "part"  # what a child is asked for
 PART_SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 HOSTILE_SCHEMA = {"$ref": "http://example.com/x"}
 AGAIN = ("orders.get", "orders.pay", "orders.state")  # answered once, once at most, each time
+CALLED = ("orders.get", "orders.refund", "orders.ship", "orders.pay", "orders.rm")
+CALLED_ASKING = tuple(f"orders.{name}" for name in ASKING_TOOLS)
 WAITS_S = (0.0, 0.01, 0.2, 1.0, 3.0)
 
 
@@ -46,7 +56,9 @@ class RunModel(SimProvider):
         if not isinstance(reply, Answered):
             return delay_s, reply
         chance = random.Random(f"{self.seed} run {prompt.request_id} {prompt.attempt}")
-        answer = INVALID if reply.content == INVALID else json.dumps(_answer(chance, prompt))
+        answer = INVALID
+        if reply.content != INVALID:
+            answer = json.dumps(_answer(chance, prompt, asks=has_questions(self.seed)))
         return chance.choice(WAITS_S), Answered(answer, FACTS)
 
     def _chosen(self, prompt: Prompt, is_wrong: bool) -> str:
@@ -61,7 +73,7 @@ def ids_of(prompt: Prompt) -> list[str]:
     return str(found[0]).split(", ")
 
 
-def _answer(chance: random.Random, prompt: Prompt) -> dict[str, Any]:
+def _answer(chance: random.Random, prompt: Prompt, *, asks: bool) -> dict[str, Any]:
     is_child = ".call." in prompt.request_id
     kind = "run" if is_child else prompt.request_id.partition("-")[0]
     may_call = all(LAST_STEP not in turn.text for turn in prompt.turns)
@@ -71,15 +83,23 @@ def _answer(chance: random.Random, prompt: Prompt) -> dict[str, Any]:
     if not may_call or chance.random() < ends.get(kind, 0.0):
         return actions(thinks(CANARY), _end(prompt))
     if kind == "again":
-        own = random.Random(f"again {prompt.request_id}")
-        return actions(thinks(CANARY), call(own.choice(AGAIN), order_id="1"))
+        return actions(thinks(CANARY), _call_again(prompt.request_id, asks=asks))
     leads = HOW_TO_DELEGATE in prompt.system
     number = chance.choice((1, 2, 3, 4) if leads else (1, 1, 2, 4))
+    delegates = DELEGATES if asks else 0.7
     calls = [
-        _delegated(chance) if leads and chance.random() < 0.7 else _call(chance)
+        _delegated(chance) if leads and chance.random() < delegates else _call(chance, asks=asks)
         for _ in range(number)
     ]
     return actions(thinks(CANARY), says("So."), *calls)
+
+
+def _call_again(request_id: str, *, asks: bool) -> dict[str, Any]:
+    """The same call in each step of a run, or the same question to a person."""
+    chance = random.Random(f"again {request_id}")
+    if asks and chance.random() < ASKS_AGAIN:
+        return model_question(chance)
+    return call(chance.choice((*AGAIN, *CALLED_ASKING) if asks else AGAIN), order_id="1")
 
 
 def _end(prompt: Prompt) -> dict[str, Any]:
@@ -107,7 +127,10 @@ def _delegated(chance: random.Random) -> dict[str, Any]:
     return {"kind": "tool_call", "name": "delegate", "args": args}
 
 
-def _call(chance: random.Random) -> dict[str, Any]:
-    name = chance.choice(("orders.get", "orders.refund", "orders.ship", "orders.pay", "orders.rm"))
+def _call(chance: random.Random, *, asks: bool) -> dict[str, Any]:
+    if asks and chance.random() < ASKS_PERSON:
+        return model_question(chance)
+    is_asking = asks and chance.random() < CALLS_ASKING
+    name = chance.choice(CALLED_ASKING if is_asking else CALLED)
     is_right = chance.random() < 0.9
     return call(name, order_id=str(chance.randint(1, 9)) if is_right else "x")

@@ -1,10 +1,12 @@
-"""People: they approve, deny, change arguments, do it twice, do nothing, and cancel.
+"""People: they approve, deny, change arguments, answer, do it twice, do nothing, and cancel.
 
-An application approves calls on the topic that it can write.
+An application approves calls, and answers questions, on the topic that it can write.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from answerbus.call_id import call_name
 from answerbus.topics import APPROVALS, CONTROLS, STEPS, Topic
@@ -19,6 +21,12 @@ REFLECTS_S = (0.1, 1.0, 6.0)
 CHANGES_ARGS = 0.2  # the share of calls whose arguments they change
 EDITED_ORDERS = ("3", "30", "none")
 CANCELS_CHILD = 0.06  # the share of children that a person cancels
+ANSWERS_S = (0.0, 0.1, 1.0, 7.0)
+ANSWERS = (0, 1, 1, 2, 3)  # to one question
+ANSWERED_ON_CONTROLS = 0.1  # the share of answers that an application writes
+ANSWERS_ANOTHER = 0.1  # the share of answers to a question of any number
+ANSWERS_FIT = 0.7  # the share of answers that fit their schema
+OTHERS: Sequence[Any] = ({"t": 1}, None, 7)  # null declines to answer a tool
 
 
 @dataclass(slots=True)
@@ -34,6 +42,8 @@ class People(Outsider):
     def _see(self, event: Json) -> None:
         if event["kind"] == "approval_requested":
             self._decide(event)
+        if event["kind"] == "input_requested":
+            self._answer(event)
         for call in event["calls"] if event["kind"] == "step" else ():
             chance = random.Random(f"{self.seed} child {call['call_id']}")
             if call["tool"] == "delegate" and chance.random() < CANCELS_CHILD:
@@ -42,9 +52,10 @@ class People(Outsider):
                 )
 
     def _decide(self, asked: Json) -> None:
-        chance = random.Random(f"{self.seed} {asked['call_id']}{asked.get('delivery', '')}")
-        names = ("call_id", "args_digest", "workflow_id", "delivery")
+        names = ("call_id", "args_digest", "workflow_id", "delivery", "after_input")
         fields = {name: asked[name] for name in names if name in asked}
+        place = f"{asked.get('delivery', '')}{asked.get('after_input', '')}"
+        chance = random.Random(f"{self.seed} {asked['call_id']}{place}")
         after_s = chance.choice(REFLECTS_S)
         if chance.random() < 0.3:
             own = {"kind": "approval", "decision": "approved", **fields}
@@ -60,6 +71,19 @@ class People(Outsider):
             edited = change if decision == "approved" else {}
             self._control(after_s, {"kind": "approval", "decision": decision, **fields, **edited})
             after_s += chance.choice((0.0, 0.5))
+
+    def _answer(self, asked: Json) -> None:
+        chance = random.Random(f"{self.seed} {asked['event_id']}")
+        after_s = chance.choice(ANSWERS_S)
+        for place in range(chance.choice(ANSWERS)):
+            event = {name: asked[name] for name in ("call_id", "workflow_id")}
+            fits = {"s": f"{asked['event_id']} {place}"}
+            event["value"] = fits if chance.random() < ANSWERS_FIT else chance.choice(OTHERS)
+            is_another = chance.random() < ANSWERS_ANOTHER
+            event["number"] = chance.choice((1, 2, 3)) if is_another else asked.get("number", 1)
+            topic = CONTROLS if chance.random() < ANSWERED_ON_CONTROLS else APPROVALS
+            self._control(after_s, {"kind": "input", **event}, topic)
+            after_s += chance.choice((0.0, 0.3, 3.0))
 
     def _changed(self, asked: Json) -> Json:
         """Another order in the place of the model's, which may be none, or one that is denied."""

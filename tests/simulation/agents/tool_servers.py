@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,8 @@ from answerbus.call_id import call_name
 from answerbus.topics import REQUESTS, TOOL_RESULTS
 from tests.chaos.audit.canonical import owner
 from tests.simulation.agents.outsider import Outsider
-from tests.simulation.agents.setting import CALLS, LEADS, PREFIX, Json
+from tests.simulation.agents.questions import progress
+from tests.simulation.agents.setting import ASKING_TOOLS, CALLS, LEADS, PREFIX, DelayedReply, Json
 from tests.simulation.upstream import THING
 
 RESULTS, ASKED = TOOL_RESULTS.full_name(PREFIX), REQUESTS.full_name(PREFIX)
@@ -20,7 +21,9 @@ ASKED_BY_TOOL = ".ask"  # how ids of requests end that a tool asks while it work
 ASKS = 0.15  # the share of calls whose tool asks one
 OK: Json = {"kind": "ok", "value": "done"}
 FAILED: Json = {"kind": "error", "code": "not_found", "message": "no"}
-DelayedReply = tuple[float, Json]  # after so many seconds
+DIES_FIRST = 0.05  # the share of calls whose server ends before it runs them
+RESULTS_OF_ASKING = (0, 0, 1, 1, 2)  # how often a server that may ask says how a call ended
+ENDS_S = (0.0, 0.1, 5.0, 15.0)
 
 
 def cost_of(call_id: str) -> int:
@@ -32,13 +35,15 @@ def cost_of(call_id: str) -> int:
 class ToolServers(Outsider):
     """`ran` are calls as they were run, `said` what was answered to which token.
 
-    `found` is what was found out of calls, afterwards, to which token.
+    `found` is what was found out of calls, afterwards, to which token. `kept` are the states of
+    each call.
     """
 
     partitions: int = 1
     ran: Counter[str] = field(default_factory=Counter)
     said: dict[str, list[Json]] = field(default_factory=dict)
     found: dict[str, Json] = field(default_factory=dict)
+    kept: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def serve(self) -> None:
         """From now on."""
@@ -47,7 +52,12 @@ class ToolServers(Outsider):
     def _take(self, call: Json) -> None:
         if call["kind"] == "tool_reconcile":
             self._reconcile(call)
+        if call["kind"] == "tool_continue":
+            self._work(call["call"])
         if call["kind"] != "tool_call":
+            return
+        if call["tool"] in ASKING_TOOLS:
+            self._begin(call)
             return
         chance = random.Random(f"{self.seed} {call['call_id']} {call['delivery']}")
         for after_s, event in self._answers(chance, call):
@@ -55,10 +65,30 @@ class ToolServers(Outsider):
         if chance.random() < ASKS:
             self._ask(chance, call)
 
+    def _begin(self, call: Json) -> None:
+        chance = random.Random(f"{self.seed} {call['call_id']} {call['delivery']}")
+        if chance.random() < DIES_FIRST:
+            return
+        self.ran[call["call_id"]] += 1
+        self._work(call)
+
+    def _work(self, call: Json) -> None:
+        """Of a tool that asks: now and then nothing more is heard of it."""
+        chance, after_s = random.Random(f"{self.seed} {call['reply']['token']}"), 0.0
+        for after_s, event in progress(chance, call["call_id"]):
+            if "state" in event:
+                self.kept[call["call_id"]].add(event["state"])
+            self._answer(after_s, call, event)
+        for _ in range(chance.choice(RESULTS_OF_ASKING)):
+            after_s += chance.choice(ENDS_S)
+            outcome = chance.choice((OK, OK, FAILED))
+            self._answer(after_s, call, self._result(outcome))
+            self.said.setdefault(call["reply"]["token"], []).append(outcome)
+
     def _answers(self, chance: random.Random, call: Json) -> Iterator[DelayedReply]:
         """A server may die before it runs, or after; be slow, or late; or say a thing twice."""
         roll = chance.random() * (0.3 if call["tool"] == "refund" else 1.0)
-        if roll < 0.05:
+        if roll < DIES_FIRST:
             return
         self.ran[call["call_id"]] += 1
         outcome = chance.choice((OK, OK, OK, FAILED))
