@@ -11,7 +11,7 @@ from tests.simulation import judge as simulation
 from tests.unit.worker.lane.tree_histories import judge
 
 SEEDS_MAX = 60  # most are found by the first three
-SIMULATED_MAX = 12
+SIMULATED_MAX = 24
 RARE = "what a child gives away is not taken from its cap"  # one simulated history in a hundred
 
 
