@@ -261,7 +261,7 @@ async def workers_at(urls: Iterable[str]) -> Sequence[WorkerStatus]:
 
 
 async def _ask(session: ClientSession, url: str) -> WorkerStatus:
-    """What is not unpacked cannot explode. A password in the address is shown to nobody."""
+    """Takes no compressed answer, whose size is unknown; shows the address without a password."""
     address, place = _USER.sub("//", url), f"{url.rstrip('/')}/ready"
     try:
         async with session.get(place, headers=_PLAIN, allow_redirects=False) as response:
