@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from pydantic_core import from_json
 
 from answerbus.budget import AccountState, Budget, Spent, Usage
-from answerbus.canonical_json import canonical_digest
+from answerbus.client.published_record import PublishedRecord
 from answerbus.dead_letter import DeadLetter, UnknownProfile
 from answerbus.envelope import ReceivedRequest, decode_request, encode
 from answerbus.event import Event
@@ -108,7 +107,7 @@ def _said(request: Request) -> dict[str, Any]:
         "model": ModelUsed(profile="default", provider="test", model="test", dialect="test"),
         "usage": Usage(),
         "account": AccountState(id=request.workflow_id, limit=Budget(), spent=Spent(attempts=1)),
-        "body_digest": canonical_digest(from_json(encode(request).value)),
+        "body_digest": PublishedRecord(encode(request).value).body_digest,
         "requested_at": NOW,
         "finished_at": NOW,
         "labels": request.labels,

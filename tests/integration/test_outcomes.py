@@ -85,6 +85,7 @@ def test_a_result_says_everything_about_itself(run: Run) -> None:
     digest = hashlib.sha256(rfc8785.dumps(PLAN_PROPOSAL.schema())).hexdigest()
     (asked,) = [r for r in run.evidence.records[REQUESTS] if b'"result"' in r.value]
     appended = datetime.fromtimestamp(asked.timestamp / 1000, UTC)
+    body = rfc8785.dumps(json.loads(asked.value))
     found = dict(run.terminal("result"))
     notes, finished_at = found.pop("notes"), datetime.fromisoformat(found.pop("finished_at"))
 
@@ -116,6 +117,7 @@ def test_a_result_says_everything_about_itself(run: Run) -> None:
         "requested_at": appended.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "labels": {"tenant": "acme"},
         "replay": None,
+        "body_digest": f"sha256:{hashlib.sha256(body).hexdigest()}",
     }
     assert all("not enforced by this provider" in note for note in notes)
     assert appended <= finished_at

@@ -19,10 +19,14 @@ class PublishedRecord:
     value: bytes
     has_new_id: bool = False
 
+    @property
+    def body_digest(self) -> str:
+        """As outcomes name it."""
+        return canonical_digest(from_json(self.value))
+
     def has_digest_of(self, outcome: AnyOutcome) -> bool:
         """Whether the outcome names the body of this record."""
-        named = outcome.body_digest
-        return named is not None and named == canonical_digest(from_json(self.value))
+        return outcome.body_digest is not None and outcome.body_digest == self.body_digest
 
 
 def ends_request(outcome: AnyOutcome, own: PublishedRecord | None = None) -> bool:

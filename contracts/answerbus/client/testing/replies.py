@@ -13,9 +13,11 @@ from pydantic_core import from_json, to_json
 from answerbus.answers.specialist import Specialist
 from answerbus.budget import AccountState, Usage
 from answerbus.client.errors import BusUnavailable
+from answerbus.client.published_record import PublishedRecord
 from answerbus.client.testing.errors import FakeClientError
 from answerbus.contract import Contract, digest_of
 from answerbus.dead_letter import Cause, DeadLetter, dead_letter_id
+from answerbus.envelope import encode
 from answerbus.event import AnyOutcome
 from answerbus.failure import Problem
 from answerbus.outcome import ModelUsed, Origin, Refusal, Result, UnvalidatedResult
@@ -115,6 +117,7 @@ def dead_letter(cause: Cause) -> Reply:
         account=asked.account,
         at=asked.now,
         labels=asked.request.labels,
+        body_digest=PublishedRecord(encode(asked.request).value).body_digest,
     )
 
 
@@ -223,6 +226,7 @@ def _about(asked: Asked) -> dict[str, Any]:
         "finished_at": asked.now,
         "labels": request.labels,
         "replay": request.replay,
+        "body_digest": PublishedRecord(encode(request).value).body_digest,
     }
 
 
