@@ -179,7 +179,7 @@ class _Commands(TyperGroup):
         return self.commands[cmd_name] if self._lists else loaded(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
-        """What is wrong with a file may quote it, and nothing of it commands the terminal."""
+        """Errors about a file may quote it: control characters are escaped."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

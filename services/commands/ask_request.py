@@ -2,7 +2,6 @@
 
 import json
 import re
-from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -89,7 +88,6 @@ def request_of_arguments(
 
 def request_of_file(content: bytes, new_id: str) -> Request:
     """The request in a file, which may leave `kind` and `request_id` out; raises BadParameter."""
-    content = content.removeprefix(BOM_UTF8)
     parsed = json_text.parse(content)
     if isinstance(parsed, json_text.Parsed) and isinstance(parsed.value, dict):
         content = json.dumps({"kind": "request", "request_id": new_id, **parsed.value}).encode()
@@ -117,7 +115,7 @@ def inline_schema(file: str, content: bytes, *, wrapped: bool) -> InlineRef:
     """The schema in a file, called like it, if workers accept it; raises typer.BadParameter."""
     from services.worker.core.schema.validator import compile_schema  # noqa: PLC0415 - loads slowly
 
-    parsed = json_text.parse(content.removeprefix(BOM_UTF8))
+    parsed = json_text.parse(content)
     if isinstance(parsed, json_text.NotJson):
         _refuse(f"{file} holds no JSON: expected {parsed.reason} (byte {parsed.position}).")
     if not isinstance(parsed.value, dict | bool):
@@ -190,7 +188,6 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 def _value(text: str, read: Read) -> JsonValue:
     """JSON if it is JSON, else text; `@file` is what the file holds."""
     content = read(text[1:]) if text.startswith("@") else text.encode(errors="replace")
-    content = content.removeprefix(BOM_UTF8)
     parsed = json_text.parse(content)
     if isinstance(parsed, json_text.Parsed):
         return parsed.value

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import sys
 import time
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
@@ -28,7 +29,15 @@ from answerbus.registry import Registry
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
 from answerbus.topics import LEDGER, RETRIES, Topic
-from services.command_line import EXIT_CTRL_C, bus_of, client_of, stderr, stdout, workflow_command
+from services.command_line import (
+    EXIT_CTRL_C,
+    bus_of,
+    client_of,
+    content_of,
+    stderr,
+    stdout,
+    workflow_command,
+)
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
 from services.commands.following import RunView, follow_to_end, show_json
 from services.commands.kafka_away import KafkaAway
@@ -99,10 +108,9 @@ def _prepared(arguments: AskArguments, request: str | None, registry: Registry) 
 
 
 def _read(path: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from None
+    if path == "-":
+        return sys.stdin.buffer.read().removeprefix(BOM_UTF8)
+    return content_of(Path(path))
 
 
 async def _publish(

@@ -119,7 +119,7 @@ class SequentialSender(Sender):  # type: ignore[misc]  # has no types
     it writes to them, and ends when all is written.
     """
 
-    has_lost_coordinator = False  # and looks for it, in this epoch
+    has_lost_coordinator = False  # in this epoch
 
     def _coordinator_dead(self, coordinator_type: CoordinationType) -> None:
         self.has_lost_coordinator |= coordinator_type is CoordinationType.TRANSACTION

@@ -10,7 +10,7 @@ from services.text.escaping import plain
 from services.text.look_alikes import AS_LATIN
 
 NAME_CHARS_MAX = 200
-# Workers decide under these names themselves; the others begin a `by` that Kafka proved, or nobody.
+# Workers decide under the names of _OURS; a `by` with the other prefixes is Kafka's or unproved.
 _OURS = frozenset({"answerbus", "policy"})
 _OTHER_PROOF = re.compile(r"\s*(kafka|unproved)\s*[:\u02d0\u0589\u05c3\u2236\ua789]")
 

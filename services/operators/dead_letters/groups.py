@@ -132,7 +132,7 @@ def members(
 
 
 class _Spent:
-    """What the accounts behind dead letters had spent: each counts once, with the most of it."""
+    """The spending of the accounts behind dead letters: the latest amounts of each, once."""
 
     def __init__(self, dead_letters: _DeadLetters) -> None:
         self._accounts: dict[str, BudgetAmounts] = {}

@@ -193,6 +193,6 @@ async def test_a_new_id_that_is_asked_again_has_the_outcome_that_came_meanwhile(
         Reader.may_start.set()
         producer.answers.set()
         monkeypatch.setattr(connection, "find_past_outcome", found)
-        with pytest.raises(NoAnswerYet):  # nobody else can have asked it
+        with pytest.raises(NoAnswerYet):  # no other client knows the id
             await client.ask(request, timeout_s=0.01)
         assert await client.ask(request, timeout_s=5) == answer

@@ -28,7 +28,6 @@ FILES = {
     "list.json": b"[]",
     "typo.json": b'{"type":"objekt"}',
     "cut.json": b'{"type":',
-    "marked.json": b'\xef\xbb\xbf{"type":"object"}',  # as Windows' editors begin a file
 }
 
 
@@ -127,15 +126,6 @@ def test_every_option_has_its_place() -> None:
         ttl_s=60,
         labels={"tenant": "acme", "k": "a=b"},
     )
-
-
-def test_a_byte_order_mark_begins_no_value() -> None:
-    asked = made(AskArguments("Hi", facts=("f=@marked.json",), schema="marked.json"))
-
-    assert asked.context.facts == (Fact(name="f", value={"type": "object"}),)
-    assert asked.answer_schema == InlineRef(name="marked", json_schema={"type": "object"})
-    body = b"\xef\xbb\xbf" + asked.model_dump_json(exclude_none=True).encode()
-    assert request_of_file(body, "new-id") == asked
 
 
 def test_a_contract_without_a_version_is_the_newest_that_is_known() -> None:
