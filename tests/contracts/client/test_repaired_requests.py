@@ -1,4 +1,4 @@
-"""The outcome of a request is its own, whatever others publish under its id."""
+"""A request has its own outcome, also where others publish under its id."""
 
 import asyncio
 from collections import Counter
