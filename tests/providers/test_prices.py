@@ -116,6 +116,8 @@ def test_a_server_of_ones_own_has_no_listed_price() -> None:
     assert tariff_of(profile({**OPENAI, "base_url": "http://localhost:8081/v1"}), NOW) is None
 
 
+AZURE = {"provider": "azure", "resource": "ours", "model": "d", "priced_as": "gpt-4.1"}
+GATEWAY = {**OPENAI, "base_url": "http://localhost:8081/v1", "price": OWN}
 CLAUDE = {"provider": "anthropic", "model": "m", "price": {"input_usd": 4, "output_usd": 20}}
 
 
@@ -130,6 +132,9 @@ CLAUDE = {"provider": "anthropic", "model": "m", "price": {"input_usd": 4, "outp
         ({**OPENAI, "service_tier": "default"}, "standard", "minutes"),
         ({**OPENAI, "service_tier": "auto"}, "auto", "minutes"),
         ({**OPENAI, "service_tier": "flex"}, "flex", "minutes"),
+        (AZURE, "none", "minutes"),  # a deployment may have priority as its own tier
+        ({**AZURE, "service_tier": "default"}, "standard", "minutes"),
+        (GATEWAY, "none", "minutes"),
         ({"provider": "gemini", "model": "gemini-2.5-flash"}, "standard", "not"),
         (
             {"provider": "gemini", "model": "gemini-2.5-flash", "service_tier": "priority"},

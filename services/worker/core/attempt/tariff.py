@@ -13,6 +13,7 @@ from answerbus.budget import Usage
 
 STANDARD = "standard"  # the tier that every tariff has
 ANY_TIER = "auto"  # asked for where the maker's own settings decide
+NO_TIER = "none"  # none is asked for: a deployment or a gateway decides, most often the standard
 MICRO = 1_000_000  # picodollars of a micro-dollar
 Kept = Literal["not", "minutes", "hour"]  # how long a cache keeps what a call may write to it
 
@@ -76,7 +77,7 @@ class TierPrices:
 class Tariff:
     """The prices of a model, by tier; `asked` is the tier that its profile asks for.
 
-    A maker may serve another: the standard one for each, and any of them for `auto`.
+    A maker may serve another: the standard one for each, and any of them for `auto`, or for none.
     """
 
     tiers: Mapping[str, TierPrices]
@@ -117,7 +118,7 @@ class Tariff:
     @property
     def _possible(self) -> tuple[str, ...]:
         """The tiers that may serve what is asked for."""
-        if self.asked == ANY_TIER:
+        if self.asked in {ANY_TIER, NO_TIER}:
             return tuple(self.tiers)
         is_known = self.asked != STANDARD and self.asked in self.tiers
         return (self.asked, STANDARD) if is_known else (STANDARD,)
@@ -126,9 +127,9 @@ class Tariff:
         """The tier whose prices count."""
         if served is not None and served in self.tiers:
             return served, ()
+        if self.asked in {STANDARD, NO_TIER} and (served is None or len(self.tiers) == 1):
+            return STANDARD, ()
         dearest = max(self._possible, key=lambda tier: self._with_full_input(tier, usage))
-        if self.asked == STANDARD and (served is None or len(self.tiers) == 1):
-            return dearest, ()
         said = "names no service tier" if served is None else f"names the tier {served}, unpriced"
         return dearest, (f"its provider {said}: the price of the tier {dearest} counts",)
 

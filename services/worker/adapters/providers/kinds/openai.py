@@ -9,7 +9,7 @@ from services.worker.adapters.providers.apis.api import Api
 from services.worker.adapters.providers.apis.connection import Connection
 from services.worker.adapters.providers.apis.openai import OpenAIApi, ServiceTier
 from services.worker.adapters.providers.kinds.kind import ProviderKind, SampleReplies, SampleReply
-from services.worker.core.attempt.tariff import STANDARD, Kept
+from services.worker.core.attempt.tariff import NO_TIER, STANDARD, Kept
 
 L = TypeVar("L", bound=OpenAILikeProfile)
 
@@ -44,8 +44,8 @@ class OpenAILikeKind(ProviderKind[L]):
         return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
     def asked_tier(self, profile: L) -> str:
-        named = profile.service_tier
-        return STANDARD if named in {None, "default"} else str(named)
+        named = self.fields(profile)["service_tier"]
+        return STANDARD if named == "default" else str(named or NO_TIER)
 
     def kept(self, profile: L) -> Kept:  # noqa: ARG002
         return "minutes"

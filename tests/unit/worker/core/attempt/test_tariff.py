@@ -55,6 +55,7 @@ def test_a_call_costs_what_its_parts_cost(
         ("auto", None, "names no service tier", "priority", 1_300),
         ("standard", "turbo", "names the tier turbo, unpriced", "standard", 600),
         ("auto", "turbo", "names the tier turbo, unpriced", "priority", 1_300),
+        ("none", "turbo", "names the tier turbo, unpriced", "priority", 1_300),
         ("unlisted", "unlisted", "names the tier unlisted, unpriced", "standard", 600),
     ],
 )
@@ -65,6 +66,15 @@ def test_a_tier_without_a_name_or_a_price_costs_what_could_cost_most(
 
     assert priced.micro_usd == micro_usd
     assert notes == (f"its provider {said}: the price of the tier {counts} counts",)
+
+
+@pytest.mark.parametrize(("served", "micro_usd"), [(None, 600), ("priority", 1_300)])
+def test_where_no_tier_is_asked_for_or_named_the_standard_price_counts(
+    served: str | None, micro_usd: int
+) -> None:
+    priced, notes = tariff("none").priced(USAGE, served)
+
+    assert (priced.micro_usd, notes) == (micro_usd, ())
 
 
 def test_a_price_of_ones_own_counts_for_whatever_tier_is_named() -> None:
@@ -118,6 +128,7 @@ def test_prices_of_zero_are_prices() -> None:
         ("flex", "minutes", 100, 100 * 5 + 200),  # the standard tier may serve it
         ("priority", "minutes", 100, 100 * 9 + 400),
         ("auto", "minutes", 100, 100 * 9 + 400),
+        ("none", "minutes", 100, 100 * 9 + 400),
         ("standard", "not", LIMIT + 1, 8 * (LIMIT + 1) + 300),
     ],
 )
