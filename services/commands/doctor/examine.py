@@ -21,6 +21,7 @@ from services.commands.doctor.findings.facts import Finding
 from services.commands.doctor.findings.judge import accounts_finding, findings, rights_findings
 from services.commands.doctor.findings.price_list import price_list_finding
 from services.commands.doctor.findings.prompt_caches import PromptCaches
+from services.commands.doctor.findings.unpriced import budgets_finding
 from services.console.tasks.polling import workers_at
 from services.kafka.held_rights import held_rights, resource_names
 from services.kafka.planning.plan import needed
@@ -39,7 +40,7 @@ from services.settings.worker import WorkerSettings, card_advice
 from services.text.counted import count_text
 from services.worker.adapters.clock import SystemClock
 from services.worker.adapters.profile_check import checked
-from services.worker.adapters.tariffs import has_listed_price, prices_checked
+from services.worker.adapters.tariffs import has_listed_price, prices_checked, tariff_of
 
 _NO_RIGHT = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 _OTHER_ROLES = (
@@ -82,8 +83,12 @@ async def examined(config: Path | None) -> AsyncIterator[Finding]:
         yield finding
     async for finding in _profiles(settings.profiles):
         yield finding
-    if of_prices := _prices(settings.profiles, SystemClock().now().date()):
+    now = SystemClock().now()
+    if of_prices := _prices(settings.profiles, now.date()):
         yield of_prices
+    unpriced = [name for name, one in settings.profiles.items() if tariff_of(one, now) is None]
+    if of_budgets := budgets_finding(settings.budgets, unpriced):
+        yield of_budgets
 
 
 async def examined_as(
