@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from services.settings.profiles import OpenAIProfile, Profile
 from services.worker.adapters import backends
+from services.worker.adapters.profile_check import ProfileFinding, checked
 from services.worker.adapters.providers.kinds.openai import OpenAIKind
 from services.worker.core.attempt.reply import Answered, Reply, Throttled, is_counted
 from services.worker.ports.provider import Provider
@@ -116,6 +117,26 @@ async def test_a_standard_tier_without_room_throttles_too() -> None:
         assert await provider.ask(PROMPT, timeout_s=LIMIT_S) == Throttled(None)
 
     assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("tier", "priced", "is_named"),
+    [("priority", "flex", True), ("flex", "flex", False), ("auto", "flex", False)],
+)
+async def test_a_tier_without_a_price_is_reported(
+    tier: str, priced: str, *, is_named: bool
+) -> None:
+    price = {"input_usd": 1, "output_usd": 2}
+    table: dict[str, Any] = {"provider": "openai", "model": "m", "service_tier": tier}
+    async with misbehaving(answer({"data": [{"id": "m"}]})) as server:
+        table |= {"base_url": server.base_url, "price": {**price, "tiers": {priced: price}}}
+        found = await checked("house", TypeAdapter(Profile).validate_python(table))
+
+    advice = (
+        "Profile `house`: its service tier `priority` has no price, so that budgets count its "
+        "calls at the standard one: set `price`, with `tiers.priority`"
+    )
+    assert found == ProfileFinding(advice=advice if is_named else None)
 
 
 @pytest.mark.parametrize(

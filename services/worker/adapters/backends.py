@@ -3,17 +3,22 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import assert_never, get_args
 
-from services.settings.profiles import Profile, asks_alike
+from services.settings.profiles import PricedTier, Profile, asks_alike
 from services.settings.secrets import secrets_of_profiles
 from services.settings.settings import SetUpError
 from services.worker.adapters.building import BackendContext, backend_of
 from services.worker.adapters.providers.keys import key_files
+from services.worker.core.attempt.tariff import Tariff
 from services.worker.planning.planner import Backend, BackendChange
 from services.worker.ports.clock import Clock
 from services.worker.ports.provider import NotReady, Ready, Unhealthy
 
+_UNPRICED = (
+    "its service tier `{0}` has no price, so that budgets count its calls at the standard one: set "
+    "`price`, with `tiers.{0}`"
+)
 # Servers with a dialect of their own: what they call themselves, their name and the dialect.
 _ENGINES = {"llamacpp": ("llama.cpp", "llama_cpp"), "vllm": ("vLLM", "vllm")}
 
@@ -105,9 +110,18 @@ async def _checked(backends: Mapping[str, Backend]) -> StartFindings:
             case Ready(software):
                 if software in _ENGINES and backend.dialect == "openai":
                     advice.append(f"Profile `{name}`: {_advice(*_ENGINES[software])}")
+                if tier := _unpriced_tier(backend.facts.tariff):
+                    advice.append(f"Profile `{name}`: {_UNPRICED.format(tier)}")
             case _:
                 assert_never(readiness)
     return StartFindings(tuple(faults), tuple(unhealthy), tuple(advice))
+
+
+def _unpriced_tier(tariff: Tariff | None) -> str | None:
+    """The tier that is asked for, where it could have a price and has none."""
+    if tariff is None or tariff.asked in tariff.tiers or tariff.asked not in get_args(PricedTier):
+        return None
+    return tariff.asked
 
 
 def _advice(engine: str, dialect: str) -> str:
