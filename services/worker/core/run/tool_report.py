@@ -1,13 +1,16 @@
-"""A tool server's report whose optional fields are not as they should be is read without them."""
+"""A tool server's report whose optional fields are not as they should be is read without them.
 
-from collections.abc import Iterable, Mapping
+Of a cost that is too high the highest is kept: the call would be free without it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
 
 from answerbus.envelope import Undecodable, decode, decode_body
 from answerbus.event import Event
 from answerbus.failure import Problem
-from answerbus.limits import NOTES_MAX
+from answerbus.limits import NOTES_MAX, TOOL_COST_MICRO_USD_MAX
 
 OPTIONAL = {
     "tool_result": ("/duration_ms", "/server", "/notes", "/micro_usd"),
@@ -16,6 +19,7 @@ OPTIONAL = {
 }
 OPTIONAL_OF_FAILURE = ("/outcome/message", "/outcome/retryable", "/outcome/problems")
 _HAS_NOTES = ("tool_result", "tool_reconciled")
+_COSTS = ("/micro_usd", "/finding/micro_usd")
 _SEVERAL = 3  # of the problems of a field only some are listed, and then those of the next
 
 
@@ -55,15 +59,41 @@ def _kind_of_outcome(body: Mapping[str, JsonValue]) -> JsonValue:
 
 
 def _without(body: Mapping[str, JsonValue], fields: frozenset[str]) -> dict[str, JsonValue]:
-    kept = {name: value for name, value in body.items() if f"/{name}" not in fields}
+    kept = _kept(body, "", fields)
     for part in ("outcome", "finding"):
         inner = kept.get(part)
         if isinstance(inner, dict):
-            kept[part] = {
-                name: value for name, value in inner.items() if f"/{part}/{name}" not in fields
-            }
+            kept[part] = _kept(inner, f"/{part}", fields)
     notes = kept.get("notes", [])
-    if kept["kind"] in _HAS_NOTES and isinstance(notes, list) and len(notes) < NOTES_MAX:
-        names = ", ".join(f"`{field}`" for field in sorted(fields))
-        kept["notes"] = [*notes, f"left out of a tool's result, since they were wrong: {names}"]
+    if kept["kind"] in _HAS_NOTES and isinstance(notes, list):
+        kept["notes"] = [*notes, *_notes(body, fields)][: max(len(notes), NOTES_MAX)]
     return kept
+
+
+def _kept(
+    members: Mapping[str, JsonValue], place: str, fields: frozenset[str]
+) -> dict[str, JsonValue]:
+    """The members but those fields; a cost that is too high is the highest."""
+    return {
+        name: TOOL_COST_MICRO_USD_MAX if f"{place}/{name}" in fields else value
+        for name, value in members.items()
+        if f"{place}/{name}" not in fields or _is_too_high(f"{place}/{name}", value)
+    }
+
+
+def _notes(body: Mapping[str, JsonValue], fields: frozenset[str]) -> Iterator[str]:
+    finding = body.get("finding")
+    values = {"/micro_usd": body.get("micro_usd")}
+    if isinstance(finding, dict):
+        values["/finding/micro_usd"] = finding.get("micro_usd")
+    high = {field for field in fields if _is_too_high(field, values.get(field))}
+    if left_out := ", ".join(f"`{field}`" for field in sorted(fields - high)):
+        yield f"left out of a tool's result, since they were wrong: {left_out}"
+    if high:
+        yield f"a tool's cost counts as {TOOL_COST_MICRO_USD_MAX:,} µ$, the most: it named more"
+
+
+def _is_too_high(field: str, value: JsonValue) -> bool:
+    if field not in _COSTS or not isinstance(value, int | float):
+        return False
+    return value > TOOL_COST_MICRO_USD_MAX

@@ -57,7 +57,7 @@ def test_a_failure_keeps_its_code(wrong: Any) -> None:
     assert found.outcome.model_dump(include={"kind", "code"}) == FAILED
 
 
-@pytest.mark.parametrize("cost", [-5, 1.5, 2e12, 2 * 10**12, "5", True, [1]])
+@pytest.mark.parametrize("cost", [-5, 1.5, "5", True, [1], {}])
 def test_what_happened_is_read_without_a_cost_that_cannot_be(cost: Any) -> None:
     finding = {"kind": "happened", "value": 1, "micro_usd": cost}
     body = {**result(kind="tool_reconciled", server=None), "finding": finding}
@@ -70,6 +70,21 @@ def test_what_happened_is_read_without_a_cost_that_cannot_be(cost: Any) -> None:
     assert found.notes == (
         "left out of a tool's result, since they were wrong: `/finding/micro_usd`, `/server`",
     )
+
+
+@pytest.mark.parametrize("cost", [10**9 + 1, 2 * 10**12, 2e12, 10**400])
+def test_a_cost_that_is_too_high_counts_as_the_highest(cost: Any) -> None:
+    finding = {"kind": "happened", "value": 1, "micro_usd": cost}
+    body = {**result(kind="tool_reconciled", server=None), "finding": finding}
+    del body["outcome"]
+
+    ended, happened = read(result(micro_usd=cost)), read(body)
+
+    note = "a tool's cost counts as 1,000,000,000 µ$, the most: it named more"
+    left_out = "left out of a tool's result, since they were wrong: `/server`"
+    assert (ended.micro_usd, ended.notes) == (10**9, (note,))
+    assert happened.finding == Happened(value=1, micro_usd=10**9)
+    assert happened.notes == (left_out, note)
 
 
 def test_a_finding_that_is_none_is_not_guessed() -> None:
