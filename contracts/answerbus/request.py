@@ -14,6 +14,7 @@ from answerbus.resumed_run import ResumedRun
 from answerbus.wire import (
     IN_64_BITS,
     OMIT_NONE,
+    Asked,
     Count,
     Digest,
     Labels,
@@ -27,7 +28,7 @@ from answerbus.wire import (
 Trust = Literal["trusted", "untrusted"]
 
 
-class ContractRef(Wire):
+class ContractRef(Asked):
     """The answer must satisfy a registered contract."""
 
     kind: Literal["contract"] = "contract"
@@ -35,7 +36,7 @@ class ContractRef(Wire):
     version: Annotated[int, Field(ge=1), IN_64_BITS]
 
 
-class InlineRef(Wire):
+class InlineRef(Asked):
     """The answer must satisfy the JSON Schema that the request carries.
 
     `wrapped` (the default) gives the model an honest way out: it answers with an object of
@@ -49,7 +50,7 @@ class InlineRef(Wire):
     json_schema: dict[str, JsonValue] | bool
 
 
-class TextRef(Wire):
+class TextRef(Asked):
     """The answer is plain text."""
 
     kind: Literal["text"] = "text"
@@ -86,7 +87,7 @@ class TextId(Wire):
 SchemaId = Annotated[ContractId | InlineId | TextId, Field(discriminator="kind")]
 
 
-class Message(Wire):
+class Message(Asked):
     """One turn of a conversation that the answer should take into account."""
 
     role: Literal["user", "assistant"]
@@ -94,7 +95,7 @@ class Message(Wire):
     trust: Trust = "untrusted"
 
 
-class Fact(Wire):
+class Fact(Asked):
     """A named piece of data; untrusted unless upstream vouches for it."""
 
     name: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
@@ -102,7 +103,7 @@ class Fact(Wire):
     trust: Trust = "untrusted"
 
 
-class Context(Wire):
+class Context(Asked):
     """The model's input: instructions (trusted), conversation and facts."""
 
     instructions: Annotated[str, Field(min_length=1)]
@@ -110,7 +111,7 @@ class Context(Wire):
     facts: Annotated[tuple[Fact, ...], Field(max_length=limits.FACTS_MAX)] = ()
 
 
-class Policy(Wire):
+class Policy(Asked):
     """What to do when an answer is not what was asked for, and in which order to run."""
 
     on_invalid: Literal["retry", "dead_letter"] = "retry"
@@ -151,7 +152,7 @@ class Replay(Wire):
     edited: bool
 
 
-class Request(Wire):
+class Request(Asked):
     """One question of an upstream service; immutable."""
 
     kind: Literal["request"] = "request"

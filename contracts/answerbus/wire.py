@@ -4,7 +4,7 @@ import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import not_
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -50,6 +50,19 @@ class Wire(BaseModel):
     ) -> CoreSchema:
         """See strictness.py."""
         return read_python_as_json(handler(source), handler)
+
+
+class Asked(Wire):
+    """The parent of what programs write in requests: there an unknown member is a mistake.
+
+    `Budget(usd=1)` would have no limit in dollars. Only calls of the class are so strict, also with
+    dicts for parts: what is read, by validation, may have members of newer senders.
+    """
+
+    def __init__(self, /, **members: Any) -> None:
+        self.__pydantic_validator__.validate_python(members, self_instance=self, extra="forbid")
+
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # reading does not call it
 
 
 def to_utc_milliseconds(moment: datetime) -> datetime:

@@ -282,7 +282,13 @@ def test_a_request_says_what_was_given_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "asking", [{"ttl_s": 0}, {"request_id": "a b"}, {"labels": {"a": "x" * 300}}]
+    "asking",
+    [
+        {"ttl_s": 0},
+        {"request_id": "a b"},
+        {"labels": {"a": "x" * 300}},
+        {"budget": {"usd": 1}},
+    ],
 )
 def test_what_the_wire_refuses_is_a_value_error(asking: Any) -> None:
     with pytest.raises(ValueError, match="validation error"):

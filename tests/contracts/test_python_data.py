@@ -11,11 +11,14 @@ from uuid import UUID
 import pytest
 from pydantic import AnyUrl, Field, JsonValue, TypeAdapter, ValidationError
 
+from answerbus.agent import AgentRef
 from answerbus.answers.plan_proposal import PlanProposal
+from answerbus.budget import Budget
 from answerbus.contract import Closed
 from answerbus.event import EVENT
 from answerbus.outcome import Result
 from answerbus.registry import Registry
+from answerbus.request import Context, Fact, InlineRef, Message, Policy, Request, TextRef
 from answerbus.wire import Timestamp, Wire
 
 EXAMPLES = Path(__file__).parents[2] / "contracts" / "examples"
@@ -129,3 +132,45 @@ def test_a_class_that_is_used_often_is_changed_once() -> None:
     sizes = {len(repr(TypeAdapter(list[Result[PlanProposal]]).core_schema)) for _ in range(5)}
 
     assert len(sizes) == 1
+
+
+REQUEST: dict[str, Any] = {
+    "request_id": "r-1",
+    "workflow_id": "w-1",
+    "answer_schema": {"kind": "text"},
+    "context": {"instructions": "Hi"},
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (Budget, {"usd": 1}),
+        (Policy, {"at_least": "text"}),
+        (Context, {"instructions": "Hi", "fact": ()}),
+        (Fact, {"name": "a", "value": 1, "trusted": True}),
+        (Message, {"role": "user", "content": "Hi", "name": "ann"}),
+        (AgentRef, {"name": "support", "tool": ()}),
+        (InlineRef, {"name": "n", "json_schema": True, "wrap": False}),
+        (Request, {**REQUEST, "ttl": 60}),
+        (Request, {**REQUEST, "budget": {"usd": 1}}),
+    ],
+)
+def test_an_unknown_member_is_a_mistake_where_a_program_writes_and_ignored_where_it_reads(
+    asked: type[Wire], given: dict[str, Any]
+) -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        asked(**given)
+
+    found = asked.model_validate(given)
+    assert found == asked.model_validate_json(json.dumps(given))
+    assert found == TypeAdapter(list[asked]).validate_python([given])[0]  # type: ignore[valid-type]
+
+
+def test_a_schema_of_any_members_is_data() -> None:
+    schema = InlineRef(name="n", json_schema={"type": "object", "x-own": {"usd": 1}})
+
+    asked = Request(**{**REQUEST, "answer_schema": schema, "labels": {"usd": "1"}})
+
+    assert asked.answer_schema == schema
+    assert Request(**REQUEST).answer_schema == TextRef()
