@@ -43,7 +43,12 @@ JobId = Annotated[
     typer.Option("--job", metavar="ID", help="The name of the job.", show_default="the file's"),
 ]
 ProfileName = Annotated[str, typer.Option("--profile", metavar="NAME", help="The profile to ask.")]
-Attempts = Annotated[int | None, typer.Option(min=1, help="The budget of the job in attempts.")]
+Attempts = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="The budget of the job in attempts.", show_default="three for each row"
+    ),
+]
 Money = Annotated[
     str | None, typer.Option(metavar="USD", help="The budget of the job in US dollars, as 5.00.")
 ]

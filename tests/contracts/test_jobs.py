@@ -15,6 +15,7 @@ from answerbus.client.job import SHOWN_MAX, JobRequests
 from answerbus.client.testing import FakeClient, FakeClientError, Reply, answered, refused
 from answerbus.client.turns import TURN_S_MAX
 from answerbus.client.workflow_outcomes import WorkflowOutcomes
+from answerbus.dead_letter import DeadLetter
 from answerbus.envelope import encode
 from answerbus.limits import REQUEST_BYTES_MAX
 from answerbus.outcome import Refusal, Result
@@ -153,6 +154,27 @@ def test_a_job_without_await_tells_of_its_progress_in_the_thread_that_asks() -> 
 
     assert len(outcomes) == 5
     assert seen[-1] == "[####################] 5 of 5: 4 answered, 1 refused; 0 tokens so far"
+
+
+@pytest.mark.parametrize(
+    ("budget", "attempts"),
+    [
+        (Budget(micro_usd=5_000_000), 3 * len(ROWS)),
+        (Budget(tokens=10_000), 3 * len(ROWS)),
+        (Budget(attempts=5, micro_usd=5_000_000), 5),
+    ],
+)
+async def test_a_budget_without_attempts_has_three_for_each_row(
+    fake_client: FakeClient, budget: Budget, attempts: int
+) -> None:
+    fake_client.prepare_by(doubled)
+
+    outcomes = await fake_client.ask_many(ROWS, "Double it.", response_model=Double, budget=budget)
+
+    expected = budget.model_copy(update={"attempts": attempts})
+    assert [request.budget for request in fake_client.requests] == [expected] * len(ROWS)
+    assert outcomes.progress.done == outcomes.progress.rows
+    assert not any(isinstance(one.outcome, DeadLetter) for one in outcomes)
 
 
 @pytest.mark.parametrize("name", ["budgt", "request_id", "agent"])

@@ -132,7 +132,7 @@ class Client:
 
         The members of a row are facts, in addition to the shared `facts`. At most `concurrency`
         requests wait at a time, in any order, in one workflow named like the job, so that all share
-        one `budget`; without one, each row has three attempts.
+        one `budget`; where that names no attempts, or there is none, each row has three.
         A job that is started again with the same `job_id`, also after a crash, asks only the rows
         without an outcome in the last 7 days; ids are digests of what is asked, so that changed
         rows and instructions are asked. `on_progress` is called with a JobProgress after each row;

@@ -11,12 +11,13 @@ from typing import Any, Generic, cast, overload
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
-from answerbus.budget import Spent
+from answerbus.budget import Budget, Spent
 from answerbus.client.answer_type import AnswerT, TypedOutcome
 from answerbus.client.ask_options import AskOptions, JobOptions, make_request, refuse_unknown
 from answerbus.client.connection import request_record
 from answerbus.dead_letter import DeadLetter
 from answerbus.html_table import html_table
+from answerbus.limits import ATTEMPTS_DEFAULT
 from answerbus.outcome import Refusal, Result, UnvalidatedResult
 from answerbus.request import Policy, Request, SchemaRef
 
@@ -208,8 +209,16 @@ class JobRequests(Mapping[str, Request]):
     def _made(self, request_id: str, kept: bytes) -> Request:
         job_id, instructions, schema = self._asked
         facts = {**self._facts, **json.loads(kept)}
-        options = cast("AskOptions", {**self._options, "facts": facts})
+        options = cast("AskOptions", {**self._options, **self._budget(), "facts": facts})
         return make_request(instructions, job_id, schema, request_id, options)
+
+    def _budget(self) -> JobOptions:
+        """A budget of the job that names no attempts, with as many as rows have without one."""
+        budget = self._options.get("budget")
+        if not isinstance(budget, Budget) or "attempts" in budget.model_fields_set:
+            return {}
+        attempts = ATTEMPTS_DEFAULT * max(len(self._kept), 1)
+        return {"budget": budget.model_copy(update={"attempts": attempts})}
 
     def __getitem__(self, request_id: str) -> Request:
         return self._made(request_id, self._kept[request_id])
