@@ -41,7 +41,7 @@ class AskOptions(JobOptions, total=False):
     agent: str | AgentRef
     """The agent that works on it, in steps and with tools; an `AgentRef` says version and tools.
 
-    Without a `budget` it is the agent's.
+    Without a `budget` it is the agent's; one that names no attempts allows three.
     """
     request_id: str | None
     """Its own id, to publish it again safely; by default a new UUIDv7."""
