@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXIT_NOT_DONE = 1
 EXIT_CTRL_C = 130  # as shells have it
 PIPE_COLUMNS_MAX = 10_000
+NAME_COLUMNS_MIN = 8  # of a terminal, for a name that is folded
 
 Config = Annotated[
     Path | None,
@@ -100,15 +101,19 @@ def writing_file(path: Path) -> Iterator[None]:
 def print_table(console: Console, table: RenderableType) -> None:
     """Print a table; names are folded, never cut, and only where a terminal limits the width.
 
-    Numbers, which are not wrapped, end with `…` where even they have no room.
+    Numbers are not wrapped. Lines are longer than those of a terminal in which they, and names of
+    NAME_COLUMNS_MIN, have no room.
     """
     from rich.table import Table  # noqa: PLC0415 - not needed for --help
 
-    for column in table.columns if isinstance(table, Table) else ():
+    columns = table.columns if isinstance(table, Table) else ()
+    for column in columns:
         column.overflow = "ellipsis" if column.no_wrap else "fold"
-    if not console.is_terminal:
-        unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
-        console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+        column.max_width = NAME_COLUMNS_MIN if console.is_terminal and not column.no_wrap else None
+    unlimited = console.options.update(max_width=PIPE_COLUMNS_MAX)
+    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    for column in columns:
+        column.max_width = None
     console.print(table)
 
 

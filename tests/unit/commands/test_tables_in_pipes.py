@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from answerbus.topics import TOPICS
 from services import cli
-from services.command_line import print_table
+from services.command_line import NAME_COLUMNS_MIN, print_table
 
 NAME = "a-name-that-does-not-fit-into-a-third-of-eighty-columns.dead-letter@workflow-1"
 
@@ -40,16 +40,18 @@ def test_no_part_of_a_name_is_left_out_in_a_terminal() -> None:
     assert shown == NAME
 
 
-def test_a_number_without_room_does_not_pass_for_a_smaller_one() -> None:
+def test_names_and_numbers_are_whole_in_a_terminal_that_has_no_room_for_them() -> None:
     written = StringIO()
-    table = Table("label", box=None)
-    table.add_column("charged", justify="right", no_wrap=True)
-    table.add_row(NAME, "$123,456.78")
+    table = Table("label", box=None, pad_edge=False)
+    for name in ("used", "charged"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row(NAME, "≥ $123,456.78", "≥ $123,456.78")
 
-    print_table(Console(file=written, width=10, force_terminal=True), table)
+    print_table(Console(file=written, width=20, force_terminal=True), table)
 
-    assert "$123" in written.getvalue()
-    assert "…" in written.getvalue().splitlines()[1]
+    lines = written.getvalue().splitlines()[1:]
+    assert lines[0].count("≥ $123,456.78") == 2
+    assert "".join(line[:NAME_COLUMNS_MIN].strip() for line in lines) == NAME
 
 
 def test_the_names_of_topics_are_whole_in_a_pipe(
