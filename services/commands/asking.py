@@ -39,7 +39,7 @@ from services.command_line import (
     workflow_command,
 )
 from services.commands.ask_request import AskArguments, request_of_arguments, request_of_file
-from services.commands.following import RunView, follow_to_end, show_json
+from services.commands.following import show_to_end
 from services.commands.kafka_away import KafkaAway
 from services.commands.show_outcome import show
 from services.console.views.units import usd
@@ -141,10 +141,7 @@ async def _follow(
     as_json: bool,
 ) -> AnyOutcome:
     async with client_of(settings, registry) as client:
-        if as_json:
-            return await follow_to_end(client, request, timeout_s, show_json)
-        with RunView(stderr(), request) as view:
-            return await follow_to_end(client, request, timeout_s, view.show)
+        return await show_to_end(client, bus_of(settings), request, timeout_s, as_json=as_json)
 
 
 def _interrupted(request: Request) -> typer.Exit:

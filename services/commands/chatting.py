@@ -12,15 +12,16 @@ from pydantic import ValidationError
 from answerbus.agent import AgentRef
 from answerbus.budget import Budget
 from answerbus.client import Client, NoAnswerYet
+from answerbus.client.bus import Bus
 from answerbus.client.request_id import new_id
 from answerbus.client.timeout import timeout_s_default
 from answerbus.event import AnyOutcome
 from answerbus.limits import KIB, MESSAGES_MAX
 from answerbus.outcome import Result
 from answerbus.request import Context, Message, Request, TextRef
-from services.command_line import client_of, stderr, stdout
+from services.command_line import bus_of, client_of, stderr, stdout
 from services.commands.ask_request import agent_of
-from services.commands.following import RunView, follow_to_end, show_json
+from services.commands.following import show_to_end
 from services.commands.show_outcome import show
 from services.settings.settings import from_environment
 
@@ -83,7 +84,8 @@ class Chat:
 
 def converse(chat: Chat, config: Path | None, timeout_s: float | None, *, as_json: bool) -> bool:
     """Until the input ends; whether each turn had an answer. Raises SetUpError, BusUnavailable."""
-    client = client_of(from_environment(config).kafka)
+    settings = from_environment(config).kafka
+    client, bus = client_of(settings), bus_of(settings)
     stderr().print(f"Workflow {chat.workflow_id}. Ctrl-D ends the conversation.", style="dim")
     with asyncio.Runner() as runner:
         runner.run(client.__aenter__())
@@ -91,7 +93,7 @@ def converse(chat: Chat, config: Path | None, timeout_s: float | None, *, as_jso
             is_well = True
             while (typed := _typed()) is not None:
                 if text := typed.strip():
-                    turn = _turn(client, chat, text, timeout_s, as_json=as_json)
+                    turn = _turn((client, bus), chat, text, timeout_s, as_json=as_json)
                     is_well = runner.run(turn) and is_well
             return is_well
         finally:
@@ -99,17 +101,15 @@ def converse(chat: Chat, config: Path | None, timeout_s: float | None, *, as_jso
 
 
 async def _turn(
-    client: Client, chat: Chat, text: str, timeout_s: float | None, *, as_json: bool
+    clients: tuple[Client, Bus], chat: Chat, text: str, timeout_s: float | None, *, as_json: bool
 ) -> bool:
+    client, bus = clients
     request = chat.turn(text, new_id())
     wait_s = timeout_s_default(request) if timeout_s is None else timeout_s
     outcome: AnyOutcome | None = None
     try:
-        if as_json:
-            outcome = await follow_to_end(client, request, wait_s, show_json)
-        else:
-            with RunView(stderr(), request) as view:
-                outcome = await follow_to_end(client, request, wait_s, view.show)
+        outcome = await show_to_end(client, bus, request, wait_s, as_json=as_json)
+        if not as_json:
             show(outcome, stdout(), stderr())
     except NoAnswerYet:
         message = f"No answer within {wait_s:g} s; request {request.request_id} goes on."

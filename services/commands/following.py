@@ -11,11 +11,14 @@ from rich.live import Live
 from rich.text import Text
 
 from answerbus.client import Client, Followed, NoAnswerYet
+from answerbus.client.bus import Bus
 from answerbus.client.request_id import is_new
 from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
+from services.command_line import stderr
+from services.commands.kafka_away import kafka_watched, warn
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import RunLine, lines_of, tree_of
 from services.text.escaping import json_line
@@ -23,6 +26,18 @@ from services.worker.adapters.clock import SystemClock
 
 Show = Callable[[Followed], None]
 ID_KNOWN = timedelta(days=1)  # how long workers know ids
+
+
+async def show_to_end(
+    client: Client, bus: Bus, request: Request, timeout_s: float, *, as_json: bool
+) -> AnyOutcome:
+    """As `follow_to_end`, on the standard streams; they say that Kafka is away, too."""
+    if as_json:
+        async with kafka_watched(bus, request.workflow_id, warn):
+            return await follow_to_end(client, request, timeout_s, show_json)
+    with RunView(stderr(), request) as view:
+        async with kafka_watched(bus, request.workflow_id, view.say):
+            return await follow_to_end(client, request, timeout_s, view.show)
 
 
 async def follow_to_end(
@@ -93,6 +108,10 @@ class RunView:
         elif isinstance(event, RunLine):
             for line in lines_of(event, self._fold.runs()):
                 self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """A notice above the tree."""
+        self._console.print(text, style="yellow", markup=False, soft_wrap=True)
 
     def _draw(self) -> None:
         trees = [tree_of(run, show_content=True) for run in self._fold.runs()]

@@ -1,7 +1,15 @@
 """Says that Kafka is away while a command waits for records, and that it is back."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from answerbus.client.bus import Bus
+from answerbus.client.errors import BusUnavailable
+from answerbus.topics import RESULTS
+from services.command_line import stderr
+from services.operators.adapters.reader import reading
 
 AWAY_AFTER_S = 5.0  # a connection that is made again at once is not worth a line
 
@@ -26,3 +34,29 @@ class KafkaAway:
         elif not self._is_said and now - self._since >= AWAY_AFTER_S:
             self._is_said = True
             self._say(f"No connection to Kafka at {self._servers}: this goes on once it is back.")
+
+
+@asynccontextmanager
+async def kafka_watched(
+    bus: Bus, workflow_id: str, say: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """Notices for as long as the block lasts, from a reader of its own."""
+    task = asyncio.create_task(_watch(bus, workflow_id, say))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, BusUnavailable):  # it only printed notices
+            await task
+
+
+async def _watch(bus: Bus, workflow_id: str, say: Callable[[str], None]) -> None:
+    async with reading(bus, (RESULTS,), workflow_id=workflow_id, from_start=False) as reader:
+        away = KafkaAway(str(bus.servers), say)
+        async for _ in reader.follow():
+            away.look(is_connected=reader.is_connected)
+
+
+def warn(text: str) -> None:
+    """Print a notice beside the records."""
+    stderr().print(text, style="yellow", markup=False)

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from answerbus.topics import DEAD_LETTERS, REFUSALS, RESULTS, RETRIES
-from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.kafka_away import KafkaAway
+from services.command_line import AsJson, Config, bus_of, stdout
+from services.commands.kafka_away import KafkaAway, warn
 from services.operators.adapters.reader import reading
 from services.operators.records.decoded import DecodedRecord, decoded
 from services.operators.records.event_data import as_data
@@ -94,7 +94,7 @@ async def _watch(
 ) -> None:
     console = stdout()
     shown, repeats = 0, Repeats(is_on=console.is_terminal and not as_json)
-    away = KafkaAway(settings.bootstrap_servers, _warn)
+    away = KafkaAway(settings.bootstrap_servers, warn)
     async with reading(
         bus_of(settings), TOPICS, workflow_id=record_filter.workflow_id, from_start=from_start
     ) as reader:
@@ -109,10 +109,6 @@ async def _watch(
                 if shown == limit:
                     return
             _end_repeats(console, repeats)
-
-
-def _warn(text: str) -> None:
-    stderr().print(text, style="yellow", markup=False)
 
 
 def _show(console: Console, found: DecodedRecord, repeats: Repeats) -> None:

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
+from answerbus.client.testing import FakeClient, answered
+from answerbus.event import AnyOutcome
+from answerbus.registry import Registry
 from answerbus.topics import LEDGER
-from services.commands import asking, kafka_away, watch
+from services.command_line import bus_of
+from services.commands import asking, chatting, following, kafka_away, watch
 from services.commands.asking import NO_WORKER, NO_WORKER_AFTER_S
+from services.commands.chatting import Chat
+from services.commands.following import follow_to_end
 from services.commands.kafka_away import AWAY_AFTER_S, KafkaAway
 from services.operators.records.record_filter import RecordFilter
 from services.settings.settings import KafkaSettings
@@ -38,9 +44,12 @@ def test_kafka_is_reported_away_once_and_back_once() -> None:
     assert said[1:] == [BACK]
 
 
-def be_away_for_a_while(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the module reads: nothing, from a Kafka that is away until nobody is patient."""
-    now = [0.0]
+def be_away_for_a_while(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """What the module reads: nothing, from a Kafka that is away until nobody is patient.
+
+    The event is set once it is back.
+    """
+    now, is_back = [0.0], asyncio.Event()
 
     class Reader:
         is_connected = False
@@ -51,6 +60,7 @@ def be_away_for_a_while(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> 
                 now[0] += AWAY_AFTER_S
                 self.is_connected = now[0] > NO_WORKER_AFTER_S + AWAY_AFTER_S
             yield []
+            is_back.set()
 
     @asynccontextmanager
     async def reading(*_: object, **__: object) -> AsyncIterator[Reader]:
@@ -60,6 +70,7 @@ def be_away_for_a_while(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> 
     for timed in (asking, kafka_away):
         monkeypatch.setattr(timed, "time", clock)
     monkeypatch.setattr(module, "reading", reading)
+    return is_back
 
 
 async def test_ask_asks_for_workers_once_kafka_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,3 +94,32 @@ async def test_watch_says_beside_its_records_that_kafka_is_away(
 
     written = capsys.readouterr()
     assert (written.out, written.err.splitlines()) == ("", [AWAY, BACK])
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("command", ["ask", "chat"])
+async def test_a_run_that_is_followed_says_that_kafka_is_away(
+    command: str,
+    *,
+    as_json: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    is_back = be_away_for_a_while(kafka_away, monkeypatch)
+    settings = KafkaSettings(bootstrap_servers="kafka:9092")
+    fake, request = FakeClient(), Chat.of("support", "w", None, 1).turn("Hello", "r-1")
+    fake.prepare(answered("Good evening."))
+
+    async def follow(*arguments: Any) -> AnyOutcome:
+        await is_back.wait()
+        return await follow_to_end(*arguments)
+
+    monkeypatch.setattr(following, "follow_to_end", follow)
+    monkeypatch.setattr(asking, "client_of", lambda *_: fake)
+    if command == "ask":
+        await asking._follow(settings, Registry(), request, 60, as_json=as_json)
+    else:
+        chat = Chat.of("support", "w", None, 1)
+        await chatting._turn((fake, bus_of(settings)), chat, "Hello", 60, as_json=as_json)
+
+    assert capsys.readouterr().err.splitlines()[:2] == [AWAY, BACK]
