@@ -14,7 +14,14 @@ from answerbus.private.ledger import Skipped
 from answerbus.topics import LEDGER, RETRIES, RUNS
 from answerbus.wire import bytes_digest, clip, format_timestamp
 from services.command_line import AsJson, Config, bus_of, stderr, stdout
-from services.commands.private_records import LaneContents, Unreadable, lanes, meaning, record_at
+from services.commands.private_records import (
+    LaneContents,
+    Unreadable,
+    hidden_runs,
+    lanes,
+    meaning,
+    record_at,
+)
 from services.operator_options import By, Reason, now, operator
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.private_topics import excerpt
@@ -44,12 +51,12 @@ def show(
 ) -> None:
     """Show who has which lane, and the private records that no worker can read.
 
-    Exit code 1: one of them keeps its lane shut.
+    Exit code 1: one of them keeps its lane shut, or the right to read those of runs is missing.
     """
     settings = from_environment(config).kafka
     chosen = None if partition is None else (partition,)
     with stderr().status("reading"):
-        found = asyncio.run(_all(bus_of(settings), chosen))
+        found, hidden = asyncio.run(_all(bus_of(settings), chosen))
     if not found and partition is not None:
         raise typer.BadParameter(f"There is no lane {partition}.", param_hint="--partition")
     if as_json:
@@ -58,7 +65,9 @@ def show(
         for lane in found:
             for line in _lines(lane, settings.topic_prefix):
                 stdout().print(line)
-    if any(one.skipped is None for lane in found for one in lane.unreadable):
+    if hidden:
+        stderr().print(hidden, style="red", markup=False)
+    if hidden or any(one.skipped is None for lane in found for one in lane.unreadable):
         raise typer.Exit(EXIT_SHUT)
 
 
@@ -85,14 +94,16 @@ def skip(
         raise typer.Exit(EXIT_SHUT)
 
 
-async def _all(bus: Bus, chosen: Sequence[int] | None) -> list[LaneContents]:
-    return [found async for found in lanes(bus, chosen)]
+async def _all(bus: Bus, chosen: Sequence[int] | None) -> tuple[list[LaneContents], str | None]:
+    return [found async for found in lanes(bus, chosen)], await hidden_runs(bus)
 
 
 async def _skip(
     bus: Bus, place: RecordPosition, reason: str, by: str, *, of_newer: bool
 ) -> str | None:
     """Write it down, or say why not."""
+    if place.topic is RUNS and (hidden := await hidden_runs(bus)):
+        return hidden
     found = await record_at(bus, place)
     match found:
         case None:

@@ -15,6 +15,8 @@ from answerbus.private.ledger import (
 )
 from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStepRecord
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
+from services.kafka.held_rights import held_rights
+from services.kafka.planning.rights import Right
 from services.operators.adapters.reader import Reader, reading
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.chunk_numbers import ChunkNumbers
@@ -141,6 +143,19 @@ async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[LaneC
                 found = await _lanes(reader, partition)
                 found.differ(wrong)
                 yield found
+
+
+async def hidden_runs(bus: Bus) -> str | None:
+    """That the topic of runs, if it is there, is hidden from this user, and the right to grant."""
+    if await bus.present(RUNS):
+        return None
+    right = Right("topic", RUNS.full_name(bus.prefix), "Read", "to find records of runs")
+    if (await held_rights(bus, [right]))[right] is not False:
+        return None
+    return (
+        f"Records of runs were not looked at: no right to {right}. Grant it, also where no agents "
+        "run; `answerbus topics acls --role operator` prints all."
+    )
 
 
 async def _lanes(reader: Reader, partition: int) -> LaneContents:

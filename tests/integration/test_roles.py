@@ -23,6 +23,7 @@ from answerbus.topics import (
     COMPARISONS,
     RESULTS,
     RUN_TOPICS,
+    RUNS,
     TOPICS,
     tool_calls,
     toolset_cards,
@@ -30,6 +31,7 @@ from answerbus.topics import (
 from services.command_line import bus_of
 from services.commands.doctor.examine import examined_as
 from services.commands.doctor.findings.facts import Finding
+from services.commands.private_records import hidden_runs
 from services.console.tasks.polling import Poller
 from services.kafka.held_rights import resource_names
 from services.kafka.planning.plan import needed, plan
@@ -252,6 +254,23 @@ async def test_a_role_works_with_its_rows_and_each_one_taken_away_is_named(
         await expected(setting, role, {})
     finally:
         granting.clear(rows)
+
+
+async def test_lanes_that_cannot_see_runs_say_which_right_is_missing(setting: Setting) -> None:
+    names = resource_names(setting.kafka, GROUP)
+    runs = setting.bus.topic(RUNS)
+    (of_runs,) = (row for row in rights_of("operator", names) if row.name == runs)
+    granting = Granting(setting.secured, "operator")
+    await prepared(setting, "operator")
+
+    assert str(of_runs) in (await hidden_runs(setting.ours) or "")
+    granting.grant([of_runs])
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while await hidden_runs(setting.ours):
+                await asyncio.sleep(0.1)
+    finally:
+        granting.clear([of_runs])
 
 
 async def refusal(act: Awaitable[object]) -> str:

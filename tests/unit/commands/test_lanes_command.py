@@ -9,18 +9,27 @@ from services import cli
 from services.commands import lanes
 from services.commands.private_records import LaneContents
 
+HIDDEN = "Records of runs were not looked at."
 
-@pytest.mark.parametrize(("partition", "code"), [("1", 0), ("99", 2)])
-def test_a_lane_that_is_not_there_is_not_one_that_is_well(
-    partition: str, code: int, monkeypatch: pytest.MonkeyPatch
+
+@pytest.mark.parametrize(
+    ("partition", "hidden", "code"), [("1", None, 0), ("1", HIDDEN, 1), ("99", None, 2)]
+)
+def test_what_is_not_there_or_hidden_is_not_what_is_well(
+    partition: str, hidden: str | None, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def hidden_runs(_bus: object) -> str | None:
+        return hidden
+
     async def two(_bus: object, chosen: tuple[int, ...]) -> AsyncIterator[LaneContents]:
         for number in range(2):
             if number in chosen:
                 yield LaneContents(number)
 
     monkeypatch.setattr(lanes, "lanes", two)
+    monkeypatch.setattr(lanes, "hidden_runs", hidden_runs)
     done = CliRunner().invoke(cli.application(), ["lanes", "show", "--partition", partition])
 
     assert done.exit_code == code, done.output
-    assert ("There is no lane 99." in done.stderr) == bool(code)
+    assert ("There is no lane 99." in done.stderr) == (code == 2)
+    assert (HIDDEN in done.stderr) == (code == 1)
