@@ -48,6 +48,7 @@ _PRODUCE = 0  # Kafka's number of the call
 RATE_WINDOW = timedelta(hours=1)
 RATE_SECONDS_MIN = 60.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state")
+_IN_SYNC = "min.insync.replicas"
 _OFFSETS_KEPT = "offsets.retention.minutes"
 _LOOK_AGAIN_S = 0.2
 COORDINATOR_LOOKS = 50  # ten seconds: a broker makes `__consumer_offsets` in one or two
@@ -119,7 +120,23 @@ async def _cluster(client: AIOKafkaClient, admin: AIOKafkaAdminClient) -> Cluste
         if topic["topic"] in _INTERNAL
     }
     kept = await _offsets_kept_minutes(admin, [broker.nodeId for broker in brokers])
-    return Cluster(len(brokers), min(versions), replicas, kept)
+    in_sync = await _internal_in_sync(admin, [*replicas])
+    return Cluster(len(brokers), min(versions), replicas, kept, in_sync)
+
+
+async def _internal_in_sync(admin: AIOKafkaAdminClient, topics: Sequence[str]) -> Mapping[str, int]:
+    """Of those whose settings this user may see."""
+    wanted = {_IN_SYNC: None}
+    answers = await admin.describe_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, topic, wanted) for topic in topics]
+    )
+    return {
+        topic: int(value)
+        for answer in answers
+        for _code, _text, _type, topic, entries in answer.resources
+        for name, value, *_ in entries
+        if name == _IN_SYNC
+    }
 
 
 async def _offsets_kept_minutes(admin: AIOKafkaAdminClient, brokers: Sequence[int]) -> int | None:

@@ -1,7 +1,7 @@
 """The facts about a broker that the checks collect."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -29,6 +29,7 @@ class Cluster:
     produce_version: int
     internal_replicas: Mapping[str, int]  # by topic, as far as they exist
     offsets_kept_minutes: int | None = None  # of an empty group, at least; None: not to be seen
+    internal_in_sync: Mapping[str, int] = field(default_factory=dict)  # by topic, as far as seen
 
 
 @dataclass(frozen=True, slots=True)

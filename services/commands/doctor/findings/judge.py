@@ -12,6 +12,7 @@ from services.commands.doctor.findings.facts import (
     Finding,
     Verdict,
 )
+from services.commands.doctor.findings.in_sync import in_sync_finding
 from services.kafka.planning.clock_offset import OFFSET_S_MAX
 from services.kafka.planning.plan import (
     Create,
@@ -29,7 +30,6 @@ from services.text.counted import count_text
 
 PRODUCE_VERSION_MIN = 10  # Kafka 3.7
 REPLICAS_MIN = 3
-IN_SYNC_MIN = 2
 SKEW_WARNING_S = 1.0
 SKEW_WRONG_S = 30.0  # no clock that is kept by NTP is so far off
 STEPS_SHOWN_MAX = 3
@@ -143,24 +143,7 @@ def _safety(
     yield _copies("replication", {**replicas, **cluster.internal_replicas}, short)
     if not are_seen:
         return
-    needed = {it: int(found.in_force.get("min.insync.replicas", 1)) for it, found in topics.items()}
-    all_needed = [it.name for it, found in topics.items() if 1 < found.replicas <= needed[it]]
-    in_sync = min(needed.values())
-    if in_sync < IN_SYNC_MIN:
-        text = (
-            f"min.insync.replicas is {in_sync}: a write is acknowledged when {in_sync} broker has "
-            f"it, and is lost with that broker; set it to {IN_SYNC_MIN}, with 3 brokers or more"
-        )
-        yield Finding("in sync", short, text)
-    elif all_needed:
-        text = (
-            f"min.insync.replicas of {', '.join(all_needed)} asks for all copies: while a broker "
-            "with one of them is away, nothing is written there and lanes stand still; set it to "
-            f"{IN_SYNC_MIN}, with 3 copies or more"
-        )
-        yield Finding("in sync", "warning", text)
-    else:
-        yield Finding("in sync", "ok", f"min.insync.replicas is {in_sync}")
+    yield in_sync_finding(cluster, topics, short)
     unclean = [
         topic.name
         for topic, found in topics.items()

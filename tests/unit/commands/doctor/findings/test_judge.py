@@ -204,6 +204,21 @@ def test_kafkas_own_topics_count_too() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("in_sync", "text"),
+    [
+        (3, "min.insync.replicas of __transaction_state asks for all copies: while a broker "),
+        (1, "min.insync.replicas of __transaction_state is 1: transactions and positions that "),
+    ],
+)
+def test_kafkas_own_topics_can_lose_a_broker_and_nothing_with_it(in_sync: int, text: str) -> None:
+    needed = {"__consumer_offsets": 2, "__transaction_state": in_sync}
+    cluster = replace(WELL.cluster, internal_in_sync=needed)
+    verdict, reported = findings_of(replace(WELL, cluster=cluster))["in sync"]
+
+    assert (verdict, reported[: len(text)]) == ("warning", text)
+
+
 @pytest.mark.parametrize("policy", ["delete", ""], ids=["delete", "unknown"])
 def test_a_broker_that_does_not_compact(policy: str) -> None:
     kept = {**WELL.topics, LEDGER: found(LEDGER, {"cleanup.policy": policy})}
