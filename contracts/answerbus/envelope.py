@@ -28,6 +28,7 @@ from answerbus.limits import (
     WORKFLOW_ID_CHARS_MAX,
 )
 from answerbus.outcome import Refusal, Result, RetryRequest, UnvalidatedResult
+from answerbus.private.ledger import SKIPPED_KEY
 from answerbus.problems import place_of, pointer, problems_of
 from answerbus.request import Request
 from answerbus.schema_name import schema_name
@@ -50,6 +51,7 @@ _EVENT = JsonReader(EVENT)
 _REQUEST = JsonReader.of(Request)
 _SPECVERSION = b"1.0"
 _STRUCTURED = {"specversion", "data"}
+_OF_OPERATORS = f"another id than {SKIPPED_KEY!r}, or a workflow id that is not a number"
 _DERIVED_ACCOUNT = (
     f"`<workflow_id>~` and the first {DIGEST_CHARS} hex digits of the SHA-256 of `dead_letter_id`"
 )
@@ -159,7 +161,7 @@ def decode_request(value: bytes | None, headers: Headers = ()) -> ReceivedReques
     if "kind" not in parsed or parsed.keys() >= _STRUCTURED:
         return _undecodable(parsed, (_without_kind(parsed),))
     received = _request(value or b"", parsed)
-    if isinstance(received, ReceivedRequest) and (fault := _foreign_account(received.request)):
+    if isinstance(received, ReceivedRequest) and (fault := _foreign_name(received.request)):
         return _undecodable(parsed, (fault,))
     return received
 
@@ -184,8 +186,13 @@ def _unknown_fields(error: ValidationError, parsed: JsonValue) -> Iterator[str]:
             yield pointer(place_of(found["loc"], parsed)[0])
 
 
-def _foreign_account(request: Request) -> Problem | None:
-    """The account of a replay is not chosen: it could charge the budget of another."""
+def _foreign_name(request: Request) -> Problem | None:
+    """The account of a replay is not chosen: it could charge the budget of another.
+
+    Nor is the record key of an operator: compaction would remove what one of the two has written.
+    """
+    if request.request_id == SKIPPED_KEY and request.workflow_id.isdecimal():
+        return Problem.of("/request_id", "reserved", _OF_OPERATORS)
     if request.replay is None or request.replay.account == request.account_id:
         return None
     return Problem.of("/replay/account", "foreign_account", _DERIVED_ACCOUNT)

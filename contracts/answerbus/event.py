@@ -95,10 +95,10 @@ def key(event: Event) -> str:
             return event.dead_letter_id
         case ClosedIdsRecord():
             return f"{CLOSED_IDS_KEY}{event.chunk}"
-        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent():
+        case BudgetLeaseRecord() | BudgetShareRecord() | BudgetNearlySpent() | Skipped():
             return event.record_key
-        case LaneRecord() | Skipped():
-            return LANE_KEY if isinstance(event, LaneRecord) else f"skipped:@{event.offset}"
+        case LaneRecord():
+            return LANE_KEY
         case other if isinstance(other, ToolEvent):
             return tool_event.key(other)
         case _:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from answerbus.envelope import (
     decode_request,
     encode,
 )
-from answerbus.event import Event
+from answerbus.event import Event, key
 from answerbus.failure import Problem
 from answerbus.limits import JSON_DEPTH_MAX, PROBLEMS_MAX
 from answerbus.outcome import Result
+from answerbus.private.ledger import Skipped
+from answerbus.request_key import RequestKey
 from tests.cost.budget import peak_bytes
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "contracts/examples").rglob("*.json"))
@@ -282,6 +285,24 @@ def replay(account: str, dead_letter_id: str = "r-0.dead-letter") -> dict[str, A
         "by": "ops@acme",
         "edited": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("request_id", "workflow_id", "is_reserved"),
+    [("skipped:", "7", True), ("skipped:", "w-7", False), ("skipped:7", "7", False)],
+)
+def test_no_request_has_the_record_key_of_an_operator(
+    request_id: str, workflow_id: str, *, is_reserved: bool
+) -> None:
+    digest, at = f"sha256:{'0' * 64}", datetime(2026, 11, 28, tzinfo=UTC)
+    skipped = Skipped(offset=7, digest=digest, problem="p", by="ops", reason="r", at=at)
+    same_key = RequestKey(workflow_id, request_id).record_key() == key(skipped)
+    found = decode_request(body(request_id=request_id, workflow_id=workflow_id))
+
+    assert same_key == isinstance(found, Undecodable) == is_reserved
+    if isinstance(found, Undecodable):
+        assert [(one.path, one.code) for one in found.problems] == [("/request_id", "reserved")]
+        assert (found.request_id, found.workflow_id) == (request_id, workflow_id)
 
 
 @pytest.mark.parametrize(

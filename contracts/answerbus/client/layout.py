@@ -9,15 +9,21 @@ from answerbus.client.bounded import bounded
 from answerbus.client.turns import in_turns
 from answerbus.fail_fast import JsonReader
 from answerbus.private.lane_records import LaneRecords
-from answerbus.private.ledger import LANE_KEY, LEDGER_RECORD, LaneRecord, LedgerRecord, Skipped
+from answerbus.private.ledger import (
+    LANE_KEY,
+    LEDGER_RECORD,
+    SKIPPED_KEY,
+    LaneRecord,
+    LedgerRecord,
+    Skipped,
+)
 
 LOOK_TIMEOUT_S = 30.0
 TAIL_RECORDS = 200  # a lane writes its record every few minutes, so that it is near the end
 _TAIL_FACTOR = 8
 _POLL_MS = 500
 _LEDGER = JsonReader(LEDGER_RECORD)
-_KEY = LANE_KEY.encode()
-_SKIPPED_KEY = b"skipped:"
+_KEY, _SKIPPED_KEY = LANE_KEY.encode(), SKIPPED_KEY.encode()
 
 
 async def written_lanes(

@@ -35,6 +35,7 @@ from answerbus.wire import (
 LEDGER_VERSION = 1
 LANE_VERSION: Literal[2] = 2  # since the keys of retries, runs and closed ids have the workflow
 CLOSED_KEY = "closed:"
+SKIPPED_KEY = "skipped:"
 OFFSET_MAX = 2**63 - 1  # as Kafka counts
 
 Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX)]
@@ -273,6 +274,11 @@ class Skipped(Wire):
     by: Reason
     reason: Reason
     at: Timestamp
+
+    @property
+    def record_key(self) -> str:
+        """No request has the same: `decode_request` refuses the one that would."""
+        return f"{SKIPPED_KEY}{SEPARATOR}{self.offset}"
 
 
 LedgerRecord = Annotated[
