@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from itertools import zip_longest
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -30,6 +30,7 @@ AGAIN_AFTER_S = 2.0
 LOOK_EVERY_S = 10.0  # whether the topics of toolsets are still there
 CATCH_UP_S = 10.0  # a request waits so long for cards that were announced before it
 POLL_MS = 500
+TAKE_S = 2.0  # of taking cards, before those of other toolsets that have come since are fetched
 TOO_COSTLY = "it takes too long to compile its schemas"
 NOT_COMPILED = "its schemas cannot be compiled"
 SHARED = ""  # the toolset of the shared topic's place: no toolset has that name
@@ -73,6 +74,7 @@ class CardReader:
         self._new_consumer, self._name_of = new_consumer, name_of
         self._known_tools, self._toolsets, self._shared = known_tools, toolsets, shared
         self._places: Mapping[TopicPartition, str] = {}  # that are read, with their toolsets
+        self._fetched: dict[TopicPartition, deque[Record]] = {}  # and not taken yet
         self._has_own_card: set[str] = set()
         self._compiled: dict[str, tuple[str, str | None]] = {}  # last tools and their fault
         self._lacks_places = False
@@ -111,7 +113,7 @@ class CardReader:
             await close(consumer.stop())
 
     async def _follow(self, consumer: Any) -> None:
-        self._places, self._looked_at = {}, -LOOK_EVERY_S
+        self._places, self._fetched, self._looked_at = {}, {}, -LOOK_EVERY_S
         await self._read_accepted(consumer)
         ends: Mapping[TopicPartition, int] = {}
         while True:
@@ -119,11 +121,11 @@ class CardReader:
             if looks:
                 await self._look_for_topics(consumer)
                 ends = await self._ends(consumer)
-            found = await self._next(consumer)
-            if found and not looks:  # a server makes its topics, and then announces its card
+            is_new = await self._fetch(consumer)
+            if is_new and not looks:  # a server makes its topics, and then announces its card
                 await self._look_for_topics(consumer)
-            await self._take_all(found)
-            if found or looks:
+            has_taken = await self._take_some()
+            if has_taken or looks:
                 await self._keep()
                 await self._prepare()
             if await self._has_read(consumer, ends):
@@ -134,7 +136,8 @@ class CardReader:
         await self._assign(consumer, self._place_of_accepted(names))
         ends = await self._ends(consumer)
         while not await self._has_read(consumer, ends):
-            await self._take_all(await self._next(consumer))
+            await self._fetch(consumer)
+            await self._take_some()
 
     def _place_of_accepted(self, names: Collection[str]) -> dict[TopicPartition, str]:
         name = self._name_of(ACCEPTED_TOOLS)
@@ -142,13 +145,24 @@ class CardReader:
         self._known_tools.not_kept = None if is_there else NOT_THERE
         return {TopicPartition(name, 0): ACCEPTED} if is_there else {}
 
-    async def _take_all(self, found: Mapping[TopicPartition, Collection[Record]]) -> None:
+    async def _take_some(self) -> bool:
+        """Whether there was one to take. What is left waits for the next time."""
+        has_taken = bool(self._fetched)
+        async for place, record in in_turns(self._by_turns()):
+            await self._take(self._places[place], record)
+        return has_taken
+
+    def _by_turns(self) -> Iterator[tuple[TopicPartition, Record]]:
         """One of each place after the other: one with thousands of cards holds up no other."""
-        owners = [self._places.get(place, SHARED) for place in found]
-        async for together in in_turns(zip_longest(*found.values())):
-            for owner, record in zip(owners, together, strict=True):
-                if record is not None:
-                    await self._take(owner, record)
+        clock = asyncio.get_running_loop().time
+        until = clock() + TAKE_S
+        while self._fetched and clock() < until:
+            place = next(iter(self._fetched))
+            records = self._fetched.pop(place)
+            record = records.popleft()
+            if records:
+                self._fetched[place] = records  # behind the others
+            yield place, record
 
     async def _keep(self) -> None:
         """What fails is tried again; until then a worker that starts believes what it finds."""
@@ -170,18 +184,31 @@ class CardReader:
         )
         return ends
 
-    async def _next(self, consumer: Any) -> Mapping[TopicPartition, Collection[Record]]:
+    async def _fetch(self, consumer: Any) -> bool:
+        """Whether there are new ones; places with some that are not taken yet are left out."""
         if not self._places:
             await asyncio.sleep(POLL_MS / 1000)
-            return {}
-        found = await bounded(consumer.getmany(timeout_ms=POLL_MS), ASK_TIMEOUT_S)
-        return {place: records for place, records in found.items() if records}
+            return False
+        consumer.pause(*self._fetched)
+        consumer.resume(*(self._places.keys() - self._fetched.keys()))
+        wait_ms = 0 if self._fetched else POLL_MS
+        found = await bounded(consumer.getmany(timeout_ms=wait_ms), ASK_TIMEOUT_S)
+        new = {place: deque(records) for place, records in found.items() if records}
+        self._fetched = new | self._fetched
+        return bool(new)
 
     async def _has_read(self, consumer: Any, ends: Mapping[TopicPartition, int]) -> bool:
         for place in self._places.keys() & ends.keys():
-            if await bounded(consumer.position(place), ASK_TIMEOUT_S) < ends[place]:
+            if await self._position(consumer, place) < ends[place]:
                 return False
         return True
+
+    async def _position(self, consumer: Any, place: TopicPartition) -> int:
+        """Of the record that is taken next."""
+        if waiting := self._fetched.get(place):
+            return waiting[0].offset
+        position: int = await bounded(consumer.position(place), ASK_TIMEOUT_S)
+        return position
 
     def _answer_waiting(self) -> bool:
         """Whether somebody asked for what is there now, since the end was asked for last."""
@@ -228,6 +255,7 @@ class CardReader:
         if new := places.keys() - kept:
             await bounded(consumer.seek_to_beginning(*new), ASK_TIMEOUT_S)
         self._places = places
+        self._fetched = {at: them for at, them in self._fetched.items() if at in kept}
 
     def _looks_again(self) -> bool:
         is_soon = self._lacks_places or self._known_tools.waits_for_topics

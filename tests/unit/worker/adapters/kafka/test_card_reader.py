@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from services.worker.adapters.kafka.card_reader import (
     AGAIN_AFTER_S,
     CATCH_UP_S,
     LOOK_EVERY_S,
+    TAKE_S,
     TOO_COSTLY,
     CardReader,
 )
@@ -35,6 +36,7 @@ ORDERS, ECHO = toolset_cards("orders"), toolset_cards("echo")
 class Record:
     key: bytes
     value: bytes | None
+    offset: int = 0  # once it is read
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Consumer:
     fails: bool = False  # once
     unled: set[str] = field(default_factory=set)  # topics whose partition has no leader
     _read: dict[TopicPartition, int] = field(default_factory=dict)
+    _paused: set[TopicPartition] = field(default_factory=set)
 
     async def start(self) -> None:
         await asyncio.sleep(0)
@@ -57,6 +60,13 @@ class Consumer:
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
         self._read = dict.fromkeys(places, 10**6)  # where nobody has said
+        self._paused = set()
+
+    def pause(self, *places: TopicPartition) -> None:
+        self._paused |= set(places)
+
+    def resume(self, *places: TopicPartition) -> None:
+        self._paused -= set(places)
 
     def seek(self, place: TopicPartition, position: int) -> None:
         self._read[place] = position
@@ -81,9 +91,11 @@ class Consumer:
             self.fails = False
             raise KafkaConnectionError
         found = {}
-        for place, read in self._read.items():
+        for place in self._read.keys() - self._paused:
+            read = self._read[place]
             records = self.cards.get(place.topic, [])
-            found[place], self._read[place] = records[read:], max(read, len(records))
+            found[place] = [replace(one, offset=n) for n, one in enumerate(records)][read:]
+            self._read[place] = max(read, len(records))
         return found
 
     async def _answers(self, places: Collection[TopicPartition]) -> None:
@@ -221,6 +233,23 @@ async def test_a_toolset_with_thousands_of_cards_holds_up_no_other() -> None:
     with followed(reader_of(bus, known, ("orders", "echo"), costly_work=work)):
         await until(lambda: "orders.get" in known.tools)
         assert work.owners.count("toolset echo") <= 1
+
+
+@on_virtual_time
+async def test_costly_cards_do_not_hold_up_one_that_is_announced_later() -> None:
+    there = {one.full_name() for one in (ORDERS, ECHO)}
+    there |= {tool_calls(name).full_name() for name in ("orders", "echo")}
+    bus, known, work = Consumer(there=there), KnownTools(), Noting()
+    for number in range(100):
+        bus.announce(card(f"say-{number}", toolset="echo"))
+    reader = reader_of(bus, known, ("orders", "echo"), costly_work=work)
+    with followed(reader):
+        await until(lambda: bool(work.owners))
+        bus.announce(card("get"))
+        await until(lambda: "orders.get" in known.tools, 3 * TAKE_S)
+        await until(reader._is_read.is_set, 200)
+        assert set(known.tools) == {"orders.get", "echo.say-99"}
+        assert work.owners.count("toolset echo") == 100
 
 
 @on_virtual_time
