@@ -9,8 +9,11 @@ from pydantic import JsonValue
 
 from answerbus.envelope import Undecodable, decode, decode_body
 from answerbus.event import Event
+from answerbus.explain import problems_text
 from answerbus.failure import Problem
-from answerbus.limits import NOTES_MAX, TOOL_COST_MICRO_USD_MAX
+from answerbus.limits import NOTES_MAX, REASON_BYTES_MAX, TOOL_COST_MICRO_USD_MAX
+from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolResult
+from answerbus.wire import clip
 
 OPTIONAL = {
     "tool_result": ("/duration_ms", "/server", "/notes", "/micro_usd"),
@@ -18,6 +21,7 @@ OPTIONAL = {
     "tool_reconciled": ("/question", "/server", "/notes", "/finding/micro_usd"),
 }
 OPTIONAL_OF_FAILURE = ("/outcome/message", "/outcome/retryable", "/outcome/problems")
+_OF_QUESTION = ("/asks", "/state")
 _HAS_NOTES = ("tool_result", "tool_reconciled")
 _COSTS = ("/micro_usd", "/finding/micro_usd")
 _SEVERAL = 3  # of the problems of a field only some are listed, and then those of the next
@@ -25,6 +29,8 @@ _SEVERAL = 3  # of the problems of a field only some are listed, and then those 
 
 def read_report(value: bytes | None) -> Event | Undecodable:
     """The event, if it is one without what is wrong; a note says so to readers of the outcome.
+
+    A question to a person that is not valid ends its call.
 
     The tool has done its work, and may not do it again: a wrong duration is no reason to wait.
     """
@@ -34,9 +40,30 @@ def read_report(value: bytes | None) -> Event | Undecodable:
             return found
         fields = _left_out(found.problems, found.body)
         if not fields:
-            return found
+            return _unasked(found.problems, found.body) or found
         found = decode_body(_without(found.body, fields))
     return found
+
+
+def _unasked(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> ToolResult | None:
+    """The end of a call whose question to a person is wrong; None where anything else is, too.
+
+    It is the last word of its server: dropped, the call would time out, and nobody would know why.
+    """
+    if body.get("kind") != "tool_progress" or body.get("asks") is None:
+        return None
+    wrong = tuple(it for it in problems if not _is_in(it, OPTIONAL["tool_progress"]))
+    if not all(_is_in(it, _OF_QUESTION) for it in wrong):
+        return None
+    why = f"its server asks for input that is not valid: {problems_text(wrong)}"
+    failure = ToolFailure(code=INPUT_REQUIRED, message=clip(why, REASON_BYTES_MAX))
+    ids = {name: body.get(name) for name in ("call_id", "workflow_id", "token")}
+    end = decode_body({"kind": "tool_result", **ids, "outcome": failure.model_dump(mode="json")})
+    return end if isinstance(end, ToolResult) else None
+
+
+def _is_in(problem: Problem, fields: Iterable[str]) -> bool:
+    return any(f"{problem.path}/".startswith(f"{field}/") for field in fields)
 
 
 def _left_out(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> frozenset[str]:
@@ -46,7 +73,7 @@ def _left_out(problems: Iterable[Problem], body: Mapping[str, JsonValue]) -> fro
         optional += OPTIONAL_OF_FAILURE
     fields = set()
     for problem in problems:
-        field = next((it for it in optional if f"{problem.path}/".startswith(f"{it}/")), None)
+        field = next((it for it in optional if _is_in(problem, (it,))), None)
         if field is None:
             return frozenset()
         fields.add(field)

@@ -7,7 +7,7 @@ import pytest
 
 from answerbus.envelope import Undecodable, decode
 from answerbus.reconcile import Happened, ToolReconciled
-from answerbus.tool_result import ToolProgress, ToolResult
+from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolProgress, ToolResult
 from services.worker.core.run.tool_report import read_report
 
 FAILED = {"kind": "error", "code": "not_found"}
@@ -98,6 +98,43 @@ def test_progress_counts_without_its_note() -> None:
     del body["outcome"]
 
     assert isinstance(read(body), ToolProgress)
+
+
+def question(**fields: Any) -> dict[str, Any]:
+    asks = {"question": "Where to?", "json_schema": {"type": "string"}}
+    body = {**result(kind="tool_progress", state="s", asks=asks), **fields}
+    del body["outcome"]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (
+            {"json_schema": {"description": "x" * 5_000}},
+            "/asks/json_schema: an object: at most 4,096 bytes",
+        ),
+        ({"question": "x" * 3_000}, "expected: at most 2048 bytes of UTF-8"),
+        ({"to": "x" * 129}, "/asks/to: "),
+        ({"expires_s": 0}, "/asks/expires_s: "),
+    ],
+)
+def test_a_question_that_is_not_valid_ends_its_call(wrong: Any, text: str) -> None:
+    asks = {**question()["asks"], **wrong}
+    found = read(question(asks=asks, note=7))
+
+    assert isinstance(found, ToolResult)
+    assert isinstance(found.outcome, ToolFailure)
+    assert found.outcome.code == INPUT_REQUIRED
+    assert text in found.outcome.message
+    assert (found.call_id, found.token) == (result()["call_id"], result()["token"])
+
+
+def test_a_question_is_ended_by_its_server_alone() -> None:
+    assert isinstance(read(question(state="x" * 20_000)), ToolResult)
+    assert isinstance(read(question()), ToolProgress)
+    for body in (question(asks=7, token="short"), question(asks=None, state="x" * 20_000)):
+        assert isinstance(read(body), Undecodable)
 
 
 @pytest.mark.parametrize(
