@@ -126,8 +126,7 @@ class Breaker:
             case Rejected(scope="profile", status=403) if not (self.is_open or self._was_forbidden):
                 self._was_forbidden = True  # maybe of one request alone: the next call shows it
             case Rejected(scope="profile"):
-                self.setup_fault = f"rejected: status {reply.status}, code {reply.code}"
-                self._open(SETUP_FAULT_PAUSE_S, now, throttled=False)
+                self._reject(reply, now)
             case Rejected():
                 if proves:
                     self._close(now)
@@ -135,6 +134,13 @@ class Breaker:
                 self._fail(now, limit=1)
             case Unavailable() | TimedOut():
                 self._fail(now, limit=FAILURES_BEFORE_OPEN)
+
+    def _reject(self, reply: Rejected, now: float) -> None:
+        self.setup_fault = f"rejected: status {reply.status}, code {reply.code}"
+        if reply.status == 403:
+            self._fail(now, limit=1)  # of a few requests, maybe: another is tried soon
+        else:
+            self._open(SETUP_FAULT_PAUSE_S, now, throttled=False)
 
     def _count_throttling(self, named_s: float | None, now: float) -> None:
         if named_s is None:

@@ -134,20 +134,21 @@ async def test_requests_that_are_never_asked_use_up_no_rate() -> None:
 FORBIDDEN = Rejected("profile", 403, None)
 
 
-async def with_a_forbidden_one(others: int) -> tuple[list[str], float]:
-    """The dead letters, and the longest wait of requests beside one that a firewall refuses."""
+async def with_forbidden_ones(others: int, forbidden: int = 1) -> tuple[list[str], float]:
+    """The dead letters, and the longest wait of requests beside those that a firewall refuses."""
     began: dict[str, float] = {}
     waits: list[float] = []
 
     def reply(name: str, _: int) -> tuple[float, Reply]:
-        if name == "bad":
+        if name.startswith("bad"):
             return 0.1, FORBIDDEN
         waits.append(now() - began[name])
         return 0.1, answered()
 
     stage = Stage(FakeProvider(reply))
     await stage.worker.open()
-    stage.publish("bad", workflow_id=workflow_of(0, 0), ttl_s=900)
+    for number in range(forbidden):
+        stage.publish(f"bad-{number}", workflow_id=workflow_of(0, 100 + number), ttl_s=900)
     for number in range(1, others + 1):
         began[f"r-{number}"] = now()
         stage.publish(f"r-{number}", workflow_id=workflow_of(0, number), ttl_s=900)
@@ -158,17 +159,18 @@ async def with_a_forbidden_one(others: int) -> tuple[list[str], float]:
     return [f"{one['request_id']} {one['cause']['kind']}" for one in letters], max(waits, default=0)
 
 
-def test_a_request_that_a_firewall_refuses_does_not_stop_its_profile() -> None:
-    letters, longest_s = run(with_a_forbidden_one(40))
+@pytest.mark.parametrize("forbidden", [1, 5, 50])
+def test_requests_that_a_firewall_refuses_do_not_stop_their_profile(forbidden: int) -> None:
+    letters, longest_s = run(with_forbidden_ones(40, forbidden))
 
-    assert letters == ["bad rejected"]
+    assert sorted(letters) == sorted(f"bad-{number} rejected" for number in range(forbidden))
     assert longest_s < 1
 
 
 def test_a_profile_that_is_forbidden_to_all_keeps_its_requests_to_their_deadline() -> None:
-    letters, _ = run(with_a_forbidden_one(0))
+    letters, _ = run(with_forbidden_ones(0))
 
-    assert letters == ["bad deadline_passed"]
+    assert letters == ["bad-0 deadline_passed"]
 
 
 def test_calls_that_are_served_while_a_profile_forbids_new_ones_reject_none() -> None:
