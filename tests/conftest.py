@@ -44,6 +44,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_runtest_setup() -> None:
+    """SIGTERM ends a run as Ctrl-C does: fixtures stop the brokers and workers that they started.
+
+    A worker within a test leaves asyncio's default behind, which ends us at once.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Objects of earlier modules are left out of the later searches for garbage."""
     if nextitem is not None and nextitem.path != item.path:

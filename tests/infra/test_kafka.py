@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,4 +212,22 @@ def test_in_the_foreground_a_signal_stops_the_broker(data: Path, number: signal.
     foreground.send_signal(number)
 
     assert outcome(foreground) == (0, "Stopping Kafka\n")
+    assert not broker.running
+
+
+def test_a_signal_to_a_run_of_tests_stops_the_broker_of_a_test(tmp_path: Path) -> None:
+    test = "tests/integration/test_client_broker_away.py"
+    arguments = ("-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'tests'}", test)
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
+    ) as run:
+        deadline = time.monotonic() + LIMIT_S
+        while not (states := list(tmp_path.rglob("broker.json"))):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        broker = find_broker(states[0].parent)
+        assert broker is not None
+        run.terminate()
+        assert run.wait(LIMIT_S)
+
     assert not broker.running
