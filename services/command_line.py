@@ -75,9 +75,9 @@ def stdout() -> Console:
     return PlainConsole(soft_wrap=True)
 
 
-def screen() -> Console:
+def screen(*, is_data: bool = True) -> Console:
     """For what is drawn again and again: lines end where the terminal does, between words."""
-    return PlainConsole()
+    return PlainConsole(stderr=not is_data)
 
 
 def content_of(path: Path, bytes_max: int = -1) -> bytes:

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Self
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
 from answerbus.client import Client, Followed, NoAnswerYet
@@ -17,7 +18,7 @@ from answerbus.control import ApprovalRequested, ControlApplied, InputRequested
 from answerbus.event import AnyOutcome
 from answerbus.request import Request
 from answerbus.step import Step, ToolEnded
-from services.command_line import stderr
+from services.command_line import screen
 from services.commands.kafka_away import kafka_watched, warn
 from services.operators.runs.fold import RunFold
 from services.operators.runs.rendering import RunLine, lines_of, tree_of
@@ -35,7 +36,7 @@ async def show_to_end(
     if as_json:
         async with kafka_watched(bus, request.workflow_id, warn):
             return await follow_to_end(client, request, timeout_s, show_json)
-    with RunView(stderr(), request) as view:
+    with RunView(screen(is_data=False), request) as view:
         async with kafka_watched(bus, request.workflow_id, view.say):
             return await follow_to_end(client, request, timeout_s, view.show)
 
@@ -89,7 +90,8 @@ class RunView:
     def __init__(self, console: Console, request: Request) -> None:
         self._console, self._fold = console, RunFold()
         self._fold.take(request)
-        self._live = Live(console=console, auto_refresh=False)
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="visible")
+        self._shown = _Newest()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -98,6 +100,7 @@ class RunView:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        self._shown.is_all = True  # which nothing is drawn over any more
         self._live.stop()
 
     def show(self, followed: Followed) -> None:
@@ -115,4 +118,20 @@ class RunView:
 
     def _draw(self) -> None:
         trees = [tree_of(run, show_content=True) for run in self._fold.runs()]
-        self._live.update(Group(*trees) if trees else Text("asked"), refresh=True)
+        self._shown.content = Group(*trees) if trees else Text("asked")
+        self._live.update(self._shown, refresh=True)
+
+
+class _Newest:
+    """The last lines, where there is no room for all: a terminal draws over what it shows alone."""
+
+    def __init__(self) -> None:
+        self.content: RenderableType = ""
+        self.is_all = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self.content, options.update(height=None), pad=False)
+        shown = lines if self.is_all else lines[-max(options.size.height - 1, 1) :]
+        for line in shown:
+            yield from line
+            yield Segment.line()

@@ -1,9 +1,12 @@
 """What `ask --follow` and `chat` show and remember, on a FakeClient."""
 
 import json
+import re
+from io import StringIO
 
 import pytest
 import typer
+from rich.console import ConsoleDimensions
 
 from answerbus.agent import AgentRef
 from answerbus.client import Followed, NoAnswerYet
@@ -12,7 +15,7 @@ from answerbus.client.testing import FakeClient, answered, dead_letter, silence
 from answerbus.dead_letter import UnknownAgent
 from answerbus.limits import MESSAGES_MAX
 from answerbus.outcome import Result
-from services.command_line import PlainConsole
+from services.command_line import PlainConsole, screen
 from services.commands.chatting import CHAT_BYTES_MAX, Chat
 from services.commands.following import RunView, follow_to_end, show_json
 from tests.unit.operators.runs.events import WORKFLOW, approval_asked, call, ended, event, step
@@ -121,6 +124,31 @@ def test_a_terminal_shows_the_tree() -> None:
     shown = capture.get()
     assert "support v3 · 1 step" in shown
     assert "answerbus approvals approve r-1.call.1.0" in shown
+
+
+def test_a_terminal_shows_the_newest_lines_whole_and_all_of_them_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    written, console = StringIO(), screen(is_data=False)
+    console.file, console.size = written, ConsoleDimensions(60, 12)
+    call_id = f"{'r-1' * 20}.call.9.0"
+    steps = [step("r-1", n) for n in range(1, 9)]
+    asking = call("r-1", 9, call_id=call_id, tool="orders.refund", state="awaits_approval")
+    asked = approval_asked(call_id, request_id="r-1")
+    with RunView(console, a_chat().turn("Refund it.", "r-1")) as view:
+        for one in (*steps, step("r-1", 9, asking), asked):
+            assert isinstance(one, StepEvent)
+            begin = written.tell()
+            view.show(Followed(one, "0:0.0.0.0"))
+        drawn, begin = written.getvalue()[begin:], written.tell()
+    at_end = written.getvalue()[begin:]
+
+    assert drawn.count("\n") < 12
+    assert "step 1 " not in drawn
+    joined = "".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[│\s]", "", drawn))
+    assert f"answerbusapprovalsapprove{call_id}--reason…" in joined
+    assert all(f"step {n} " in at_end for n in range(1, 10))
 
 
 async def test_no_outcome_in_time_is_said_as_it_is() -> None:
