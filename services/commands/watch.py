@@ -107,6 +107,7 @@ async def _watch(
                     _show(console, found, repeats)
                 shown += 1
                 if shown == limit:
+                    _end_repeats(console, repeats)
                     return
             _end_repeats(console, repeats)
 
