@@ -37,6 +37,10 @@ _MINUTE_MS = 60_000
 OPEN_TRANSACTION_S = 5.0  # a worker's are over in a fraction of a second
 _POLICY, _COMPACT = "cleanup.policy", "compact"
 APPLY = "run `answerbus topics apply`"
+_REPLICATION = {  # of Kafka's own topics, by settings of its brokers
+    "__consumer_offsets": "the brokers' `offsets.topic.replication.factor`",
+    "__transaction_state": "the brokers' `transaction.state.log.replication.factor`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +167,13 @@ def _copies(about: str, replicas: Mapping[str, int], short: Verdict) -> Finding:
     fewest = min(replicas.values())
     if fewest >= REPLICAS_MIN:
         return Finding(about, "ok", f"{fewest} copies of each partition")
-    names = ", ".join(name for name, count in replicas.items() if count == fewest)
+    names = [name for name, count in replicas.items() if count == fewest]
     copies = count_text(fewest, "copy", "copies")
+    settings = dict.fromkeys(_REPLICATION.get(it, "`kafka.replication_factor`") for it in names)
     text = (
-        f"{copies} of {names}: our promises assume {REPLICAS_MIN}; run {REPLICAS_MIN} brokers and "
-        f"set `kafka.replication_factor` to {REPLICAS_MIN} before the topics are made"
+        f"{copies} of {', '.join(names)}: our promises assume {REPLICAS_MIN}; run {REPLICAS_MIN} "
+        f"brokers and set {' and '.join(settings)} to {REPLICAS_MIN} before the topics are made; "
+        "`kafka-reassign-partitions.sh` adds copies later"
     )
     return Finding(about, short, text)
 

@@ -198,8 +198,9 @@ def test_kafkas_own_topics_count_too() -> None:
     assert findings_of(replace(WELL, cluster=cluster))["replication"] == (
         "wrong",
         (
-            "1 copy of __transaction_state: our promises assume 3; run 3 brokers and set "
-            "`kafka.replication_factor` to 3 before the topics are made"
+            "1 copy of __transaction_state: our promises assume 3; run 3 brokers and set the "
+            "brokers' `transaction.state.log.replication.factor` to 3 before the topics are made; "
+            "`kafka-reassign-partitions.sh` adds copies later"
         ),
     )
 
