@@ -4,13 +4,16 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
 from pydantic import JsonValue, ValidationError
+from rich.live import Live
+from rich.text import Text
 
 from answerbus import json_text
 from answerbus.budget import Budget
@@ -20,7 +23,15 @@ from answerbus.client.job import CONCURRENCY_DEFAULT, CONCURRENCY_MAX
 from answerbus.limits import FACTS_MAX, REQUEST_BYTES_MAX
 from answerbus.outcome import Result
 from answerbus.problems import pointer
-from services.command_line import EXIT_CTRL_C, Config, client_of, content_of, stderr, writing_file
+from services.command_line import (
+    EXIT_CTRL_C,
+    Config,
+    client_of,
+    content_of,
+    screen,
+    stderr,
+    writing_file,
+)
 from services.operators.adapters.whole_file import is_elsewhere, write_whole
 from services.operators.records.money import micro_usd_of
 from services.settings import plugins
@@ -103,30 +114,40 @@ async def _asked(
     options: JobOptions,
     config: Path | None,
 ) -> JobOutcomes[Any]:
-    console = stderr()
-
-    def show(progress: JobProgress[Any]) -> None:
-        end = "\n" if progress.done == progress.rows else "\r"
-        if console.is_terminal or end == "\n":
-            console.print(str(progress), end=end, markup=False)
-
     async with client_of(from_environment(config).kafka, plugins.registry()) as client:
         try:
-            return await client.ask_many(
-                rows,
-                instructions,
-                job_id=job_id,
-                response_model=shape,
-                concurrency=concurrency,
-                on_progress=show,
-                **options,
-            )
+            with _progress_shown() as show:
+                return await client.ask_many(
+                    rows,
+                    instructions,
+                    job_id=job_id,
+                    response_model=shape,
+                    concurrency=concurrency,
+                    on_progress=show,
+                    **options,
+                )
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             what = f"{error.title}{pointer(first['loc'])}: {first['msg']}"
             raise typer.BadParameter(f"invalid request: {plain(what)}") from None
         except ValueError as error:
             raise typer.BadParameter(plain(str(error))) from None
+
+
+@contextmanager
+def _progress_shown() -> Iterator[Callable[[JobProgress[Any]], None]]:
+    """In place on a terminal; elsewhere once, when all rows are done."""
+    console = screen(is_data=False)
+    if console.is_terminal:
+        with Live("", console=console) as live:
+            yield lambda progress: live.update(Text(str(progress)))
+        return
+
+    def show(progress: JobProgress[Any]) -> None:
+        if progress.done == progress.rows:
+            stderr().print(str(progress), markup=False)
+
+    yield show
 
 
 def _check_out(out: Path, rows: Path) -> None:

@@ -10,10 +10,34 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from answerbus.client import JobProgress
 from answerbus.client.client import Client
 from answerbus.client.testing import FakeClient, answered
 from services import cli
-from services.commands.ask_many import _asked, _check_out, _rows
+from services.commands.ask_many import _asked, _check_out, _progress_shown, _rows
+
+
+def test_progress_is_drawn_in_place_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with _progress_shown() as show:
+        for number in range(4):
+            show(JobProgress(rows=3, answered=number))
+    shown = capsys.readouterr().err
+
+    assert "\\u000d" not in shown
+    assert "\r" in shown
+    assert "[####################] 3 of 3: 3 answered; " in shown
+
+
+def test_progress_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    with _progress_shown() as show:
+        for number in range(4):
+            show(JobProgress(rows=3, answered=number))
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("[####################] 3 of 3: 3 answered; ")
 
 
 def test_a_quoted_cell_keeps_its_lines(tmp_path: Path) -> None:
