@@ -22,10 +22,14 @@ from answerbus.client.diagnosis import describe_error_for_log
 from answerbus.client.records.batch import Record
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
+from answerbus.envelope import Undecodable
+from answerbus.event import Event
+from answerbus.explain import problems_text
 from answerbus.json_values import signs_of_values
 from answerbus.limits import TOOL_RESULT_VALUES_MAX
 from answerbus.tool_result import ToolProgress
 from answerbus.topics import APPROVALS, CONTROLS, LEASES, TOOL_RESULTS, Topic
+from services.text.escaping import plain_line
 from services.worker.core.run.tool_report import read_report
 from services.worker.lane.lane import Lane
 from services.worker.lane.lifecycle import Lifecycle
@@ -134,12 +138,24 @@ def _value_of(record: Record) -> bytes:
 
 
 def signal_record(topic: Topic, place: TopicPartition, record: Record) -> SignalRecord:
-    """A record as lanes take it; one that holds no signal is only skipped."""
-    event = None if isinstance(record, Unreadable) else read_report(record.value)
+    """A record as lanes take it; one that holds no signal is skipped, and the log says why."""
+    event = record if isinstance(record, Unreadable) else read_report(record.value)
     signal = event if isinstance(event, Signal) else None
     place_id = f"{place.topic}-{place.partition}-{record.offset}"
+    if signal is None:
+        _log.warning("the record %s is dropped: %s", place_id, _why_dropped(event))
     at = None if signal is None or isinstance(record, Unreadable) else moment(record.timestamp)
     return SignalRecord(topic, record.offset, place_id, signal, at)
+
+
+def _why_dropped(event: Event | Undecodable | Unreadable) -> str:
+    match event:
+        case Undecodable():
+            return plain_line(problems_text(event.problems))
+        case Unreadable():
+            return problems_text((event.problem,))
+        case _:
+            return f"nobody reads an event of the kind {event.kind} here"
 
 
 def by_question(signals: Sequence[SignalRecord]) -> Iterator[Sequence[SignalRecord]]:

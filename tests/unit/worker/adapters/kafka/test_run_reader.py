@@ -1,11 +1,13 @@
 """Signals are applied in bounded batches: a flood holds up no other; no failure ends the reader."""
 
 import asyncio
+import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import TopicAuthorizationFailedError
 
@@ -141,6 +143,28 @@ def test_each_question_of_a_tool_begins_a_part_however_it_is_spelt() -> None:
 
     parts = [[one.offset for one in part] for part in by_question(signals)]
     assert parts == [[0], [1], [2, 3], [4]]
+
+
+def test_the_log_says_why_a_record_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    """A person's approval with a wrong word and a tool's result without a value left no trace."""
+    by = {"by": "ann", "reason": "", "workflow_id": "w", "at": "2026-11-28T18:00:00Z"}
+    asked = {"call_id": "c", "args_digest": "sha256:" + "0" * 64}
+    reply = {"call_id": "c", "workflow_id": "w", "token": "A" * 22 + "=="}
+    events = [
+        {"kind": "approval", **asked, "decision": "approve", **by},
+        {"kind": "tool_result", **reply, "outcome": {"kind": "ok"}},
+        {"kind": "dismissed", "dead_letter_id": "d", **by},
+    ]
+    for offset, event in enumerate(events):
+        signal_record(TOOL_RESULTS, PLACE, record(PLACE, offset, json.dumps(event).encode()))
+
+    wrong = "found a text of 7 characters; expected: Input should be 'approved' or 'denied'"
+    lacks = "found nothing; expected: Field required"
+    assert caplog.messages == [
+        f"the record tool-results-0-0 is dropped: /decision: {wrong} (literal_error)",
+        f"the record tool-results-0-1 is dropped: /outcome/value: {lacks} (missing)",
+        "the record tool-results-0-2 is dropped: nobody reads an event of the kind dismissed here",
+    ]
 
 
 def test_what_failed_together_goes_one_by_one_and_then_on() -> None:
