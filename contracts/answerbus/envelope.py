@@ -1,5 +1,6 @@
 """The only codec: value and headers to an event or Undecodable, and an event to a record."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,6 +46,7 @@ SOURCES = (WORKER_SOURCE, CLIENT_SOURCE, TOOLS_SOURCE, REPLAY_SOURCE, COMPARE_SO
 REQUEST_TYPE = b"answerbus.request.v1"
 KINDS_MAX = 64  # of events, times those who write them
 HEAD_BYTES = 4 * KIB  # of a body that is not read, where its ids are looked for
+_ESCAPES_BYTES = len(r"\ud83d\ud83d")  # before a fault, which may be in them
 UNKNOWN_FIELDS_MAX = 100  # that are named; more make no request invalid
 UNKNOWN_FIELDS_LISTED_MAX = 1_000  # of more, none is named: pydantic cannot list the first alone
 _EVENT = JsonReader(EVENT)
@@ -298,14 +300,15 @@ def _object(
         case json_text.Parsed():
             return Undecodable((Problem.of("", "not_an_object", "a JSON object"),))
         case json_text.NotJson() as fault:
-            expected = f"{fault.reason} (byte {fault.position})"
-            return Undecodable((Problem.of("", "not_json", expected),))
+            expected = fault.reason + (f" (byte {fault.position})" if fault.position else "")
+            before = value[: max(fault.position - _ESCAPES_BYTES, 0)] if fault.position else value
+            return _unread(before, Problem.of("", "not_json", expected))
 
 
 def _unread(value: bytes, problem: Problem) -> Undecodable:
     """The ids are given if the body begins with them."""
     try:
-        head = from_json(value[:HEAD_BYTES], allow_partial=True)
+        head = from_json(value[:HEAD_BYTES].removeprefix(BOM_UTF8), allow_partial=True)
     except ValueError:
         head = None
     return _undecodable(head if isinstance(head, dict) else {}, (problem,))

@@ -3,6 +3,8 @@
 import json
 import re
 import sys
+from codecs import BOM_UTF8
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,6 +19,10 @@ _LINE_STEP_BYTES = 64  # of text that is looked through newline by newline
 _LARGEST = sys.float_info.max
 _SPACED, _BEGINNING = b'": ', 64  # bytes, in which a text that is written with spaces shows that
 _SPACE = b" \t\r\n"
+# Half of a surrogate pair, by what follows it: no second half, or no escape at all.
+_HALVES = ("lone leading surrogate in hex escape", "unexpected end of hex escape")
+_WHOLE = "both halves of a surrogate pair; a text may be cut between them"
+_SHOWN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")  # some digit before the exponent
 
 
@@ -66,13 +72,13 @@ def parse_counted(text: bytes) -> Parsed | NotJson:
     try:
         value: JsonValue = from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        return _not_json(_reason(str(error)), _position(str(error), text), text)
+        return _not_json(_reason(str(error), text), _position(str(error), text), text)
     if _SPACED not in text[:_BEGINNING] and to_json(value) == text:
         return Parsed(value)
     try:
         _STANDARD.decode(decoded)
-    except _DuplicateName:
-        return _not_json("unique member names", 0, text)
+    except _DuplicateName as error:
+        return _not_json(f"unique member names{error}", 0, text)
     except OverflowError:
         return _not_json("numbers within the range of a double", 0, text)
     return Parsed(value)
@@ -81,8 +87,18 @@ def parse_counted(text: bytes) -> Parsed | NotJson:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _DuplicateName
+        raise _DuplicateName(_repeated(name for name, _ in pairs))
     return members
+
+
+def _repeated(names: Iterable[str]) -> str:
+    """The first name that comes again, if it can be shown."""
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return f"; `{name}` is there twice" if _SHOWN_NAME.fullmatch(name) else ""
+        seen.add(name)
+    return ""
 
 
 def _finite(digits: str) -> float:
@@ -103,8 +119,11 @@ _STANDARD = json.JSONDecoder(
 )
 
 
-def _reason(message: str) -> str:
-    return "one JSON document: " + message.rsplit(" at line ", 1)[0]
+def _reason(message: str, text: bytes) -> str:
+    if text.startswith(BOM_UTF8):
+        return "one JSON document without a byte order mark"
+    fault = message.rsplit(" at line ", 1)[0]
+    return "one JSON document: " + (_WHOLE if fault in _HALVES else fault)
 
 
 def _position(message: str, text: bytes) -> int:

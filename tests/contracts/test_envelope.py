@@ -2,6 +2,7 @@
 
 import json
 import re
+from codecs import BOM_UTF8
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ MINIMAL: dict[str, Any] = {
     "answer_schema": {"kind": "text"},
     "context": {"instructions": "Say hello."},
 }
+HALVES = "both halves of a surrogate pair; a text may be cut between them"
 
 
 def body(**changes: Any) -> bytes:
@@ -231,6 +233,33 @@ def test_bytes_that_are_no_object_are_a_value_not_an_exception(
 ) -> None:
     assert [problem.code for problem in refused(value).problems] == [code]
     assert [problem.code for problem in refused_event(value).problems] == [code]
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        (rb'"x":"cut \ud83d"}', f"one JSON document: {HALVES} (byte 72)"),
+        (rb'"x":"cut \ude00"}', f"one JSON document: {HALVES} (byte 71)"),
+        (b'"x":' + b"[" * 300, "one JSON document: recursion limit exceeded (byte 261)"),
+        (b'"ttl_s":1,"ttl_s":1}', "unique member names; `ttl_s` is there twice"),
+        (b'"a b":1,"a b":1}', "unique member names"),
+        (b'"x":1e400}', "numbers within the range of a double"),
+    ],
+)
+def test_the_ids_before_a_fault_are_given(rest: bytes, expected: str) -> None:
+    """A client waits by them; JavaScript writes half of a pair where a text was cut."""
+    ids = b'{"kind":"request","request_id":"r-1","workflow_id":"w-1",'
+    for value in (ids + rest, ids + b'"long":"' + b"x" * 5_000 + b'",' + rest):
+        found = refused(value)
+        assert (found.request_id, found.workflow_id) == ("r-1", "w-1")
+    (problem,) = refused(ids + rest).problems
+    assert problem.expected == expected
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    found = refused(BOM_UTF8 + body())
+    assert (found.request_id, found.workflow_id) == ("r-1", "w-1")
+    assert [it.expected for it in found.problems] == ["one JSON document without a byte order mark"]
 
 
 def refused_event(value: bytes | None) -> Undecodable:

@@ -177,7 +177,8 @@ def test_latencies_are_spread_as_configured_and_the_same_for_the_same_attempt() 
 
 BAD: list[tuple[str, str]] = [
     ("{", "is not a script: expected one JSON document: EOF while parsing an object (byte 0)"),
-    ('{"rules":[],"rules":[]}', "is not a script: expected unique member names (byte 0)"),
+    ('{"rules":[],"rules":[]}',
+     "is not a script: expected unique member names; `rules` is there twice (byte 0)"),
     ("[]", "is not a script: at /: Input should be an object"),
     ("{}", "is not a script: at /rules: Field required"),
     ('{"rules":[{"reply":{"kind":"hang"},"latncy_s":1}]}',
