@@ -16,10 +16,12 @@ from answerbus.client.records.batch import Record
 from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.records.unreadable import Unreadable
 from answerbus.client.turns import in_turns
-from answerbus.envelope import decode
+from answerbus.envelope import Undecodable, decode
+from answerbus.explain import problems_text
 from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
 from answerbus.topics import ACCEPTED_TOOLS, SHARED_CARDS, Topic, tool_calls, toolset_cards
+from services.text.escaping import plain_line
 from services.worker.core.run.known_tools import NO_TOPIC, KnownTools, schema_fault
 from services.worker.ports.costly_work import CostlyWork, EndedAtLimit
 from services.worker.tasks.rounds import rounds
@@ -292,8 +294,11 @@ class CardReader:
 
     async def _settle(self, toolset: str, value: bytes) -> None:
         card = decode(value)
-        if not isinstance(card, ToolsetCard):
-            self._refuse(toolset, "the record is not a card")
+        if isinstance(card, Undecodable):
+            why = plain_line(problems_text(card.problems))
+            self._refuse(toolset, f"the record is not a card: {why}")
+        elif not isinstance(card, ToolsetCard):
+            self._refuse(toolset, f"the record is not a card: its kind is {card.kind}")
         elif card.toolset != toolset:
             self._refuse(toolset, "the card is of another toolset")
         elif fault := self._known_tools.settle(card, await self._fault_of(card)):

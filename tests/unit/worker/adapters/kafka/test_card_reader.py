@@ -1,6 +1,7 @@
 """Cards are used only while there is a topic for the calls of their toolset."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
+from answerbus.control import Cancel
 from answerbus.envelope import encode
 from answerbus.private.runs import ToolDefinition
 from answerbus.toolset_card import ToolAccepted, ToolsetCard
@@ -29,6 +31,13 @@ from tests.unit.worker.core.run.test_known_tools import card
 from tests.unit.worker.lane.virtual import on_virtual_time
 from tests.unit.worker.lane.world import until
 
+CANCEL = Cancel(
+    scope="workflow",
+    workflow_id="w",
+    by="ann",
+    reason="",
+    at=datetime(2026, 11, 28, tzinfo=UTC),
+)
 ORDERS, ECHO = toolset_cards("orders"), toolset_cards("echo")
 
 
@@ -197,6 +206,21 @@ class OutOfTime(InPlace):
 
     async def run(self, owner: str, work: Any, *_: Any, **__: Any) -> Any:
         return EndedAtLimit("cpu_time")
+
+
+@on_virtual_time
+async def test_why_a_record_is_not_a_card_is_reported() -> None:
+    """A server in another language had `the record is not a card`, and no more."""
+    tools = [{"name": "get_order", "inputSchema": {"type": "object"}}]
+    body = json.dumps({"kind": "toolset", "toolset": "orders", "tools": tools})
+    lacks = "/tools/0/args_schema: found nothing; expected: Field required (missing)"
+    cancel = encode(CANCEL).value
+    for value, why in [(body.encode(), lacks), (cancel, "its kind is cancel")]:
+        bus, known = Consumer({ORDERS.full_name(): [Record(b"orders", value)]}), KnownTools()
+        reader = reader_of(bus, known)
+        with followed(reader):
+            await reader.until_read()
+        assert known.notes() == [f"toolset orders: the record is not a card: {why}"]
 
 
 @on_virtual_time
