@@ -12,6 +12,7 @@ from answerbus.limits import PROBLEMS_MAX
 _QUOTING = {
     # These messages of pydantic repeat the input, which may be hostile or secret.
     "union_tag_invalid": "{discriminator} to be one of {expected_tags}",
+    "union_tag_not_found": "a member {discriminator}, which says of what kind it is",
     "string_unicode": "a text that UTF-8 can carry",
 }
 _UNNAMED = {"discriminator": "the tag", "expected_tags": "those that are known"}  # by a validator

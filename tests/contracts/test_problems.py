@@ -1,10 +1,11 @@
 """Findings of pydantic as problems of an answer."""
 
 import pytest
-from pydantic import BaseModel, ValidationError, field_validator
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from answerbus.problems import problems_of
+from answerbus.request import SchemaRef
 
 
 class Tagged(BaseModel):
@@ -24,3 +25,15 @@ def test_a_validator_may_borrow_the_name_of_an_error_without_its_context() -> No
 
     assert (problem.path, problem.code) == ("/kind", "union_tag_invalid")
     assert problem.expected == "the tag to be one of those that are known"
+
+
+def test_an_object_without_its_kind_is_described_in_words() -> None:
+    """Pydantic says `Unable to extract tag using discriminator 'kind'`."""
+    value: dict[str, JsonValue] = {"type": "json_schema", "json_schema": {}}
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(SchemaRef).validate_python(value)
+
+    (problem,) = problems_of(raised.value, value)
+
+    assert (problem.path, problem.code) == ("", "union_tag_not_found")
+    assert problem.expected == "a member 'kind', which says of what kind it is"
