@@ -183,14 +183,18 @@ def _placed(schema: Any, names: Mapping[str, str]) -> Any:
 
 
 def _headers(kind: str) -> Schema:
-    """CloudEvents' attributes, and ours."""
+    """CloudEvents' attributes, and ours; clients name their own source, and may name a schema."""
+    is_by_any = kind in _BY_ANY_CLIENT
+    ours = {
+        "ce_source": {**_TEXT, "enum": list(SOURCES)},
+        "ce_dataschema": {**_TEXT, "const": f"urn:answerbus:event:{kind}.v1"},
+        "content-type": {**_TEXT, "const": "application/json"},
+    }
     required = {
         "ce_specversion": {**_TEXT, "const": "1.0"},
         "ce_id": _TEXT,
         "ce_type": {**_TEXT, "const": f"answerbus.{kind}.v1"},
-        "ce_source": {**_TEXT, "enum": list(SOURCES)},
-        "ce_dataschema": {**_TEXT, "const": f"urn:answerbus:event:{kind}.v1"},
-        "content-type": {**_TEXT, "const": "application/json"},
+        **(dict.fromkeys(ours, _TEXT) if is_by_any else ours),
     }
     names = ["ce_time", "ce_subject", "ce_partitionkey", "ce_requestid"]
     names += ["ce_contract"] if kind in _WITH_CONTRACT else []
@@ -202,5 +206,5 @@ def _headers(kind: str) -> Schema:
     return {
         "type": "object",
         "properties": required | optional,
-        "required": [] if kind in _BY_ANY_CLIENT else list(required),
+        "required": [] if is_by_any else list(required),
     }
