@@ -15,6 +15,8 @@ _QUOTING = {
     "union_tag_not_found": "a member {discriminator}, which says of what kind it is",
     "string_unicode": "a text that UTF-8 can carry",
 }
+# Of lists and objects, which pydantic calls tuples and dictionaries.
+_BY_NUMBER = {"too_long": "{max_length} or fewer items", "too_short": "{min_length} or more items"}
 _UNNAMED = {"discriminator": "the tag", "expected_tags": "those that are known"}  # by a validator
 
 
@@ -51,10 +53,11 @@ def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, .
 
 
 def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
-    template = _QUOTING.get(details["type"])
+    context = details.get("ctx", {})
+    templates = _BY_NUMBER if "field_type" in context else _QUOTING
     expected = details["msg"]
-    if template:
-        expected = template.format_map(_UNNAMED | details.get("ctx", {}))
+    if template := templates.get(details["type"]):
+        expected = template.format_map(_UNNAMED | context)
     expected = expected.removeprefix(_SAID.get(details["type"], ""))
     missing = details["type"] == "missing"
     place, value = place_of(details["loc"], document, missing=missing)

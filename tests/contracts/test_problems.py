@@ -1,7 +1,9 @@
 """Findings of pydantic as problems of an answer."""
 
+from typing import Annotated
+
 import pytest
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError, field_validator
+from pydantic import BaseModel, Field, JsonValue, TypeAdapter, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from answerbus.problems import problems_of
@@ -15,6 +17,11 @@ class Tagged(BaseModel):
     @classmethod
     def _is_known(cls, kind: str) -> str:
         raise PydanticCustomError("union_tag_invalid", "unknown kind")
+
+
+class Bounded(BaseModel):
+    messages: Annotated[tuple[int, ...], Field(min_length=1, max_length=2)] = (1,)
+    labels: Annotated[dict[str, str], Field(max_length=1)] = {}
 
 
 def test_a_validator_may_borrow_the_name_of_an_error_without_its_context() -> None:
@@ -37,3 +44,21 @@ def test_an_object_without_its_kind_is_described_in_words() -> None:
 
     assert (problem.path, problem.code) == ("", "union_tag_not_found")
     assert problem.expected == "a member 'kind', which says of what kind it is"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"messages": [1, 2, 3]}, "2 or fewer items"),
+        ({"messages": []}, "1 or more items"),
+        ({"labels": {"a": "", "b": ""}}, "1 or fewer items"),
+    ],
+)
+def test_lists_and_objects_are_not_called_tuples_and_dictionaries(
+    value: dict[str, JsonValue], expected: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Bounded.model_validate(value)
+
+    (problem,) = problems_of(raised.value, value)
+    assert problem.expected == expected
