@@ -57,7 +57,7 @@ def test_a_broken_promise_is_found(broken: BrokenRun) -> None:
 
 
 def test_each_promise_of_runs_that_topics_show_has_been_broken() -> None:
-    expected = {f"A{n}" for n in (1, 2, 4, 5, 6, 7, 9, 12, 13, 14)} | {"T1"}
+    expected = {f"A{n}" for n in (1, 2, *range(4, 10), 12, 13, 14, 16)} | {"T1"}
 
     assert {b.promise for b in BROKEN} == expected
 

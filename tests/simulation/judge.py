@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from answerbus.topics import DEAD_LETTERS, RUNS, STEPS, TOPICS
+from answerbus.topics import DEAD_LETTERS, RUNS, STEPS, TOOL_RESULTS, TOPICS
 from services.operators.records.stored import Stored
 from tests.chaos.audit import (
     accounts,
@@ -17,7 +17,9 @@ from tests.chaos.audit import (
     equal_calls,
     order,
     spends,
+    steps,
     terminals,
+    tool_calls,
     traces,
     trees,
     typed,
@@ -28,6 +30,7 @@ from tests.chaos.audit.record import Record
 from tests.simulation import fallbacks
 from tests.simulation.agents import checks
 from tests.simulation.agents.history import RunHistory
+from tests.simulation.agents.setting import TOOL_CALLS
 from tests.simulation.billing import wrongly_charged
 from tests.simulation.budgets import announced_twice, overspent
 from tests.simulation.history import History, StuckError
@@ -48,12 +51,14 @@ CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
     calls.check,
     order.check,
     chunks.check,
+    steps.check,
+    tool_calls.check,
     trees.check,
     equal_calls.check,
     traces.check,
 )
 _BY_NAME = {topic.name: topic for topic in TOPICS}
-AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS))
+AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS, TOOL_RESULTS, TOOL_CALLS))
 TYPED_EVERY = 50  # the schemas of all events cost as much time as everything else together
 
 
@@ -187,6 +192,7 @@ def _audit_side(history: History, side: str | None) -> Iterator[Violation]:
         calls=history.provider.journal(side),
         committed=history.cluster.offsets,
         awaited_from={place: max(stable, at) for place, at in history.boundary.read_at.items()},
+        deeds=history.tools.deeds if isinstance(history, RunHistory) else None,
     )
     checks = (*CHECKS, typed.check) if history.seed % TYPED_EVERY == 0 else CHECKS
     for check in checks:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from tests.chaos.audit.history import CALL_TOPICS, Deed, Event, History, Json
 
 CHILD_TOOLS = {"delegate", "propose"}  # whose calls are answered by children
+ASK_PERSON = "ask_person"  # whose calls are answered by people
 
 _Value = TypeVar("_Value")
 
@@ -65,16 +66,28 @@ class RunRecords:
         return list(self._events_of("control_applied"))
 
     @cached_property
+    def approvals(self) -> Mapping[str, list[Event]]:
+        """The approvals that had effect, by call id."""
+        found = (one for one in self.controls if one.body["effect"] == "approved")
+        return _grouped((one.body["control"]["call_id"], one) for one in found)
+
+    @cached_property
     def delivered(self) -> Mapping[str, list[Event]]:
-        """What went out to tool servers, by call id."""
-        events = (
-            event
-            for topic, found in self.history.events.items()
-            if topic.startswith(CALL_TOPICS)
-            for event in found
-            if event.body["kind"] == "tool_call"
-        )
+        """Calls as they went out to tool servers, by call id."""
+        return _grouped((e.body["call_id"], e) for e in self._to_servers("tool_call"))
+
+    @cached_property
+    def sent(self) -> Mapping[str, list[Event]]:
+        """The same, and calls with which a server was to go on; each time the body is the call."""
+        going_on = (Event(e.record, e.body["call"]) for e in self._to_servers("tool_continue"))
+        events = [*self._to_servers("tool_call"), *going_on]
+        events.sort(key=lambda event: event.record.timestamp)
         return _grouped((event.body["call_id"], event) for event in events)
+
+    @cached_property
+    def questions(self) -> Mapping[str, list[Json]]:
+        """Whether a call ran: what servers were asked, by call id."""
+        return _grouped((e.body["call_id"], e.body) for e in self._to_servers("tool_reconcile"))
 
     @cached_property
     def results(self) -> Mapping[str, list[Event]]:
@@ -84,24 +97,28 @@ class RunRecords:
         return _grouped((event.body["call_id"], event) for event in found)
 
     @cached_property
-    def found(self) -> Mapping[str, list[Json]]:
-        """What was found out of calls to which no result had come, by call id.
+    def findings(self) -> Mapping[str, Json]:
+        """What servers found out of calls to which no result had come, by token of the question.
 
         A server that died may answer a question again: its first answer is the one that counts.
         """
-        questions = {
-            event.body["reply"]["token"]
-            for topic, found in self.history.events.items()
-            if topic.startswith(CALL_TOPICS)
-            for event in found
-            if event.body["kind"] == "tool_reconcile"
-        }
+        questions = {one["reply"]["token"] for asked in self.questions.values() for one in asked}
         events = (event.body for event in self.history.events["tool-results"])
         answers: dict[str, Json] = {}
         for body in events:
             if body["kind"] == "tool_reconciled" and body["token"] in questions:
-                answers.setdefault(body["token"], body)
-        return _grouped((body["call_id"], body["finding"]) for body in answers.values())
+                answers.setdefault(body["token"], body["finding"])
+        return answers
+
+    @cached_property
+    def found(self) -> Mapping[str, list[Json]]:
+        """The same by call id."""
+        return _grouped(
+            (call_id, self.findings[token])
+            for call_id, asked in self.questions.items()
+            for token in (one["reply"]["token"] for one in asked)
+            if token in self.findings
+        )
 
     @cached_property
     def deeds(self) -> Mapping[str, list[Deed]]:
@@ -141,11 +158,22 @@ class RunRecords:
         tools = self.definitions.get(request_id, {}).get("tools", [])
         return {f"{tool['toolset']}.{tool['card']['name']}": tool["card"] for tool in tools}
 
+    def card(self, call_id: str) -> Json | None:
+        """That of the tool of a call; None for a tool that its agent does not have."""
+        asked = self.asked.get(call_id)
+        cards = self.cards(asked[0][0].body["request_id"]) if asked else {}
+        return cards.get(asked[0][1]["tool"]) if asked else None
+
     def policies(self, request_id: str) -> Mapping[str, Json]:
         """The policies of a run's tools, by the names that models use."""
         tools = self.definitions.get(request_id, {}).get("tools", [])
         found = {f"{tool['toolset']}.{tool['card']['name']}": tool.get("policy") for tool in tools}
         return {name: policy for name, policy in found.items() if policy}
+
+    def _to_servers(self, kind: str) -> Iterator[Event]:
+        topics = self.history.events.items()
+        events = (event for topic, e in topics if topic.startswith(CALL_TOPICS) for event in e)
+        return (event for event in events if event.body["kind"] == kind)
 
     def _events_of(self, kind: str) -> Iterator[Event]:
         return (event for event in self.history.events["steps"] if event.body["kind"] == kind)

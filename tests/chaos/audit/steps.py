@@ -1,9 +1,9 @@
-"""A1, A2, A7, A9 and A12: what runs did, step by step, and how they ended."""
+"""A1, A2, A7, A8, A9 and A12: what runs did, step by step, and how they ended."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 
-from tests.chaos.audit.canonical import digest
+from tests.chaos.audit.canonical import digest, moment
 from tests.chaos.audit.history import Event, History, Violation
 from tests.chaos.audit.run_records import RunRecords
 
@@ -49,14 +49,15 @@ def _steps(runs: RunRecords, request_id: str) -> Iterator[Violation]:
     numbers = [step["n"] for step in steps]
     if numbers != list(range(1, len(steps) + 1)):
         yield Violation("A2", request_id, f"its steps are numbered {numbers}")
-    attempts = [step["attempt"] for step in steps]
+    # The step that asks for proposals has no attempt, since no model decides it.
+    attempts = [step["attempt"] for step in steps if not step.get("composed")]
     settled = runs.stepped.get(request_id, [])
     if attempts != settled:
         text = f"its steps are of the attempts {attempts}; those that became a step are {settled}"
         yield Violation("A2", request_id, text)
     definition = runs.definitions.get(request_id)
-    if definition and len(steps) > definition["steps_max"]:
-        text = f"{len(steps)} steps, and its agent may take {definition['steps_max']}"
+    if definition and len(steps) >= definition["steps_max"]:  # the last one is its end
+        text = f"{len(steps)} steps and its end, its agent may take {definition['steps_max']}"
         yield Violation("A7", request_id, text)
 
 
@@ -87,20 +88,21 @@ def _chain(request_id: str, chain: list[Event]) -> Iterator[Violation]:
 
 
 def _left_behind(runs: RunRecords) -> Iterator[Violation]:
-    """Private records of a run are ended with it."""
-    last = {}
-    for record in runs.history.records:
+    """Private records of a run are ended with it; cancellations are remembered."""
+    history, last = runs.history, {}
+    for record in history.records:
         if record.topic == "runs" and record.key is not None:
             last[record.key.decode(errors="replace")] = record
     for key, record in last.items():
         request_id = key.partition("@")[0].partition("/")[0]
-        if record.value is not None and request_id in runs.history.terminals:
-            text = f"it has its terminal, and {record.where} keeps {key}"
-            yield Violation("A1", request_id, text)
+        is_open = request_id in history.asked and request_id not in history.terminals
+        if record.value is not None and "/cancel/" not in key and not is_open:
+            text = f"it is not open, and {record.where} keeps {key}"
+            yield Violation("A8", request_id, text)
 
 
 def _cancelled(runs: RunRecords) -> Iterator[Violation]:
-    """From the commit of a cancellation on there is no call of a model, nor for a child."""
+    """From the commit of a cancellation on there is no call of a model or tool, nor for a child."""
     for control in runs.controls:
         if control.body["effect"] != "cancelled":
             continue
@@ -110,6 +112,13 @@ def _cancelled(runs: RunRecords) -> Iterator[Violation]:
             if family & ended and call.started > at + NOTE_DELAY:
                 text = f"attempt {call.attempt} was called at {call.started}, cancelled at {at}"
                 yield Violation("A7", call.request_id, text)
+        # One transaction may make a call and cancel its run; it appends them in no order.
+        by_worker = moment(control.body["at"])
+        for sent in (one for each in runs.sent.values() for one in each):
+            is_later = sent.record.timestamp > at and moment(sent.body["at"]) > by_worker
+            if is_later and sent.body["request_id"] in ended:
+                text = f"a tool was called after it was cancelled at {at}"
+                yield Violation("A7", sent.body["call_id"], text)
 
 
 def _thoughts(history: History) -> Iterator[Violation]:

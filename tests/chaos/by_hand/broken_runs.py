@@ -1,9 +1,9 @@
-"""A1 to A13 broken: steps, calls, approvals, ends and thoughts that are not as promised."""
+"""A1 to A16 broken: steps, calls, approvals, ends and thoughts that are not as promised."""
 
 from tests.chaos.audit.steps import CANARY, LEAKED
 from tests.chaos.by_hand import made
 from tests.chaos.by_hand.broken import breaks_run
-from tests.chaos.by_hand.run_history_builder import GET, PAY, USED, RunHistoryBuilder
+from tests.chaos.by_hand.run_history_builder import ARGS, GET, PAY, USED, RunHistoryBuilder
 
 WRONG = {"order_id": "x"}
 OTHER = {"order_id": "4712"}
@@ -30,7 +30,7 @@ def another_account_of_the_run(builder: RunHistoryBuilder) -> None:
     builder.finish("r", 2, run={**made.RUN, "steps": 2, "tool_calls": 1})
 
 
-@breaks_run("A1", "r", "keeps r")
+@breaks_run("A8", "r", "keeps r")
 def private_record_left_behind(builder: RunHistoryBuilder) -> None:
     begun(builder)
     builder.carry_out("r", "1.0")
@@ -116,6 +116,25 @@ def at_most_once_delivered_again(builder: RunHistoryBuilder) -> None:
     builder.deliver("r", "1.0", PAY)
     builder.deliver("r", "1.0", PAY)
     ended(builder, PAY)
+
+
+@breaks_run("A14", "r.call.1.0", "delivery 2: nobody knew that it had not run")
+def delivered_again_without_a_finding(builder: RunHistoryBuilder) -> None:
+    builder.pay = {"reconcilable": True}
+    begun(builder, PAY)
+    builder.approve("r", "1.0")
+    builder.deliver("r", "1.0", PAY)
+    builder.deliver("r", "1.0", PAY)
+    ended(builder, PAY)
+
+
+@breaks_run("A4", "r.call.1.0", "said not to have run")
+def call_that_is_said_not_to_have_run(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.deliver("r", "1.0")
+    outcome = {"kind": "timed_out", "after_s": 8.0, "ran": "no"}
+    builder.close_call("r", "1.0", outcome=outcome)
+    builder.finish("r", 2)
 
 
 @breaks_run("A14", "r.call.1.0", "no server found that")
@@ -205,6 +224,48 @@ def approval_after_the_delivery(builder: RunHistoryBuilder) -> None:
     ended(builder, PAY)
 
 
+@breaks_run("A5", "r.call.1.0", "without an approval")
+def call_of_a_step_that_forgets_the_approval(builder: RunHistoryBuilder) -> None:
+    builder.state = "called"
+    begun(builder, PAY)
+    builder.deliver("r", "1.0", PAY)
+    ended(builder, PAY)
+
+
+@breaks_run("A5", "r.call.1.0", "without an approval")
+def call_without_the_approval_of_the_policy(builder: RunHistoryBuilder) -> None:
+    builder.policy = {"ask": {"required": ["args"]}, "otherwise": "allow", "mode": "enforce"}
+    begun(builder)
+    builder.carry_out("r", "1.0")
+    builder.finish("r", 2)
+
+
+@breaks_run("A5", "r.call.1.0", "approved twice")
+def approval_that_counts_twice(builder: RunHistoryBuilder) -> None:
+    begun(builder, PAY)
+    builder.approve("r", "1.0")
+    builder.carry_out("r", "1.0", PAY)
+    builder.finish("r", 2)
+
+
+@breaks_run("A5", "r.call.1.0", "by who may not")
+def approval_of_an_application(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.carry_out("r", "1.0")
+    builder.approve("r", "1.0")
+    builder.change_last("control_applied", event_id="answerbus.controls.v1-0-0.applied")
+    builder.finish("r", 2)
+
+
+@breaks_run("A16", "r.call.1.0", "other arguments than those of its step")
+def change_of_other_arguments(builder: RunHistoryBuilder) -> None:
+    begun(builder, PAY)
+    changed = {"args": ARGS, "asked_digest": made.DIGEST}
+    builder.approve("r", "1.0", **changed)
+    builder.deliver("r", "1.0", PAY)
+    ended(builder, PAY)
+
+
 @breaks_run("A6", "r.call.1.0", "is no tool of its agent")
 def tool_that_the_agent_has_not(builder: RunHistoryBuilder) -> None:
     begun(builder, "orders.rm")
@@ -220,9 +281,9 @@ def arguments_outside_of_their_schema(builder: RunHistoryBuilder) -> None:
     builder.finish("r", 2)
 
 
-@breaks_run("A7", "r", "may take 1")
+@breaks_run("A7", "r", "may take 2")
 def more_steps_than_the_agent_may_take(builder: RunHistoryBuilder) -> None:
-    builder.steps_max = 1
+    builder.steps_max = 2
     begun(builder)
     builder.carry_out("r", "1.0")
     builder.args = OTHER
@@ -238,6 +299,18 @@ def call_after_a_cancellation(builder: RunHistoryBuilder) -> None:
     builder.write("control_applied", **builder.cancelled("r"))
     builder.tick(1)
     builder.finish("r", 2)
+
+
+@breaks_run("A7", "r.call.1.0", "a tool was called after it was cancelled")
+def tool_after_a_cancellation(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.write("control_applied", **builder.cancelled("r"), at=made.text(builder.now))
+    builder.tick(1)
+    builder.carry_out("r", "1.0")
+    cause = {"kind": "cancelled", "by": "ops", "reason": "why"}
+    run = {**made.RUN, "steps": 1, "tool_calls": 1}
+    builder.end("r", "dead_letter", cause=cause, run=run, request=builder.asked_whole("r"))
+    builder.put("runs", 0, b"r@w", None)
 
 
 @breaks_run("A9", "results-0-0", "outside of the Attempts")

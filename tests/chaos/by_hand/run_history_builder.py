@@ -38,6 +38,7 @@ class RunHistoryBuilder(HistoryBuilder):
     steps_max: int = 12
     allowed: Json = field(default_factory=dict)  # what its agent may beside its tools
     policy: Json | None = None  # of the tool that looks up
+    pay: Json = field(default_factory=dict)  # of the card of the tool that pays
 
     def history(self) -> History:
         """All of it, with what the tools noted."""
@@ -164,7 +165,7 @@ class RunHistoryBuilder(HistoryBuilder):
         card = definition["tools"][0]["card"] | {"args_schema": SCHEMA}
         get = {"toolset": "orders", "card": card | {"name": "get"}, "policy": self.policy}
         once = {"name": "pay", "delivery": "at_most_once", "approval": "always"}
-        pay = {"toolset": "orders", "card": card | once}
+        pay = {"toolset": "orders", "card": card | once | self.pay}
         fields = {"workflow_id": "w", "request": self.asked_whole(id_)}
         fields |= {"origin": made.origin(record)}
         definition |= {"tools": [get, pay], "steps_max": self.steps_max, **self.allowed}

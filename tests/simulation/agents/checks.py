@@ -1,4 +1,4 @@
-"""What must hold of a history with runs, beside all that must hold of each: A1 to A17."""
+"""What must hold of a history with runs, beside what the auditor finds in its records."""
 
 import json
 from collections import Counter, defaultdict
@@ -14,39 +14,29 @@ from answerbus.topics import (
     LEDGER,
     REFUSALS,
     RESULTS,
-    RUNS,
     STEPS,
     TOOL_RESULTS,
     TOPICS,
 )
 from services.operators.audit.verification import Verification
 from services.operators.records.stored import Stored
-from tests.chaos.audit.canonical import moment
 from tests.chaos.audit.record import Record
-from tests.chaos.audit.run_records import CHILD_TOOLS
+from tests.chaos.audit.run_records import ASK_PERSON, CHILD_TOOLS
 from tests.simulation.agents.history import RunHistory
 from tests.simulation.agents.model import CANARY
 from tests.simulation.agents.setting import (
-    ASKED_ORDER,
     ASKING_TOOLS,
-    DENIED_ORDER,
-    FOUND_OUT_TOOLS,
-    JUDGED_TOOLS,
     ONCE_TOOLS,
-    STEPS_MAX,
     TOOL_CANARY,
-    TOOLS,
     Json,
 )
 from tests.simulation.agents.tool_servers import cost_of
 
 CALLS = "tools.orders"
-ASK_PERSON = "ask_person"
 OWN_TOOLS = CHILD_TOOLS | {ASK_PERSON}  # no server has them
 AUDITED = {topic.name: topic for topic in (*TOPICS, STEPS)}
 CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)
 HANDED_OVER = timedelta(seconds=5)  # from a result to the end of its call, undisturbed
-PERMIT_S = 5.0  # within which a worker that was replaced may still call
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +65,6 @@ class RunReport:
             if record.value and record.topic in {STEPS.name, CALLS}:
                 body = json.loads(record.value)
                 self.events[body["kind"]].append(Reported(record, body))
-
-    @cached_property
-    def deliveries(self) -> list[Reported]:
-        """Each call as often as it was sent to a server, to begin with it or to go on."""
-        going_on = self.events["tool_continue"]
-        return [
-            *self.events["tool_call"],
-            *(Reported(one.record, one.body["call"]) for one in going_on),
-        ]
 
     @cached_property
     def answers(self) -> dict[str, list[Json]]:
@@ -118,16 +99,6 @@ class RunReport:
         attempts = (record for record in self.records if record.topic == ATTEMPTS.name)
         bodies = ((json.loads(record.value or b"{}"), record.timestamp) for record in attempts)
         return {(body["request_id"], body["attempt"]): at for body, at in bodies}
-
-    @cached_property
-    def edited(self) -> dict[str, Json]:
-        """By call the arguments that a person gave it, with effect."""
-        controls = [applied.body for applied in self.events["control_applied"]]
-        return {
-            applied["control"]["call_id"]: applied["control"]["args"]
-            for applied in controls
-            if applied["effect"] == "approved" and "args" in applied["control"]
-        }
 
     @cached_property
     def asked(self) -> dict[str, Json]:
@@ -179,7 +150,7 @@ def _stored(record: Record) -> Stored:
 
 
 def _nothing_again(reply: RunReport) -> Iterator[str]:
-    """A2: no committed step is asked for again, and no call is made that has ended."""
+    """A2: no committed step is asked for again."""
     steps: dict[str, list[Reported]] = defaultdict(list)
     for step in reply.events["step"]:
         steps[step.body["request_id"]].append(step)
@@ -195,71 +166,6 @@ def _nothing_again(reply: RunReport) -> Iterator[str]:
         if shown < taken:
             name = f"{prompt.request_id}.{prompt.attempt}"
             yield f"A2 {name} asks again: it tells {shown} of {taken} steps"
-    for call in reply.deliveries:
-        if any(end.at < call.at for end in reply.ended.get(call.body["call_id"], ())):
-            yield f"A2 {call.body['call_id']} was called after its end"
-
-
-def _calls(reply: RunReport) -> Iterator[str]:
-    """A4 and A6: each delivery of a committed step; nothing else."""
-    for call in (sent.body for sent in reply.deliveries):
-        name = call["call_id"]
-        asked = reply.asked.get(name)
-        if asked is None or reply.edited.get(name, asked["args"]) != call["args"]:
-            yield f"A4 {name} is of no committed step"
-        if f"{call['toolset']}.{call['tool']}" not in TOOLS:
-            yield f"A6 {name} calls {call['tool']}, which the agent does not have"
-        if not str(call["args"].get("order_id")).isdecimal():
-            yield f"A6 {name} has arguments outside of its schema"
-    yield from (
-        f"A4 {name} ended, and its step is not committed"
-        for name in reply.ended
-        if name not in reply.asked
-    )
-
-
-def _once(reply: RunReport) -> Iterator[str]:
-    """A4: each delivery once, and nothing twice that may run once."""
-    made = [call.body for call in reply.events["tool_call"]]
-    published = Counter((call["call_id"], call["delivery"]) for call in made)
-    yield from (f"A4 {name} was published {n} times" for name, n in published.items() if n > 1)
-    tokens = Counter(
-        (sent.body["call_id"], sent.body["reply"]["token"]) for sent in reply.deliveries
-    )
-    for (name, _), count in tokens.items():
-        if count > 1:
-            yield f"A4 {name} was published {count} times under one token"
-    for call in made:
-        if call["delivery"] > 1 and call["tool"] in ONCE_TOOLS:
-            yield f"A4 {call['call_id']} was delivered twice, and may run once"
-    for name, times in reply.history.tools.ran.items():
-        if name not in reply.asked:
-            yield f"A4 {name} ran, and its step is not committed"
-        elif times > 1 and reply.tool_of(name) in ONCE_TOOLS:
-            yield f"A4 {name} ran {times} times, and may run once"
-
-
-def _reconciled(reply: RunReport) -> Iterator[str]:
-    """A14: a delivery more only after its server found no effect, or a person allowed it."""
-    questions: dict[str, list[Json]] = defaultdict(list)
-    for question in reply.events["tool_reconcile"]:
-        questions[question.body["call_id"]].append(question.body)
-    allowed: dict[str, set[int]] = defaultdict(set)
-    for applied in reply.events["control_applied"]:
-        if applied.body["effect"] == "approved":
-            control = applied.body["control"]
-            allowed[control["call_id"]].add(control.get("delivery", 1))
-    calls = [call.body for call in reply.events["tool_call"]]
-    for call in (call for call in calls if call["tool"] in FOUND_OUT_TOOLS):
-        name, delivery = call["call_id"], call["delivery"]
-        asked = [one for one in questions[name] if moment(one["at"]) < moment(call["at"])]
-        last = max(asked, key=lambda one: one["question"], default=None)
-        found = reply.history.tools.found.get(last["reply"]["token"]) if last else None
-        is_free = delivery == 1 or (found and found["kind"] == "did_not_happen")
-        if not (is_free or delivery in allowed[name]):
-            yield f"A14 {name}, delivery {delivery}: nobody knew that it had not run"
-        if reply.history.tools.ran[name] > 1 and not allowed[name] - {1}:
-            yield f"A14 {name} ran twice, and no person allowed that"
 
 
 def _questions(reply: RunReport) -> Iterator[str]:
@@ -318,110 +224,25 @@ def _going_on(reply: RunReport) -> Iterator[str]:
             yield f"A17 {name} was given {len(values)} answers, and has {len(answers)}"
 
 
-def _within_policies(reply: RunReport) -> Iterator[str]:
-    """A13: no call goes out that its agent's policy denies."""
-    for call in reply.events["tool_call"]:
-        if call.body["tool"] in JUDGED_TOOLS and call.body["args"]["order_id"] == DENIED_ORDER:
-            yield f"A13 {call.body['call_id']} was called, and the policy denies it"
-
-
-def _needs_approval(call: Json) -> bool:
-    """By the card of its tool, or by the policy of its agent."""
-    is_asked = call["tool"] == "ship" and call["args"]["order_id"] == ASKED_ORDER
-    return bool(is_asked or call["tool"] in ("pay", "claim"))
-
-
-def _approved(reply: RunReport) -> Iterator[str]:
-    """A5: no call that needs it goes out before an operator approved these arguments, once."""
-    given: dict[tuple[str, str, int, int], list[Reported]] = defaultdict(list)
-    for applied in reply.events["control_applied"]:
-        if applied.body["effect"] == "approved":
-            if f".{APPROVALS.name}." not in applied.body["event_id"]:  # which names its place
-                yield f"A5 {applied.body['control']['call_id']} was approved by an application"
-            control = applied.body["control"]
-            place = control.get("delivery", 1), control.get("after_input", 0)
-            given[control["call_id"], control["args_digest"], *place].append(applied)
-    yield from (f"A5 {name} was approved twice" for name, found in given.items() if len(found) > 1)
-    for call in reply.deliveries:
-        before = given[call.body["call_id"], call.body["args_digest"], 1, 0]
-        # By the worker's own times: what is committed at once is appended in no order.
-        times = (moment(one.body["at"]) for one in before)
-        if _needs_approval(call.body) and not any(at <= moment(call.body["at"]) for at in times):
-            yield f"A5 {call.body['call_id']} was called without an approval"
-
-
-def _results(reply: RunReport) -> Iterator[str]:
-    """A4: a call ends with what its own server said, or was not heard to say in time."""
-    tokens: dict[str, list[Json]] = defaultdict(list)
-    for call in reply.deliveries:
-        reported = reply.history.tools.said.get(call.body["reply"]["token"], [])
-        tokens[call.body["call_id"]] += reported
+def _in_time(reply: RunReport) -> Iterator[str]:
+    """A2: a result that came in time ends its call, also if its worker was disturbed."""
     for name, ends in reply.ended.items():
-        if name not in reply.asked:
-            continue  # reported by `_calls`
-        outcome = ends[0].body["outcome"]
-        was_called = any(call.body["call_id"] == name for call in reply.events["tool_call"])
-        tokens[name] += [
-            {"kind": "ok", "value": found["value"]}
-            for question in reply.events["tool_reconcile"]
-            if question.body["call_id"] == name
-            and (found := reply.history.tools.found.get(question.body["reply"]["token"]))
-            and found["kind"] == "happened"
-        ]
-        if _has_result(reply.asked[name], outcome) and outcome not in tokens[name]:
-            yield f"A4 {name} ended with what its server never said: {outcome}"
-        if outcome["kind"] != "timed_out":
+        # A result counts only from who went on with it last, and had not asked.
+        if reply.tool_of(name) in ASKING_TOOLS or ends[0].body["outcome"]["kind"] != "timed_out":
             continue
-        tool = reply.tool_of(name)
-        if outcome["ran"] == "no" and was_called and tool not in FOUND_OUT_TOOLS:
-            yield f"A4 {name} was called, and is said not to have run"
-        if tool in ASKING_TOOLS:
-            continue  # a result counts only from who went on with it last, and had not asked
         came = reply.results.get(name)
         if came and came >= reply.history.stable_from and ends[0].at > came + HANDED_OVER:
             yield f"A2 {name} timed out at {ends[0].at}, and its result came at {came}"
 
 
-def _bounded(reply: RunReport) -> Iterator[str]:
-    """A7: no run takes more steps than it may, and after a cancellation none calls any more."""
-    steps = Counter(step.body["request_id"] for step in reply.events["step"])
-    yield from (f"A7 {name} took {n} steps" for name, n in steps.items() if n >= STEPS_MAX)
-    for applied in reply.events["control_applied"]:
-        if applied.body["effect"] != "cancelled":
-            continue
-        for call in reply.deliveries:
-            if call.body["request_id"] not in applied.body["requests"]:
-                continue
-            # One transaction may make a call and cancel its run; it appends them in no order.
-            if call.at > applied.at and moment(call.body["at"]) > moment(applied.body["at"]):
-                yield f"A7 {call.body['call_id']} was called after it was cancelled"
-        for made in reply.history.provider.journal():
-            late_s = (made.started - applied.at).total_seconds()
-            if made.request_id in applied.body["requests"] and late_s > PERMIT_S:
-                yield f"A7 {made.request_id} was asked {late_s} s after it was cancelled"
-
-
 def _hidden(reply: RunReport) -> Iterator[str]:
-    """A9: thoughts are in Attempts alone, and nothing of a tool is in the text of the system."""
-    for record in reply.records:
-        if record.topic not in {ATTEMPTS.name, "requests"} and CANARY.encode() in (
-            record.value or b""
-        ):
-            yield f"A9 {record.where} tells a thought"
+    """A9: no prompt has a thought, and nothing of a tool is in the text of the system."""
     for prompt in reply.history.model.asked:
         name = f"{prompt.request_id}.{prompt.attempt}"
         if any(CANARY in turn.text for turn in prompt.turns):
             yield f"A9 the prompt of {name} tells a thought"
         if TOOL_CANARY in prompt.system:
             yield f"A9 the system text of {name} has a description of a tool"
-
-
-def _nothing_left(reply: RunReport) -> Iterator[str]:
-    """A8: what has ended has no private record, but for cancellations that are remembered."""
-    last = {(r.partition, r.key): r.value for r in reply.records if r.topic == RUNS.name}
-    for (_, key), value in last.items():
-        if value is not None and json.loads(value)["kind"] != "run_cancel":
-            yield f"A8 {(key or b'').decode()} is kept, and is never ended"
 
 
 def _charged(reply: RunReport) -> Iterator[str]:
@@ -437,17 +258,10 @@ def _charged(reply: RunReport) -> Iterator[str]:
 CHECKS: Sequence[Callable[[RunReport], Iterable[str]]] = (
     _audited,
     _nothing_again,
-    _calls,
-    _once,
-    _reconciled,
     _questions,
     _answers,
     _going_on,
-    _within_policies,
-    _approved,
-    _results,
+    _in_time,
     _charged,
-    _bounded,
     _hidden,
-    _nothing_left,
 )

@@ -10,6 +10,7 @@ from services.worker.core.attempt.prompt import Prompt
 from services.worker.core.attempt.reply import Answered, Reply
 from services.worker.core.run.delegation import HOW_TO_DELEGATE
 from services.worker.core.run.next_step import END_BY_FINISH, LAST_STEP
+from tests.chaos.audit import steps
 from tests.simulation.agents.questions import (
     ASKS_AGAIN,
     ASKS_PERSON,
@@ -23,7 +24,7 @@ from tests.simulation.agents.tool_servers import ASKED_BY_TOOL
 from tests.simulation.provider import FACTS, GOOD, INVALID, POISON, SimProvider
 from tests.unit.worker.core.run_builders import actions, call, says, thinks
 
-CANARY = "a thought"  # that belongs in Attempts alone
+CANARY = steps.CANARY.decode()  # in a thought, which belongs in Attempts alone
 PART = "part"  # what a child is asked for
 PART_SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 HOSTILE_SCHEMA = {"$ref": "http://example.com/x"}

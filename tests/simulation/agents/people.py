@@ -14,6 +14,7 @@ from services.text.digest import canonical_digest, text_digest
 from tests.chaos.audit.canonical import owner
 from tests.simulation.agents.outsider import Outsider
 from tests.simulation.agents.setting import DENIED_ORDER, PREFIX, Json
+from tests.simulation.log import Headers
 
 STEPS_NAME = STEPS.full_name(PREFIX)
 AT = "2026-11-21T10:00:00.000Z"
@@ -39,7 +40,7 @@ class People(Outsider):
         """From now on."""
         self.watch(STEPS_NAME, self.partitions, self._see)
 
-    def _see(self, event: Json) -> None:
+    def _see(self, event: Json, _: Headers) -> None:
         if event["kind"] == "approval_requested":
             self._decide(event)
         if event["kind"] == "input_requested":

@@ -22,7 +22,8 @@ from services.worker.ports.costly_work import InPlace
 from tests.unit.worker.core.run_builders import tool
 
 PREFIX = "sim"
-CALLS = tool_calls("orders").full_name(PREFIX)
+TOOL_CALLS = tool_calls("orders")
+CALLS = TOOL_CALLS.full_name(PREFIX)
 STEPS_MAX = 6
 TOOL_CANARY = "a description of a tool"  # which belongs behind a fence
 TOOLS: Mapping[str, ToolDefinition] = {

@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +10,12 @@ from typing import Any
 from answerbus.call_id import call_name
 from answerbus.topics import REQUESTS, TOOL_RESULTS
 from tests.chaos.audit.canonical import owner
+from tests.chaos.audit.history import Deed
+from tests.chaos.audit.traces import HEADER as TRACE_HEADER
 from tests.simulation.agents.outsider import Outsider
 from tests.simulation.agents.questions import progress
 from tests.simulation.agents.setting import ASKING_TOOLS, CALLS, LEADS, PREFIX, DelayedReply, Json
+from tests.simulation.log import Headers
 from tests.simulation.upstream import THING
 
 RESULTS, ASKED = TOOL_RESULTS.full_name(PREFIX), REQUESTS.full_name(PREFIX)
@@ -33,23 +36,24 @@ def cost_of(call_id: str) -> int:
 
 @dataclass(slots=True)
 class ToolServers(Outsider):
-    """`ran` are calls as they were run, `said` what was answered to which token.
+    """`deeds` are calls as they were run, `said` what was answered to which token.
 
-    `found` is what was found out of calls, afterwards, to which token. `kept` are the states of
-    each call.
+    `kept` are the states of each call, `spans` what the headers of calls say of their traces.
     """
 
     partitions: int = 1
-    ran: Counter[str] = field(default_factory=Counter)
+    deeds: list[Deed] = field(default_factory=list)
     said: dict[str, list[Json]] = field(default_factory=dict)
-    found: dict[str, Json] = field(default_factory=dict)
     kept: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    spans: dict[str, bytes] = field(default_factory=dict)
 
     def serve(self) -> None:
         """From now on."""
         self.watch(CALLS, self.cluster.partitions[CALLS], self._take)
 
-    def _take(self, call: Json) -> None:
+    def _take(self, call: Json, headers: Headers) -> None:
+        if "call_id" in call:
+            self.spans[call["call_id"]] = dict(headers).get(TRACE_HEADER) or b""
         if call["kind"] == "tool_reconcile":
             self._reconcile(call)
         if call["kind"] == "tool_continue":
@@ -69,8 +73,12 @@ class ToolServers(Outsider):
         chance = random.Random(f"{self.seed} {call['call_id']} {call['delivery']}")
         if chance.random() < DIES_FIRST:
             return
-        self.ran[call["call_id"]] += 1
+        self._run(call)
         self._work(call)
+
+    def _run(self, call: Json) -> None:
+        now = self.cluster.clock.now()
+        self.deeds.append(Deed(call["call_id"], call["delivery"], call["tool"], 0, now, now))
 
     def _work(self, call: Json) -> None:
         """Of a tool that asks: now and then nothing more is heard of it."""
@@ -90,7 +98,7 @@ class ToolServers(Outsider):
         roll = chance.random() * (0.3 if call["tool"] == "refund" else 1.0)
         if roll < DIES_FIRST:
             return
-        self.ran[call["call_id"]] += 1
+        self._run(call)
         outcome = chance.choice((OK, OK, OK, FAILED))
         after_s = chance.choice((0.0, 0.02, 0.3, 2.0, 8.0))
         if roll < 0.10:
@@ -119,10 +127,9 @@ class ToolServers(Outsider):
             finding["micro_usd"] = cost
         if roll < 0.4:
             finding = {"kind": "unknown"}
-        elif not self.ran[question["call_id"]]:
+        elif all(deed.call_id != question["call_id"] for deed in self.deeds):
             finding = forged
         said = {"kind": "tool_reconciled", "finding": finding}
-        self.found[question["reply"]["token"]] = finding
         if roll < 0.6:  # of a server that could not read the question
             self._answer(0.0, question, {**said, "finding": forged, "token": "A" * 22 + "=="})
         for _ in range(chance.choice((1, 1, 2))):
@@ -162,4 +169,6 @@ class ToolServers(Outsider):
         if body["kind"] == "tool_result" and (cost := cost_of(call["call_id"])):
             body["micro_usd"] = cost
         what = f"SAYS {body['kind']} of {call['call_id']}"
-        self.say(after_s, "tools", what, RESULTS, reply["partition"], body)
+        kind = ("ce_type", f"answerbus.{body['kind']}.v1".encode())
+        headers = kind, (TRACE_HEADER, self.spans[call["call_id"]])
+        self.say(after_s, "tools", what, RESULTS, reply["partition"], body, headers)
