@@ -25,7 +25,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from answerbus.client.transactional_producer import TransactionalProducer
 from tests.unit.worker.lane.virtual import on_virtual_time
 
-SERVER_S = 0.1
+SERVER_S = 0.04
 LIMIT_S = 10.0  # aiokafka alone waits for 40 s, for each
 
 

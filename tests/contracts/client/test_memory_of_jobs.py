@@ -23,7 +23,7 @@ EXAMPLES = [
     for kind in ("result", "unvalidated_result", "refusal", "dead_letter")
     for path in sorted(Path("contracts/examples", kind).glob("*.json"))
 ]
-ROWS = 300
+ROWS = 100
 BYTES_MAX = 2_048  # of a row; as an event an outcome takes 5 KiB
 
 

@@ -1,6 +1,7 @@
 """A call whose arguments cannot be read ends alone, and the calls beside it are made."""
 
 import json
+from functools import cache
 from typing import Any, get_args
 
 import pytest
@@ -29,17 +30,17 @@ DEEP = '{"a":' * 120 + "1" + "}" * 120
 PART = {"name": "part", "description": "A part.", "instructions": "Do it."}
 
 
-def step_of() -> ResolvedSchema:
-    found = resolve_step(AGENT, final(), must_finish=False, may_delegate=True)
-    assert isinstance(found, ResolvedSchema)
-    return found
+@cache
+def compiled(dialect: DialectName) -> tuple[ResolvedSchema, WireSchema]:
+    resolved = resolve_step(AGENT, final(), must_finish=False, may_delegate=True)
+    assert isinstance(resolved, ResolvedSchema)
+    wire = compile_for(dialect, resolved)
+    assert isinstance(wire, WireSchema), wire
+    return resolved, wire
 
 
 def read(dialect: DialectName, *those: Any) -> object:
-    resolved = step_of()
-    wire = compile_for(dialect, resolved)
-    assert isinstance(wire, WireSchema), wire
-    return check(json.dumps(actions(*those)), resolved, wire)
+    return check(json.dumps(actions(*those)), *compiled(dialect))
 
 
 def asks(schema: Any) -> dict[str, Any]:
