@@ -31,7 +31,7 @@ from services.worker.core.outcome.decide import Backoff
 from services.worker.core.shared_budget.rules import BudgetRules
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext, Limits, RunSetup
-from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.lifecycle import Lifecycle
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Backend, Planner
@@ -195,7 +195,7 @@ class Worker:
             found = KafkaShard(names, self._clock, self.context.runs.tools.unavailable)
             return found if partition < used else ForwardingShard(found, used)
 
-        return new_lifecycle(partition, self.context, intake, shard, handle)
+        return Lifecycle(partition, self.context, intake, shard, handle)
 
     def _new_context(self) -> LaneContext:
         world = self._world

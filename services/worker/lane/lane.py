@@ -30,7 +30,7 @@ from services.worker.lane.state.machine import (
 from services.worker.lane.state.oversized import Oversized
 from services.worker.lane.state.record_admission import admit_record
 from services.worker.lane.state.signals import SignalRecord, apply_signals
-from services.worker.ports.kafka import ReadProgress
+from services.worker.ports.kafka import Intake, ReadProgress
 from services.worker.ports.lane import LaneLost
 from services.worker.tasks.latest_task import Cancellation
 from services.worker.tasks.loop_time import loop_time
@@ -91,13 +91,13 @@ class Lane:
         self,
         partition: int,
         context: LaneContext,
-        backpressure: Backpressure,
-        gaps: OffsetGaps,
+        intake: Intake,
         handle: "Handle",
         on_loss: "OnLoss",
     ) -> None:
         self.partition, self.context = partition, context
-        self.backpressure, self.offset_gaps = backpressure, gaps
+        self.backpressure = Backpressure(intake, context.limits, context.counters)
+        self.offset_gaps = OffsetGaps(partition, intake, context.counters)
         self.on_loss = on_loss
         self.open: OpenLane | None = None
         self.calls = Calls()

@@ -9,10 +9,8 @@ from typing import assert_never
 from answerbus.client.diagnosis import describe_error, describe_error_for_log, was_fenced
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane import opening
-from services.worker.lane.backpressure import Backpressure
 from services.worker.lane.context import LaneContext
-from services.worker.lane.lane import Lane, OnLoss
-from services.worker.lane.offset_gaps import OffsetGaps
+from services.worker.lane.lane import Lane
 from services.worker.lane.outbox import Outbox
 from services.worker.lane.recovery import open_lane
 from services.worker.lane.request_task import LaneRequestTask
@@ -30,25 +28,8 @@ RELEASE_S_MAX = 15.0  # for one commit and its clean-up; then the opening that f
 _log = logging.getLogger(__name__)
 
 
-def new_lifecycle(
-    partition: int,
-    context: LaneContext,
-    intake: Intake,
-    new_shard: Callable[[], Shard],
-    handle: Callable[[RequestTask], Awaitable[None]],
-) -> "Lifecycle":
-    """A lane with all that belongs to it; `handle` is the main path."""
-    backpressure = Backpressure(intake, context.limits, context.counters)
-    gaps = OffsetGaps(partition, intake, context.counters)
-
-    def work(lane: Lane, lane_request: LaneRequest) -> Awaitable[None]:
-        return handle(LaneRequestTask(lane, lane_request))
-
-    return Lifecycle(partial(Lane, partition, context, backpressure, gaps, work), intake, new_shard)
-
-
 class Lifecycle:
-    """Drives one lane; `stuck` says why it cannot open, for people.
+    """Drives one lane; `handle` is the main path, `stuck` says why it cannot open, for people.
 
     What takes time is a step in the background (see LatestTask), which ends with an event. A step
     that another has taken the place of has no say any more.
@@ -56,11 +37,16 @@ class Lifecycle:
 
     def __init__(
         self,
-        new_lane: Callable[[OnLoss], Lane],
+        partition: int,
+        context: LaneContext,
         intake: Intake,
         new_shard: Callable[[], Shard],
+        handle: Callable[[RequestTask], Awaitable[None]],
     ) -> None:
-        self.lane = new_lane(self._on_producer_lost)
+        def work(lane: Lane, lane_request: LaneRequest) -> Awaitable[None]:
+            return handle(LaneRequestTask(lane, lane_request))
+
+        self.lane = Lane(partition, context, intake, work, self._on_producer_lost)
         self.stuck: str | None = None
         self._intake = intake
         self._new_shard = new_shard
@@ -133,9 +119,7 @@ class Lifecycle:
         await asyncio.sleep(after_s)
         await self._close_detached()
         try:
-            opened = await open_lane(
-                lane, self._intake, self._new_shard, self._on_producer_lost, prove=prove
-            )
+            opened = await open_lane(lane, self._intake, self._new_shard, prove=prove)
         except opening.LaneBlocked as error:
             if self.stuck != str(error):
                 _log.error("lane %d blocked: %s", lane.partition, error)

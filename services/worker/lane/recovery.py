@@ -80,12 +80,7 @@ def suspects_after(
 
 
 async def open_lane(
-    lane: Lane,
-    intake: Intake,
-    new_shard: Callable[[], Shard],
-    on_lost: Callable[[BaseException], None],
-    *,
-    prove: bool,
+    lane: Lane, intake: Intake, new_shard: Callable[[], Shard], *, prove: bool
 ) -> OpenLane:
     """A new producer and new state for the lane. Raises if that fails; it may be tried again."""
     await lane.context.siblings.settled.wait()
@@ -99,7 +94,7 @@ async def open_lane(
         await shard.close()
         raise
     every_s = 0.0 if forwards else OFFSET_EVERY_S  # what no ledger knows goes with its offset
-    outbox = Outbox(shard, on_lost, lane.context.observer, every_s)
+    outbox = Outbox(shard, lane.on_loss, lane.context.observer, every_s)
     try:
         return await _fenced(lane, intake, recovered, outbox, prove=prove and forwards)
     except BaseException:

@@ -18,7 +18,7 @@ from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.kafka.shard import Names
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext
-from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.lifecycle import Lifecycle
 
 COLLECT_AFTER_S = 10.0  # lanes move together: one search is for all of them
 
@@ -62,7 +62,7 @@ def lane_factory(
         intake = PartitionIntake(consumer.current, read_monitor, place)
         unavailable = context.runs.tools.unavailable
         shard = shards_of(names, clock, context.partitions, unavailable, closed.note)
-        return new_lifecycle(partition, context, intake, shard, handle)
+        return Lifecycle(partition, context, intake, shard, handle)
 
     return new_lane_lifecycle
 

@@ -33,7 +33,7 @@ from services.worker.core.shared_budget.rules import BudgetRules
 from services.worker.handle import handle
 from services.worker.lane.context import LaneContext, Limits
 from services.worker.lane.lane import Lane
-from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.state.machine import State
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -203,7 +203,7 @@ class Worker:
 
     def _new_lane_lifecycle(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
-        return new_lifecycle(
+        return Lifecycle(
             partition, self.context, intake, lambda: self._new_shard(partition), handle
         )
 

@@ -9,7 +9,7 @@ import pytest
 from answerbus.topics import DEAD_LETTERS, LEDGER, REQUESTS
 from services.worker.adapters.kafka.forwarding import ForwardingShard
 from services.worker.handle import handle
-from services.worker.lane.lifecycle import Lifecycle, new_lifecycle
+from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.state.machine import State
 from services.worker.ports.kafka import Shard
 from tests.unit.worker.builders import PARTITIONS, body, workflow_of
@@ -31,7 +31,7 @@ FAULTS = [
 class Forwarder(Worker):
     def _new_lane_lifecycle(self, partition: int) -> Lifecycle:
         intake = self.intakes[partition] = FakeIntake(self.broker, partition, self)
-        return new_lifecycle(
+        return Lifecycle(
             partition, self.context, intake, lambda: self._forwarding(partition), handle
         )
 
