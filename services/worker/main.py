@@ -65,7 +65,7 @@ from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import Probe
 from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
-from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.health.watched import HealthInputs
 from services.worker.lane.context import LaneContext, Limits, RunSetup
 from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.siblings import Siblings
@@ -171,31 +171,31 @@ async def _serve(
     async def ends() -> Mapping[int, int]:
         return await check_positions(consumer.current(), topic, membership.lifecycles, read_monitor)
 
-    bounds = Bounds(worker.stuck_after_s, kafka.session_timeout_ms / 1000)
     probe = Probe(ends, partial(broker_check.refused, kafka, options))
     coordinator, brokers, signals = Coordinator(kafka), BrokerMonitor(kafka), SignalConsumer()
     transactions = watching_transactions((consumer.current, signals.current), kafka)
+    session_s, rebalance_s = kafka.session_timeout_ms / 1000, kafka.rebalance_timeout_ms / 1000
     watched = HealthInputs(
         membership,
         context,
         LoopMonitor(),
         probe,
-        bounds,
-        others=lambda: others.names,
-        read_monitor=read_monitor,
-        coordinator=lambda: coordinator.trouble,
-        brokers=lambda: brokers.trouble,
-        signals=lambda: signals.trouble,
-        transactions=transactions,
+        worker.stuck_after_s,
+        session_s,
+        others,
+        read_monitor,
+        coordinator,
+        brokers,
+        signals,
+        transactions,
         clock_ahead_s=lambda: clock.ahead_s,
         settings=monitor.settings_state,
         tools=tools,
         advice=lambda: card_advice(live.current.worker),
     )
     health = Health(worker.health, watched, counts, worker.health_hosts, live.mask)
-    rebalance_s = kafka.rebalance_timeout_ms / 1000
-    on_stall = partial(renew, subscriber, membership, topic, bounds.session_s + rebalance_s)
-    renewal = Renewal(read_monitor, on_stall, bounds.session_s, rebalance_s, bounds.stuck_after_s)
+    on_stall = partial(renew, subscriber, membership, topic, session_s + rebalance_s)
+    renewal = Renewal(read_monitor, on_stall, session_s, rebalance_s, worker.stuck_after_s)
 
     address = await health.start()
     profiles = ProfileMonitor(lambda: context.planner.backends).run()

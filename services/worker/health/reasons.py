@@ -13,17 +13,17 @@ OPENING_S = 2.0  # most lanes open faster
 def reasons(inputs: HealthInputs) -> Iterator[str | None]:
     """One for each thing that may be wrong; None where it is not."""
     yield _recent_stall(inputs) or _kafka(inputs)
-    yield inputs.brokers()
+    yield inputs.brokers.trouble
     yield _rebalances_often(inputs.membership)
     yield not_read(inputs)
-    yield inputs.signals()
+    yield inputs.signals.trouble
     yield clock_problem(inputs.clock_ahead_s())
     yield _opening(inputs.membership)
 
 
 def _kafka(inputs: HealthInputs) -> str | None:
     silent_s = inputs.probe.silent_s
-    if silent_s <= inputs.bounds.stuck_after_s:
+    if silent_s <= inputs.stuck_after_s:
         return None
     trouble = inputs.probe.trouble
     return f"Kafka has not answered for {silent_s:.0f} s{f' ({trouble})' if trouble else ''}"
@@ -33,7 +33,7 @@ def not_read(inputs: HealthInputs) -> str | None:
     """Why no request is read at all, though Kafka answers."""
     if inputs.probe.missing:
         return inputs.probe.missing
-    outside_since, bound_s = inputs.membership.outside_since, inputs.bounds.stuck_after_s
+    outside_since, bound_s = inputs.membership.outside_since, inputs.stuck_after_s
     if outside_since is None:
         return inputs.read_monitor.problem(bound_s)
     outside_s = asyncio.get_running_loop().time() - outside_since
@@ -61,7 +61,7 @@ def _opening(membership: Membership) -> str | None:
 
 
 def _outside(inputs: HealthInputs) -> str:
-    if trouble := inputs.coordinator():
+    if trouble := inputs.coordinator.trouble:
         return f"the group has no coordinator ({trouble})"
     return "the group rebalances" if inputs.membership.was_member else "it has never joined"
 
@@ -83,7 +83,7 @@ def _recent_stall(inputs: HealthInputs) -> str | None:
     stood = f"the process stood still for {stall.lasted_s:.0f} s"
     if inputs.probe.answered_at <= stall.ended_at:
         return f"{stood}, and Kafka has not answered since"
-    session_s = inputs.bounds.session_s
+    session_s = inputs.session_s
     has_been_evicted = stall.lasted_s >= session_s
     has_returned = inputs.membership.assigned_at > stall.ended_at
     if has_been_evicted and not has_returned and now - stall.ended_at < session_s:

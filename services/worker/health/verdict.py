@@ -98,7 +98,7 @@ class Verdict:
 def judge(inputs: HealthInputs) -> Verdict:
     inputs.loop_monitor.tick()
     context, lifecycles = inputs.context, sorted(inputs.membership.lifecycles.items())
-    bound_s, reading = inputs.bounds.stuck_after_s, inputs.read_monitor
+    bound_s, reading = inputs.stuck_after_s, inputs.read_monitor
     troubles = {
         partition: lane_problem(lifecycle, context, bound_s)
         or inputs.transactions.problem_of(partition)
@@ -137,7 +137,7 @@ def body_of(verdict: Verdict, inputs: HealthInputs) -> dict[str, object]:
         "settings": {"digest": inputs.settings.digest, "refused": inputs.settings.refused},
         "agents": context.planner.agents.digests,
         "toolsets": dict(inputs.tools.faults),
-        "other_groups": [*inputs.others()],
+        "other_groups": [*inputs.others.names],
         "oldest_requests": {
             str(p): {"profile": one.request.profile, "state": one.life.state.name.lower()}
             for p, one in oldest_requests(lane.lane for lane in lifecycles).items()

@@ -37,16 +37,13 @@ class Subscriber(Protocol):
 
 
 class ReadMonitor:
-    """Its state at this moment; times are the loop's.
+    """Its state at this moment; times are the loop's."""
 
-    A consumer that was never polled has been silent since `polled_from`, by default from now on.
-    """
-
-    def __init__(self, polled_from: float | None = None) -> None:
+    def __init__(self) -> None:
         self.error: BaseException | None = None  # of the last poll, if it failed
         self.failing_since: float | None = None
         self.polled_at: float | None = None  # when a poll last ended, well or not
-        self._polled_from = loop_time() if polled_from is None else polled_from
+        self._made_at = loop_time()
         self._waits = ReadWaits()
         self.short_looks: dict[int, int] = {}  # how often a partition was shorter than what is read
         self.from_beginning: set[int] = set()  # partitions that are read from their beginning
@@ -113,7 +110,7 @@ class ReadMonitor:
             return (
                 f"requests have not been read for {failing_s:.0f} s: {describe_error(self.error)}"
             )
-        if loop_time() - (self.polled_at or self._polled_from) > bound_s:
+        if loop_time() - (self.polled_at or self._made_at) > bound_s:
             return f"requests have not been read: {self._cause()}"
         return None
 

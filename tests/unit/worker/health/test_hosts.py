@@ -7,10 +7,8 @@ from answerbus.masking import Mask
 from services.telemetry.counts import Counts
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.core.health_hosts import is_meant
-from services.worker.health.loop_monitor import LoopMonitor
-from services.worker.health.probe import Probe
 from services.worker.health.server import Health
-from services.worker.health.watched import Bounds, HealthInputs
+from tests.unit.worker.health.watch import health_inputs
 from tests.unit.worker.lane.world import FakeProvider, context
 
 NAMES = ("worker.acme.example", "*.worker.acme.svc")
@@ -55,10 +53,6 @@ def test_any_other_name_is_not(host: str) -> None:
     assert not is_meant(host, NAMES)
 
 
-async def ends() -> dict[int, int]:
-    return {}
-
-
 def nobody() -> None:
     raise AssertionError
 
@@ -76,7 +70,7 @@ async def statuses(at: str, **headers: str) -> list[int]:
 async def test_a_name_that_was_rebound_reads_nothing_and_probes_do() -> None:
     membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
     around = context(FakeProvider())
-    watched = HealthInputs(membership, around, LoopMonitor(), Probe(ends), Bounds(45.0, 10.0))
+    watched = health_inputs(membership, around)
     health = Health("127.0.0.1:0", watched, Counts(), NAMES, Mask(["a-secret-of-ours"]))
     address = await health.start()
     try:

@@ -8,16 +8,14 @@ from answerbus.registry import Registry
 from services.telemetry import metrics
 from services.telemetry.counts import Counts, Metric, Spread
 from services.telemetry.exposition import exposition
-from services.worker.adapters.kafka.read_monitor import ReadMonitor
 from services.worker.adapters.telemetry.metrics_observer import MetricsObserver
 from services.worker.core.read_latency import PartitionPosition
 from services.worker.core.run.agents import Agent, Agents
 from services.worker.health.gauges import gauges
-from services.worker.health.loop_monitor import LoopMonitor
-from services.worker.health.probe import Probe
 from services.worker.health.verdict import body_of, judge
-from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.health.watched import HealthInputs
 from tests.unit.worker.core.run_builders import actions, call, definition, says
+from tests.unit.worker.health.watch import health_inputs
 from tests.unit.worker.lane.run_checks import finished
 from tests.unit.worker.lane.run_world import RunStage, RunWorker, run_context
 from tests.unit.worker.lane.virtual import on_virtual_time
@@ -26,19 +24,8 @@ from tests.unit.worker.lane.world import done, until
 SAME = actions(call(order_id="1"))
 
 
-async def _no_ends() -> dict[int, int]:
-    return {}
-
-
 def inputs_of(stage: RunStage) -> HealthInputs:
-    return HealthInputs(
-        stage.worker.membership,
-        stage.worker.context,
-        LoopMonitor(),
-        Probe(_no_ends),
-        Bounds(45.0, 10.0),
-        read_monitor=ReadMonitor(45.0),
-    )
+    return health_inputs(stage.worker.membership, stage.worker.context)
 
 
 def gauged(stage: RunStage, inputs: HealthInputs | None = None) -> dict[tuple[Metric, Any], float]:

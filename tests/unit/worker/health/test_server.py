@@ -13,11 +13,11 @@ from services.settings.settings import SetUpError
 from services.telemetry.counts import Counts
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.core.attempt.reply import Unavailable
-from services.worker.health.loop_monitor import STALL_S, LoopMonitor
-from services.worker.health.probe import Probe
+from services.worker.health.loop_monitor import STALL_S
 from services.worker.health.server import HEARTBEAT_S_MAX, Health
-from services.worker.health.watched import Bounds, HealthInputs
+from services.worker.health.watched import HealthInputs
 from services.worker.limits.slots import Reservation
+from tests.unit.worker.health.watch import health_inputs
 from tests.unit.worker.lane.world import FakeProvider, context
 
 
@@ -33,10 +33,6 @@ class Running:
             return response.status, await response.text()
 
 
-async def ends() -> dict[int, int]:
-    return {}
-
-
 def nobody() -> None:
     raise AssertionError
 
@@ -45,7 +41,7 @@ def nobody() -> None:
 async def running() -> AsyncIterator[Running]:
     membership = Membership(nobody, nobody)  # type: ignore[arg-type]  # nobody calls them
     around = context(FakeProvider())
-    watched = HealthInputs(membership, around, LoopMonitor(), Probe(ends), Bounds(45.0, 10.0))
+    watched = health_inputs(membership, around)
     health = Health("127.0.0.1:0", watched, Counts())
     address = await health.start()
     async with ClientSession() as session:

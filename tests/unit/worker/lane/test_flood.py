@@ -9,13 +9,11 @@ from answerbus.topics import REQUESTS
 from answerbus.wire import format_timestamp
 from services.worker.core.attempt.reply import Reply, Throttled, TimedOut
 from services.worker.health.gauges import gauges
-from services.worker.health.loop_monitor import LoopMonitor
-from services.worker.health.probe import Probe
 from services.worker.health.verdict import body_of, holder_of, judge
-from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.lane.context import Limits
 from services.worker.lane.state.machine import State
 from tests.unit.worker.builders import answered, workflow_of
+from tests.unit.worker.health.watch import health_inputs
 from tests.unit.worker.lane.fakes import Fault
 from tests.unit.worker.lane.stage import Stage, now
 from tests.unit.worker.lane.virtual import on_virtual_time
@@ -156,9 +154,7 @@ async def test_a_worker_that_leaves_does_not_wait_for_accounts() -> None:
 async def test_who_holds_a_lane_is_named_by_ready_and_metrics() -> None:
     stage = flooded(budget={"attempts": 1_000_000}, **UNORDERED)
     stage.publish("small", workflow_id=workflow_of(0, 1))
-    membership, around = stage.worker.membership, stage.context
-    probe = Probe(no_ends)
-    watched = HealthInputs(membership, around, LoopMonitor(), probe, Bounds(45.0, 10.0))
+    watched = health_inputs(stage.worker.membership, stage.context)
     await stage.worker.open()
     await asyncio.sleep(10)
     verdict = judge(watched)
@@ -199,7 +195,3 @@ async def test_a_lane_that_is_full_names_its_largest_and_is_read_again_when_it_i
     await until(lambda: done(stage.broker, names), look_s=5.0)
     await stage.end()
     assert holder_of(stage.worker.lane) is None
-
-
-async def no_ends() -> dict[int, int]:
-    return {}

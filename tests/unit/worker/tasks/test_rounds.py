@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,16 +13,13 @@ from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka import clock_check
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.read_monitor import ReadMonitor
-from services.worker.health.loop_monitor import LoopMonitor
 from services.worker.health.probe import PROBE_EVERY_S, Probe
 from services.worker.health.verdict import judge
-from services.worker.health.watched import Bounds, HealthInputs
 from services.worker.main import stop_on_failure
 from tests.unit.worker.adapters.kafka.polling import Consumers
+from tests.unit.worker.health.watch import BOUND_S, health_inputs
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.virtual import on_virtual_time, run
-
-BOUND_S, SESSION_S = 45.0, 10.0
 
 
 def test_no_error_ends_the_watch_over_the_clock(
@@ -109,21 +105,13 @@ async def test_no_error_ends_the_watch_over_the_consumer(monkeypatch: pytest.Mon
 async def test_a_worker_that_has_never_joined_its_group_is_not_ready_for_ever() -> None:
     stage = Stage()
     membership = Membership(lambda: pytest.fail("no consumer"), lambda _: pytest.fail("no life"))
-    trouble: str | None = None
-
-    async def ends() -> dict[int, int]:
-        return {}
-
-    probe = Probe(ends)
-    loop_monitor, bounds = LoopMonitor(), Bounds(BOUND_S, SESSION_S)
-    watched = HealthInputs(membership, stage.context, loop_monitor, probe, bounds)
-    watched = replace(watched, coordinator=lambda: trouble)
-    tasks = [asyncio.create_task(of.run()) for of in (probe, loop_monitor)]
+    watched = health_inputs(membership, stage.context)
+    tasks = [asyncio.create_task(of.run()) for of in (watched.probe, watched.loop_monitor)]
     await asyncio.sleep(BOUND_S - 1)
     assert judge(watched).ready
     await asyncio.sleep(2)
     reported = judge(watched).reasons
-    trouble = "GroupCoordinatorNotAvailableError: why"
+    watched.coordinator.trouble = "GroupCoordinatorNotAvailableError: why"
     named = judge(watched).reasons
     for task in tasks:
         task.cancel()
