@@ -33,7 +33,6 @@ from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.costly_work.child_process import ChildProcess
 from services.worker.adapters.huge_pages import keep_on_huge_pages
 from services.worker.adapters.kafka import broker_check
-from services.worker.adapters.kafka.accepted_tools import AcceptedToolsWriter
 from services.worker.adapters.kafka.broker_monitor import BrokerMonitor
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
 from services.worker.adapters.kafka.consumer_renewal import Renewal, renew
@@ -67,7 +66,6 @@ from services.worker.health.profile_monitor import ProfileMonitor
 from services.worker.health.server import Health
 from services.worker.health.watched import HealthInputs
 from services.worker.lane.context import LaneContext, Limits, RunSetup
-from services.worker.lane.lifecycle import Lifecycle
 from services.worker.lane.siblings import Siblings
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
@@ -159,11 +157,11 @@ async def _serve(
     tools: KnownTools,
     others: OtherGroups,
 ) -> None:
-    settings, kafka, worker = live.current, live.current.kafka, live.current.worker
+    kafka, worker = live.current.kafka, live.current.worker
     topic, read_monitor = topic_name(kafka, REQUESTS), ReadMonitor()
     options = connection_options(kafka).at(servers(kafka))
     consumer = GroupConsumer(read_monitor, options, kafka.client_rack)
-    new_lane_lifecycle = lane_factory(context, kafka, options, consumer, read_monitor, clock)
+    new_lane_lifecycle = lane_factory(context, kafka, options, consumer, read_monitor)
     membership = Membership(consumer.current, new_lane_lifecycle, partial(_share_out, context))
     inbox, broker = Inbox(consumer.current, membership), RequestBroker(kafka, consumer)
     subscriber = subscribe(broker, kafka, topic, membership, inbox.take)
@@ -204,7 +202,7 @@ async def _serve(
     own = (profiles, asks, looks, settling, keep_on_huge_pages())
     watches = (others.run(), transactions.run(), watch_clock(kafka, clock), monitor.run(), *own)
     watching = [asyncio.create_task(watch) for watch in (*watches, live.watch_prices())]
-    watching += await _reading_for_runs(settings, context, tools, membership, signals)
+    watching += await reading_for_runs(live.current, options, context, tools, membership, signals)
     _log.info("worker %s: %d partitions, health at %s", context.worker, context.partitions, address)
     try:
         await _run(_application(broker, renewal, membership, live), kafka, coordinator, watching)
@@ -224,35 +222,6 @@ def _application(
         await membership.drain(live.current.drain_s)
 
     return FastStream(broker, logger=None, after_startup=[watch], on_shutdown=[drain])
-
-
-async def _reading_for_runs(
-    settings: Settings,
-    context: LaneContext,
-    tools: KnownTools,
-    membership: Membership,
-    signals: SignalConsumer,
-) -> list["asyncio.Task[None]"]:
-    """Without agents too: people cancel plain requests, and runs may be open from before."""
-    if not context.runs.is_on:
-        return []
-    options = connection_options(settings.kafka).at(servers(settings.kafka))
-
-    def lifecycles() -> Mapping[int, Lifecycle]:
-        """Without lanes that only forward: the topics may have no such partition to read."""
-        found, partitions = membership.lifecycles, context.partitions
-        return {number: found[number] for number in found if number < partitions}
-
-    return await reading_for_runs(
-        settings.kafka,
-        options,
-        tools,
-        lifecycles,
-        context.planner if context.runs.has_agents else None,
-        signals,
-        keep=AcceptedToolsWriter(bus_of(settings.kafka), context.clock),
-        shared_cards=settings.worker.shared_cards,
-    )
 
 
 def _share_out(context: LaneContext, assigned: Collection[int]) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 from answerbus.topics import LEDGER
 from services.worker.adapters.kafka.shard import KafkaShard, Names
-from services.worker.core.run.tool_access import UnavailableToolsets
-from services.worker.ports.clock import MeasuredClock
+from services.worker.lane.context import LaneContext
 from services.worker.ports.kafka import OutRecord, ReadProgress, Shard, StoredRecord
 
 _log = logging.getLogger(__name__)
@@ -49,16 +48,14 @@ class ForwardingShard:
 
 
 def shards_of(
-    names: Names,
-    clock: MeasuredClock,
-    partitions: int,
-    unavailable: UnavailableToolsets,
-    on_closed: Callable[[], None],
+    names: Names, context: LaneContext, on_closed: Callable[[], None]
 ) -> Callable[[], Shard]:
     """A factory of the shard of a lane, called each time it is opened; see KafkaShard."""
     alone = dict[str, float]()  # known to the next shard of the lane, too
+    clock, partitions = context.clock, context.partitions
     if names.partition < partitions:
-        return lambda: KafkaShard(names, clock, unavailable, on_closed, alone)
+        tools = context.runs.tools
+        return lambda: KafkaShard(names, clock, tools.unavailable, on_closed, alone)
     _log.warning(
         "partition %d of requests is beyond the %d of this deployment: its records are "
         "forwarded to their owners; `answerbus topics move` changes the number",

@@ -10,7 +10,6 @@ from aiokafka import TopicPartition
 from answerbus.topics import LEDGER, REQUESTS, RETRIES, RUNS, Topic
 from services.kafka.options import topic_name
 from services.settings.settings import KafkaSettings
-from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.kafka.forwarding import shards_of
 from services.worker.adapters.kafka.group_consumer import GroupConsumer
 from services.worker.adapters.kafka.intake import PartitionIntake
@@ -49,7 +48,6 @@ def lane_factory(
     options: Mapping[str, Any],
     consumer: GroupConsumer,
     read_monitor: ReadMonitor,
-    clock: BrokerClock,
 ) -> Callable[[int], Lifecycle]:
     """A factory of the lifecycles of lanes, by partition."""
     topic, rack = topic_name(kafka, REQUESTS), kafka.client_rack
@@ -60,8 +58,7 @@ def lane_factory(
         names = Names(kafka.topic_prefix, kafka.worker_group, partition, options, private, rack)
         place = TopicPartition(topic, partition)
         intake = PartitionIntake(consumer.current, read_monitor, place)
-        unavailable = context.runs.tools.unavailable
-        shard = shards_of(names, clock, context.partitions, unavailable, closed.note)
+        shard = shards_of(names, context, closed.note)
         return Lifecycle(partition, context, intake, shard, handle)
 
     return new_lane_lifecycle

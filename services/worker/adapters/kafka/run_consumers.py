@@ -1,20 +1,21 @@
 """The consumers of tool results, of controls, and of the cards of toolsets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from answerbus.client.records.consumer import RecordConsumer
-from answerbus.private.runs import ToolDefinition
-from answerbus.topics import Topic
+from services.command_line import bus_of
 from services.kafka.options import topic_name
-from services.settings.settings import KafkaSettings
+from services.settings.settings import Settings
+from services.worker.adapters.kafka.accepted_tools import AcceptedToolsWriter
 from services.worker.adapters.kafka.card_reader import CardReader
+from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.run_reader import RunReader
 from services.worker.core.run.known_tools import KnownTools
+from services.worker.lane.context import LaneContext
 from services.worker.lane.lifecycle import Lifecycle
-from services.worker.planning.planner import Planner
 
 # A fetch ends with the first record, and asking for nothing costs a millisecond or two of CPU each
 # time. Questions about offsets wait behind it: at an opening, and before the end of a call's time.
@@ -45,21 +46,19 @@ class SignalConsumer:
 
 
 async def reading_for_runs(
-    settings: KafkaSettings,
+    settings: Settings,
     options: Mapping[str, Any],
+    context: LaneContext,
     known_tools: KnownTools,
-    lifecycles: Callable[[], Mapping[int, Lifecycle]],
-    planner: Planner | None,
+    membership: Membership,
     signals: SignalConsumer,
-    *,
-    keep: Callable[[Collection[ToolDefinition]], Awaitable[None]],
-    shared_cards: bool,
 ) -> list["asyncio.Task[None]"]:
     """Start them; where there are agents, once the cards that are there are read.
 
-    `planner` compiles what new cards ask for, and waits for cards; None: there are no agents.
-    `keep` writes down tools that need approval, as they were seen first.
+    Without agents too: people cancel plain requests, and runs may be open from before.
     """
+    if not context.runs.is_on:
+        return []
 
     def consumer(wait_ms: int) -> RecordConsumer:
         return RecordConsumer(
@@ -70,25 +69,28 @@ async def reading_for_runs(
             fetch_max_wait_ms=wait_ms,
         )
 
-    def name_of(topic: Topic) -> str:
-        return topic_name(settings, topic)
+    def lifecycles() -> Mapping[int, Lifecycle]:
+        """Without lanes that only forward: the topics may have no such partition to read."""
+        found, partitions = membership.lifecycles, context.partitions
+        return {number: found[number] for number in found if number < partitions}
 
-    wait_ms = FETCH_WAIT_MS if planner else RARE_FETCH_WAIT_MS
+    wait_ms = FETCH_WAIT_MS if context.runs.has_agents else RARE_FETCH_WAIT_MS
     new_consumer = partial(signals.made, partial(consumer, wait_ms))
+    name_of = partial(topic_name, settings.kafka)
     reader = RunReader(new_consumer, name_of, lifecycles, wait_ms, signals.report)
-    if planner is None:
+    if not context.runs.has_agents:
         return [asyncio.create_task(reader.run())]
-    rarely = partial(consumer, RARE_FETCH_WAIT_MS)
+    planner = context.planner
     known_tools.accepted.guarded = lambda: planner.agents.guarded
     cards = CardReader(
-        rarely,
+        partial(consumer, RARE_FETCH_WAIT_MS),
         name_of,
         known_tools,
         planner.prepare_agents,
         lambda: planner.agents.toolsets,
-        shared=shared_cards,
+        shared=settings.worker.shared_cards,
         costly_work=planner.costly_work,
-        write=keep,
+        write=AcceptedToolsWriter(bus_of(settings.kafka), context.clock),
     )
     planner.catch_up = cards.catch_up
     reading_cards = asyncio.create_task(cards.run())
