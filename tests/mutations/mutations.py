@@ -348,7 +348,7 @@ MUTATIONS = (
     ),
     Mutation("a call that ran is refunded", _refund),
     Mutation("a full lane does not pause", _never_pauses, first=100),
-    Mutation("a slot is not given back", lambda: mock.patch.object(CallLease, "leave")),
+    Mutation("a slot is not given back", lambda: mock.patch.object(CallLease, "leave_limits")),
     Mutation(
         "permits do not expire",
         lambda: mock.patch.object(request_task, "PERMIT_S", 1e9),

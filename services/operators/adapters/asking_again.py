@@ -37,6 +37,7 @@ from services.worker.core.limits.fair_queue import FairKey
 from services.worker.core.run.run import Run
 from services.worker.core.schema.resolved import Accepted, AcceptedStep
 from services.worker.lane.admission import ask_once
+from services.worker.limits.isolation import Isolation
 from services.worker.limits.lease import CallLease
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Backend, Planner
@@ -159,12 +160,13 @@ class Asker:
         self, request: Request, prompt: Prompt, plan: Plan, backend: Backend
     ) -> tuple[Reply, float] | CannotGoOn:
         """Its limiter pauses all calls of a profile that throttles, or is away."""
-        lease = CallLease(backend.limiter, self.slots)
         tokens = prompt.tokens_max if backend.limiter.counts_tokens else 0
+        key = FairKey("", request.workflow_id)
+        lease = CallLease(backend.limiter, self.slots, Isolation(), key=key, tokens=tokens)
         try:
             try:
                 async with asyncio.timeout(ENTER_S):
-                    await lease.enter(FairKey("", request.workflow_id), tokens, 0)
+                    await lease.enter()
                     await lease.begin_call(0.0)
             except TimeoutError:
                 problem = backend.limiter.problem

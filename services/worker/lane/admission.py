@@ -30,7 +30,6 @@ from services.worker.lane import crash_precautions
 from services.worker.lane.crash_mark import crash_mark, lone_call
 from services.worker.lane.lane import Lane
 from services.worker.lane.next_profile import Prepared
-from services.worker.limits.isolation import IsolationLease
 from services.worker.limits.lease import CallLease
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.planner import Backend
@@ -71,7 +70,6 @@ class LaneCallSlot:
     plan: Plan
     backend: Backend
     lease: CallLease
-    isolation: IsolationLease
 
     async def call(self, prompt: Prompt, permit: Permit) -> Call | NoCall:
         lane, plan, spend = self.lane, self.plan, permit.spend
@@ -88,13 +86,14 @@ class LaneCallSlot:
         lane.progressed()
         reply = await ask_once(self.backend.provider, prompt, timeout_s)
         duration_s = loop_time() - began
+        limiter = self.backend.limiter
         if self._is_current:  # else it says nothing of the provider that is asked by now
-            reply = self.lane_request.judge(reply, loop_time(), self.lease.served_since)
+            reply = self.lane_request.judge(reply, loop_time(), limiter.breaker.served_since)
             self.lease.report(reply, duration_s)
         if lane.context.costly_work.waiting < CHECKS_WAITING_MAX:
-            self.lease.leave()
-        if not self.isolation.is_alone:  # which others must not call before its outcome is known
-            self.isolation.leave()
+            self.lease.leave_limits()
+        if not self.lease.is_alone:  # which others must not call before its outcome is known
+            self.lease.leave_isolation()
         lane_request, duration_ms = self.lane_request, int(duration_s * 1000)
         checked = await self._checked(reply)
         children = await self._children(checked)
@@ -162,7 +161,7 @@ class LaneAdmission:
         self, lane: Lane, lane_request: LaneRequest, prepare: Callable[[], Awaitable[Prepared]]
     ) -> None:
         self._lane, self._lane_request, self._prepare = lane, lane_request, prepare
-        self._leases: tuple[CallLease | IsolationLease, ...] = ()
+        self._lease: CallLease | None = None
         self._mark: AbstractAsyncContextManager[None] | None = None
 
     async def __aenter__(self) -> LaneCallSlot | NoCall:
@@ -197,38 +196,43 @@ class LaneAdmission:
         backend = lane.context.planner.backend_of(plan)
         if backend is None:
             return Later(AGAIN_AT_ONCE_S)  # and plan again
-        lease = CallLease(backend.limiter, lane.context.slots)
-        isolation = crash_precautions.isolation_lease(lane, lane_request)
-        self._leases = lease, isolation
-        if not await self._has_entered(plan, backend, lease, isolation):
+        lease = self._lease = self._new_lease(plan, backend.limiter)
+        if not await self._has_entered(plan, backend.limiter, lease):
             if lane_request.cancelled:
                 return Unanswerable(lane_request.cancelled)
             # If there is time left, another profile may be asked, or the broker's time has changed.
             has_time = lane.seconds_left(lane_request) > 0
             return Later(AGAIN_AT_ONCE_S) if has_time else Unanswerable(DeadlinePassed())
-        if isolation.is_alone:
+        if lease.is_alone:
             mark = crash_mark(lane, lone_call(lane_request))
             await mark.__aenter__()
             self._mark = mark
-        return LaneCallSlot(lane, lane_request, plan, backend, lease, isolation)
+        return LaneCallSlot(lane, lane_request, plan, backend, lease)
 
-    async def _has_entered(
-        self, plan: Plan, backend: Backend, lease: CallLease, isolation: IsolationLease
-    ) -> bool:
-        """Wait for a place at the profile and in the worker; False if the request ends before."""
-        lane, lane_request, limiter = self._lane, self._lane_request, backend.limiter
+    def _new_lease(self, plan: Plan, limiter: ProfileLimiter) -> CallLease:
+        lane, lane_request, context = self._lane, self._lane_request, self._lane.context
         request, prior = lane_request.request, lane_request.progress.prior
-        tokens = plan.prompt(request, prior).tokens_max if limiter.counts_tokens else 0
-        asked = lane_request.fair_key, tokens, lane.partition
-        if lease.enters_at_once(*asked) and isolation.begins_at_once():
+        return CallLease(
+            limiter,
+            context.slots,
+            context.isolation,
+            crash_precautions.isolation_level(lane, lane_request),
+            key=lane_request.fair_key,
+            tokens=plan.prompt(request, prior).tokens_max if limiter.counts_tokens else 0,
+            lane=lane.partition,
+        )
+
+    async def _has_entered(self, plan: Plan, limiter: ProfileLimiter, lease: CallLease) -> bool:
+        """Wait for a place at the profile and in the worker; False if the request ends before."""
+        lane, lane_request = self._lane, self._lane_request
+        if lease.enters_at_once():
             return lane.seconds_left(lane_request) > 0
         limit_s = min(lane.seconds_left(lane_request), _throttled_in_s(plan, limiter))
         wait = lane.waits.limit(lane_request, limit_s)
         limiter.waiting[wait.end] = plan.may_change_profile
         try:
             async with wait:
-                await lease.enter(*asked)
-                await isolation.begin()
+                await lease.enter()
         except TimeoutError:
             return False
         finally:
@@ -236,8 +240,8 @@ class LaneAdmission:
         return lane.seconds_left(lane_request) > 0
 
     def _leave(self) -> None:
-        for lease in self._leases:
-            lease.leave()
+        if self._lease:
+            self._lease.leave()
 
 
 def _throttled_in_s(plan: Plan, limiter: ProfileLimiter) -> float:

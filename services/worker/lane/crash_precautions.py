@@ -10,7 +10,7 @@ from services.worker.lane.crash_mark import crash_mark, preparation
 from services.worker.lane.lane import Lane
 from services.worker.lane.next_profile import Prepared
 from services.worker.lane.steps import plan_of
-from services.worker.limits.isolation import SHARED, IsolationLease, IsolationLevel
+from services.worker.limits.isolation import SHARED, IsolationLevel
 
 
 def cause_without_preparation(lane: Lane, lane_request: LaneRequest) -> Cause | None:
@@ -39,11 +39,10 @@ async def prepare(lane: Lane, lane_request: LaneRequest) -> Prepared:
         return plan
 
 
-def isolation_lease(lane: Lane, lane_request: LaneRequest) -> IsolationLease:
+def isolation_level(lane: Lane, lane_request: LaneRequest) -> IsolationLevel:
     """Which calls may run beside its own: for a suspect no other lane's, and at last none."""
     if lane_request not in lane.isolated:
-        return IsolationLease(lane.context.isolation, SHARED)
+        return SHARED
     suspects, name = lane.lane_state.suspects, lane_request.key
     alone = len(lane.isolated) == 1 and suspects.needs_all(name)
-    level = IsolationLevel(lane=lane.partition, alone=alone, rank=suspects.rank(name))
-    return IsolationLease(lane.context.isolation, level)
+    return IsolationLevel(lane=lane.partition, alone=alone, rank=suspects.rank(name))

@@ -123,30 +123,3 @@ class Isolation:
             turn_s = max(OTHERS_S_MIN, loop.time() - self._began_alone)
             self._next_alone_from = loop.time() + turn_s
             loop.call_at(self._next_alone_from, self._let_in)
-
-
-class IsolationLease:
-    """One call's place among the others; `leave` gives it back, as far as it is held."""
-
-    def __init__(self, isolation: Isolation, level: IsolationLevel) -> None:
-        self._isolation, self._level = isolation, level
-        self._has_begun = False
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it excludes all other calls."""
-        return self._level.alone
-
-    def begins_at_once(self) -> bool:
-        """Whether it may call without a wait; else `begin` waits."""
-        self._has_begun = self._isolation.enters_at_once(self._level)
-        return self._has_begun
-
-    async def begin(self) -> None:
-        await self._isolation.enter(self._level)
-        self._has_begun = True
-
-    def leave(self) -> None:
-        if self._has_begun:
-            self._has_begun = False
-            self._isolation.leave(self._level)

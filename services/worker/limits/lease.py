@@ -2,85 +2,98 @@
 
 from services.worker.core.attempt.reply import Reply
 from services.worker.core.limits.fair_queue import FairKey
+from services.worker.limits.isolation import SHARED, Isolation, IsolationLevel
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Reservation, Slots
 
 
 class CallLease:
-    """A reservation at both, then a slot at both; `leave` must follow, and returns them."""
+    """A reservation at both, beside the calls of others, then a slot at both.
 
-    def __init__(self, limiter: ProfileLimiter, slots: Slots) -> None:
+    `leave` must follow, and returns what is still held.
+    """
+
+    def __init__(
+        self,
+        limiter: ProfileLimiter,
+        slots: Slots,
+        isolation: Isolation,
+        level: IsolationLevel = SHARED,
+        *,
+        key: FairKey,
+        tokens: int = 0,
+        lane: int = 0,
+    ) -> None:
+        """See Reservation; `level` says which calls may run beside this one."""
         self._limiter, self._slots = limiter, slots
-        self._limiter_reservation: Reservation | None = None
-        self._slots_reservation: Reservation | None = None
-        self._limiter_since: float | None = None
-        self._slots_since: float | None = None
-        self._is_calling = False
+        self._isolation, self._level = isolation, level
+        self._at_profile = Reservation(key, tokens, lane)
+        self._in_worker = Reservation(key, tokens, lane)
+        self._is_beside_others = self._is_calling = False
 
-    def enters_at_once(self, key: FairKey, tokens: int, lane: int) -> bool:
+    @property
+    def is_alone(self) -> bool:
+        """Whether it excludes all other calls."""
+        return self._level.alone
+
+    def enters_at_once(self) -> bool:
         """Whether there is a right to spend without a wait; else `enter` takes what is missing."""
-        self._limiter_reservation = self._limiter.slots.enter_at_once(key, tokens, lane)
-        if self._limiter_reservation is not None:
-            self._slots_reservation = self._slots.enter_at_once(key, tokens, lane)
-        return self._slots_reservation is not None
+        self._is_beside_others = (
+            self._limiter.slots.enter_at_once(self._at_profile)
+            and self._slots.enter_at_once(self._in_worker)
+            and self._isolation.enters_at_once(self._level)
+        )
+        return self._is_beside_others
 
-    async def enter(self, key: FairKey, tokens: int, lane: int) -> None:
+    async def enter(self) -> None:
         """Wait for the right to spend; fairly by key, as long as it takes."""
-        if self._limiter_reservation is None:
-            self._limiter_reservation = await self._limiter.slots.enter(key, tokens, lane)
-        if self._slots_reservation is None:
-            self._slots_reservation = await self._slots.enter(key, tokens, lane)
+        if not self._at_profile.is_held:
+            await self._limiter.slots.enter(self._at_profile)
+        if not self._in_worker.is_held:
+            await self._slots.enter(self._in_worker)
+        await self._isolation.enter(self._level)
+        self._is_beside_others = True
 
     def begins_at_once(self, spend_s: float) -> bool:
         """Whether there is a slot without a wait; else `begin_call` takes what is missing."""
-        self._limiter_since = self._limiter.slots.begin_at_once(spend_s)
-        if self._limiter_since is not None:
-            self._slots_since = self._slots.begin_at_once(spend_s)
-        return self._slots_since is not None
+        return self._limiter.slots.begin_at_once(
+            self._at_profile, spend_s
+        ) and self._slots.begin_at_once(self._in_worker, spend_s)
 
     async def begin_call(self, spend_s: float) -> None:
         """Wait for a slot; `spend_s` is what the permit took."""
-        if self._limiter_since is None:
-            self._limiter_since = await self._limiter.slots.begin_call(spend_s)
-        self._slots_since = await self._slots.begin_call(spend_s)
+        await self._limiter.slots.begin_call(self._at_profile, spend_s)
+        await self._slots.begin_call(self._in_worker, spend_s)
 
     @property
     def may_call(self) -> bool:
         """Whether the profile may be called now: something may have happened since `enter`."""
-        return self._limiter_reservation is not None and self._limiter.allows(
-            self._limiter_reservation
-        )
+        return self._limiter.allows(self._at_profile)
 
     def call_begins(self) -> None:
         """The call begins: what it takes of the minute is gone."""
-        if self._limiter_reservation is not None:
-            self._limiter_reservation.is_used = True
-        self._is_calling = True
+        self._at_profile.is_used = self._is_calling = True
         self._limiter.call_begins()
-
-    @property
-    def served_since(self) -> float:
-        """When the last began of the calls that the profile has served."""
-        return self._limiter.breaker.served_since
 
     def report(self, reply: Reply, duration_s: float) -> None:
         """Let the profile's limits learn what the call came to."""
-        if self._limiter_reservation is not None:
-            self._limiter.report(reply, duration_s, self._limiter_reservation)
+        self._limiter.report(reply, duration_s, self._at_profile)
 
-    def leave(self) -> None:
-        """Give back slots and places, as far as they are still held."""
+    def leave_limits(self) -> None:
+        """Give back slots and reservations."""
         if self._is_calling:
             self._is_calling = False
             self._limiter.call_ended()
-        if self._slots_since is not None:
-            self._slots.end_call(self._slots_since)
-        if self._limiter_since is not None:
-            self._limiter.slots.end_call(self._limiter_since)
-        if self._slots_reservation is not None:
-            self._slots.leave(self._slots_reservation)
-        if self._limiter_reservation is not None:
-            self._limiter.slots.leave(self._limiter_reservation)
-        self._slots_since = self._limiter_since = self._slots_reservation = (
-            self._limiter_reservation
-        ) = None
+        self._slots.leave(self._in_worker)
+        self._limiter.slots.leave(self._at_profile)
+
+    def leave_isolation(self) -> None:
+        """Let others call that have waited for this call."""
+        if self._is_beside_others:
+            self._is_beside_others = False
+            self._isolation.leave(self._level)
+
+    def leave(self) -> None:
+        """Give back all that is still held."""
+        self.leave_limits()
+        self.leave_isolation()

@@ -252,7 +252,7 @@ class ProfileLimiter:
                 used = usage.input_tokens + usage.output_tokens
                 self._tokens.put_back(max(tokens - used, 0), now)
 
-    def admit(self, tokens: int) -> Reservation | float:
+    def admit(self, asked: Reservation) -> float | None:
         now = asyncio.get_running_loop().time()
         if pause_s := self.breaker.pause_s(now):
             return pause_s
@@ -261,7 +261,7 @@ class ProfileLimiter:
             return self.breaker.more_probes_in_s(now)
         wait_s = max(
             self._requests.wait_s(1, now) if self._requests else 0.0,
-            self._tokens.wait_s(tokens, now) if self._tokens else 0.0,
+            self._tokens.wait_s(asked.tokens, now) if self._tokens else 0.0,
         )
         if wait_s:
             self._paced_until = now + wait_s
@@ -269,9 +269,10 @@ class ProfileLimiter:
         if self._requests:
             self._requests.take(1, now)
         if self._tokens:
-            self._tokens.take(tokens, now)
+            self._tokens.take(asked.tokens, now)
         self._probing += is_probe
-        return Reservation(is_probe, tokens)
+        asked.is_probe = is_probe
+        return None
 
     def left(self, reservation: Reservation) -> None:
         """A probe leaves the way to the next one, and who did not call gives its rate back.

@@ -3,8 +3,8 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from services.worker.core.limits.fair_queue import FairKey, FairQueue, count_down, has_share
 from services.worker.tasks.loop_time import loop_time
@@ -12,24 +12,32 @@ from services.worker.tasks.loop_time import loop_time
 AHEAD_FACTOR = 2.0  # times what is needed on average, since commits are not even
 SMOOTHING = 1 / 50  # weight of one call in the averages
 LOOK_S_MIN = 0.001  # a wait below the resolution of the clock would never end
-T = TypeVar("T")
 
 NO_OWNER = FairKey("", "")
 KEYS_LOOKED_AT_MAX = 32  # for one of the same lane
 PASSED_OVER_MAX = 16  # times in a row for one of the same lane
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Waiter(Generic[T]):
-    """A task that waits, what it asks for, and what it will be given; `lane` is its partition."""
+@dataclass(slots=True, eq=False)
+class Reservation:
+    """What one call asks for, and what it has of it: the right to spend, and then a slot.
 
-    key: FairKey
-    tokens: int
-    given: "asyncio.Future[T]"
+    `key` is whose share of the places it counts for, `tokens` what it is expected to use at worst,
+    and `lane` to whom its place goes next at best. A probe is let through where others are not;
+    `is_used` is set by the one that calls.
+    """
+
+    key: FairKey = NO_OWNER
+    tokens: int = 0
     lane: int | None = None
+    is_probe: bool = False
+    is_held: bool = False
+    is_used: bool = False
+    called_from: float | None = None  # loop time, while it has a slot
+    given: "asyncio.Future[None]" = field(init=False)  # of one that waits for its place
 
 
-class WaiterQueue(Generic[T]):
+class WaiterQueue:
     """A key that may not be served now is passed over, and keeps its turn.
 
     What a lane was given back is best given to the same lane: the outcome of one request and the
@@ -44,18 +52,17 @@ class WaiterQueue(Generic[T]):
     ) -> None:
         """`held` says how much of what is waited for a key's tenant has, and its workflow."""
         self._may, self._held = may, held
-        self._waiting: FairQueue[Waiter[T]] = FairQueue(lambda waiter: waiter.given.done())
-        self._in_turn: Waiter[T] | None = None
+        self._waiting: FairQueue[Reservation] = FairQueue(lambda asked: asked.given.done())
+        self._in_turn: Reservation | None = None
         self._passed_over = 0
 
-    def join(self, key: FairKey, tokens: int, lane: int | None = None) -> Waiter[T]:
+    def join(self, asked: Reservation) -> None:
         """Wait behind the others of the key."""
-        waiter = Waiter(key, tokens, asyncio.get_running_loop().create_future(), lane)
-        self._waiting.put(key, waiter)
-        return waiter
+        asked.given = asyncio.get_running_loop().create_future()
+        self._waiting.put(asked.key, asked)
 
-    def first(self, lane: int | None = None) -> Waiter[T] | None:
-        """The waiter whose turn it is, when this lane gave back; it goes on waiting."""
+    def first(self, lane: int | None = None) -> Reservation | None:
+        """The one whose turn it is, when this lane gave back; it goes on waiting."""
         found = self._waiting.next(self._may)
         if found is None:
             return None
@@ -74,41 +81,26 @@ class WaiterQueue(Generic[T]):
         """Whether none waits, also of those that may not be served now."""
         return self._waiting.next() is None
 
-    def serve(self, waiter: Waiter[T], value: T) -> None:
+    def serve(self, asked: Reservation) -> None:
         """Give what it waits for to one that `first` has named."""
-        self._passed_over = 0 if waiter is self._in_turn else self._passed_over + 1
-        self._waiting.serve(waiter.key)
-        waiter.given.set_result(value)
+        self._passed_over = 0 if asked is self._in_turn else self._passed_over + 1
+        self._waiting.serve(asked.key)
+        asked.given.set_result(None)
 
-    def _of_lane(self, lane: int, held_max: tuple[int, int]) -> Waiter[T] | None:
-        for key, waiter in self._waiting.ahead(KEYS_LOOKED_AT_MAX):
-            if waiter.lane != lane or waiter.given.done():
+    def _of_lane(self, lane: int, held_max: tuple[int, int]) -> Reservation | None:
+        for key, asked in self._waiting.ahead(KEYS_LOOKED_AT_MAX):
+            if asked.lane != lane or asked.given.done():
                 continue
             if self._held(key) <= held_max and self._may(key):
-                return waiter
+                return asked
         return None
-
-
-@dataclass(slots=True, eq=False)
-class Reservation:
-    """The right to spend for the next free slot; a probe is let through where others are not.
-
-    `tokens` is what the call was expected to use at worst; `is_used` is set by the one that calls.
-    `key` is whose share of the places it counts for, and `lane` to whom a place goes next at best.
-    """
-
-    is_probe: bool = False
-    tokens: int = 0
-    key: FairKey = NO_OWNER
-    lane: int | None = None
-    is_used: bool = False
 
 
 class Gate(Protocol):
     """Conditions of a place, beside free slots."""
 
-    def admit(self, tokens: int) -> Reservation | float:
-        """A place for the first in the line, or the seconds until they may ask again."""
+    def admit(self, asked: Reservation) -> float | None:
+        """None where it may have a place, else the seconds until it may ask again."""
         ...
 
     def left(self, reservation: Reservation) -> None:
@@ -129,7 +121,7 @@ class Slots:
         self._gate = gate
         self.calling = 0
         self.reserved = 0
-        self._queue: WaiterQueue[Reservation] = WaiterQueue(self._has_share, self._held)
+        self._queue = WaiterQueue(self._has_share, self._held)
         self._reserved_of: Counter[FairKey] = Counter()
         self._reserved_of_tenant: Counter[str] = Counter()
         self._next: deque[asyncio.Future[None]] = deque()
@@ -143,27 +135,35 @@ class Slots:
         self._fill()
         self._let_in()
 
-    def enter_at_once(
-        self, key: FairKey, tokens: int = 0, lane: int | None = None
-    ) -> Reservation | None:
-        """A place that is free and has no queue; without a future, a timer and a turn."""
-        if self._queue or not self._has_share(key):
-            return None
-        admitted = self._gate.admit(tokens) if self._gate else Reservation()
-        return self._take(admitted, key, lane) if isinstance(admitted, Reservation) else None
+    def enter_at_once(self, asked: Reservation) -> bool:
+        """Whether it has a place that is free and has no queue; without a future and a turn."""
+        if self._queue or not self._has_share(asked.key):
+            return False
+        if self._gate and self._gate.admit(asked) is not None:
+            return False
+        self._take(asked)
+        return True
 
-    async def enter(self, key: FairKey, tokens: int = 0, lane: int | None = None) -> Reservation:
+    async def enter(self, asked: Reservation) -> None:
         """Wait for a place, fairly by key, as long as it takes; `leave` gives it back."""
-        waiter = self._queue.join(key, tokens, lane)
+        self._queue.join(asked)
         self._let_in()
         try:
-            return await waiter.given
+            await asked.given
         except asyncio.CancelledError:
-            if waiter.given.done() and not waiter.given.cancelled():
-                self.leave(waiter.given.result())
+            self.leave(asked)
             raise
 
     def leave(self, reservation: Reservation) -> None:
+        """Give back its slot and its place, as far as it has them."""
+        if reservation.called_from is not None:
+            known, call_s = self._call_s, loop_time() - reservation.called_from
+            self._call_s = call_s if known is None else known + (call_s - known) * SMOOTHING
+            reservation.called_from = None
+            self._free()
+        if not reservation.is_held:
+            return
+        reservation.is_held = False
         if self._gate:
             self._gate.left(reservation)
         self.reserved -= 1
@@ -171,21 +171,19 @@ class Slots:
         count_down(self._reserved_of_tenant, reservation.key.tenant)
         self._let_in(reservation.lane)
 
-    def begin_at_once(self, spend_s: float) -> float | None:
-        """What `begin_call` gives, if a slot is free; None if it has to be waited for."""
+    def begin_at_once(self, reservation: Reservation, spend_s: float) -> bool:
+        """Whether it has a slot without a wait; `spend_s` is what the permit took."""
         if self.calling >= self.limit or self._next:
-            return None
+            return False
         self._learn(spend_s)
         self.calling += 1
-        return loop_time()
+        reservation.called_from = loop_time()
+        return True
 
-    async def begin_call(self, spend_s: float) -> float:
-        """Wait for a slot, in the order of coming; `spend_s` is what the permit took.
-
-        Gives what `end_call` wants to know.
-        """
-        if (began := self.begin_at_once(spend_s)) is not None:
-            return began
+    async def begin_call(self, reservation: Reservation, spend_s: float) -> None:
+        """Wait for a slot, in the order of coming, unless it has one."""
+        if reservation.called_from is not None or self.begin_at_once(reservation, spend_s):
+            return
         self._learn(spend_s)
         waiter = asyncio.get_running_loop().create_future()
         self._next.append(waiter)
@@ -195,15 +193,10 @@ class Slots:
             if waiter.done() and not waiter.cancelled():
                 self._free()
             raise
-        return loop_time()
+        reservation.called_from = loop_time()
 
     def _learn(self, spend_s: float) -> None:
         self._spend_s += (spend_s - self._spend_s) * SMOOTHING
-
-    def end_call(self, began: float) -> None:
-        known, call_s = self._call_s, loop_time() - began
-        self._call_s = call_s if known is None else known + (call_s - known) * SMOOTHING
-        self._free()
 
     @property
     def is_awaited(self) -> bool:
@@ -232,18 +225,18 @@ class Slots:
     def _let_in(self, lane: int | None = None) -> None:
         # Room first: while there is none, no key has a share, and each would be looked at.
         while self._queue and self.has_room and (first := self._queue.first(lane)):
-            admitted = self._gate.admit(first.tokens) if self._gate else Reservation()
-            if not isinstance(admitted, Reservation):
-                self._look_again_in(admitted)
+            wait_s = self._gate.admit(first) if self._gate else None
+            if wait_s is not None:
+                self._look_again_in(wait_s)
                 return
-            self._queue.serve(first, self._take(admitted, first.key, first.lane))
+            self._take(first)
+            self._queue.serve(first)
 
-    def _take(self, place: Reservation, key: FairKey, lane: int | None) -> Reservation:
-        place.key, place.lane = key, lane
+    def _take(self, asked: Reservation) -> None:
+        asked.is_held = True
         self.reserved += 1
-        self._reserved_of[key] += 1
-        self._reserved_of_tenant[key.tenant] += 1
-        return place
+        self._reserved_of[asked.key] += 1
+        self._reserved_of_tenant[asked.key.tenant] += 1
 
     def _look_again_in(self, delay_s: float) -> None:
         if self._alarm:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from services.worker.lane.outbox import Outbox
+from services.worker.limits.isolation import Isolation
 from services.worker.limits.lease import CallLease
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -43,8 +44,10 @@ def transactions_per_request(*, knows_lanes: bool) -> float:
         room = asyncio.Semaphore(IN_FLIGHT + WAITING)
 
         async def ask(number: int) -> None:
-            lane, lease = chance.randrange(LANES), CallLease(limiter, slots)
-            await lease.enter(key_of(f"w-{number}"), 0, lane if knows_lanes else number)
+            lane, key = chance.randrange(LANES), key_of(f"w-{number}")
+            known = lane if knows_lanes else number
+            lease = CallLease(limiter, slots, Isolation(), key=key, lane=known)
+            await lease.enter()
             began = asyncio.get_running_loop().time()
             await outboxes[lane].put([], None)
             await lease.begin_call(asyncio.get_running_loop().time() - began)

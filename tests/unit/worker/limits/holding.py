@@ -13,7 +13,8 @@ def key_of(workflow: str, tenant: str = "") -> FairKey:
 
 @asynccontextmanager
 async def placed(slots: Slots, key: str = "w", tokens: int = 0) -> AsyncIterator[Reservation]:
-    place = await slots.enter(key_of(key), tokens)
+    place = Reservation(key_of(key), tokens)
+    await slots.enter(place)
     try:
         yield place
     finally:
@@ -22,8 +23,9 @@ async def placed(slots: Slots, key: str = "w", tokens: int = 0) -> AsyncIterator
 
 @asynccontextmanager
 async def calling(slots: Slots, spend_s: float = 0.0) -> AsyncIterator[None]:
-    began = await slots.begin_call(spend_s)
+    slot = Reservation()
+    await slots.begin_call(slot, spend_s)
     try:
         yield
     finally:
-        slots.end_call(began)
+        slots.leave(slot)

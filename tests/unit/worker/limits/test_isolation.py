@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from services.worker.limits.isolation import SHARED, Isolation, IsolationLease, IsolationLevel
+from services.worker.limits.isolation import SHARED, Isolation, IsolationLevel
 from tests.unit.worker.lane.virtual import on_virtual_time
 
 
@@ -18,8 +18,7 @@ class Calls:
         self.order: list[IsolationLevel] = []
 
     async def call(self, company: IsolationLevel, takes_s: float = 1.0) -> None:
-        stay = IsolationLease(self.isolation, company)
-        await stay.begin()
+        await self.isolation.enter(company)
         self.inside.append(company)
         self.order.append(company)
         self.check()
@@ -27,7 +26,7 @@ class Calls:
             await asyncio.sleep(takes_s)
         finally:
             self.inside.remove(company)
-            stay.leave()
+            self.isolation.leave(company)
 
     def check(self) -> None:
         tried = {company.lane for company in self.inside if company.lane is not None}

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from services.worker.limits.isolation import Isolation
 from services.worker.limits.lease import CallLease
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.limits.slots import Slots
@@ -15,6 +16,10 @@ CALL_S = 10.0
 SPEND_S = 2.0  # long, so that many have a place beside those who call
 
 
+def lease_of(workflow: str, limiter: ProfileLimiter, slots: Slots) -> CallLease:
+    return CallLease(limiter, slots, Isolation(), key=key_of(workflow))
+
+
 class Meter:
     """The calls that a provider had at once, and the most that the limiter told of."""
 
@@ -23,9 +28,9 @@ class Meter:
         self.at_provider = self.most = self.told = 0
 
     async def call(self, number: int) -> None:
-        lease = CallLease(self._limiter, self._slots)
+        lease = lease_of(f"w-{number}", self._limiter, self._slots)
         try:
-            await lease.enter(key_of(f"w-{number}"), 0, 0)
+            await lease.enter()
             await asyncio.sleep(SPEND_S)
             await lease.begin_call(SPEND_S)
             lease.call_begins()
@@ -59,12 +64,12 @@ async def test_calls_that_wait_for_the_workers_own_limit_are_not_in_flight() -> 
 async def test_a_provider_that_was_not_called_is_not_silent() -> None:
     """Its calls wait for those of another profile, which take all that the worker may have."""
     slow, other, slots = ProfileLimiter(1), ProfileLimiter(1), Slots(1)
-    first, second = CallLease(slow, slots), CallLease(other, slots)
-    await first.enter(key_of("w-1"), 0, 0)
+    first, second = lease_of("w-1", slow, slots), lease_of("w-2", other, slots)
+    await first.enter()
     await first.begin_call(SPEND_S)
     first.call_begins()
     slots.limit += 1  # room for a second place, and then for none to call
-    await second.enter(key_of("w-2"), 0, 0)
+    await second.enter()
     slots.limit -= 1
     waiting = asyncio.create_task(second.begin_call(SPEND_S))
     await asyncio.sleep(100)
@@ -82,8 +87,8 @@ async def test_a_provider_that_was_not_called_is_not_silent() -> None:
 @on_virtual_time
 async def test_a_lease_that_never_called_leaves_no_call() -> None:
     limiter, slots = ProfileLimiter(1), Slots(1)
-    lease = CallLease(limiter, slots)
-    await lease.enter(key_of("w-1"), 0, 0)
+    lease = lease_of("w-1", limiter, slots)
+    await lease.enter()
     await lease.begin_call(SPEND_S)
     lease.leave()
     lease.leave()
@@ -94,13 +99,13 @@ async def test_a_lease_that_never_called_leaves_no_call() -> None:
 @on_virtual_time
 async def test_what_is_there_is_taken_at_once_and_the_rest_is_waited_for() -> None:
     limiter, slots = ProfileLimiter(2), Slots(1)
-    first, second = CallLease(limiter, slots), CallLease(limiter, slots)
-    assert first.enters_at_once(key_of("a"), 0, 0)
+    first, second = lease_of("a", limiter, slots), lease_of("b", limiter, slots)
+    assert first.enters_at_once()
     assert first.begins_at_once(0.0)
     first.call_begins()
 
-    assert not second.enters_at_once(key_of("b"), 0, 0), "the worker has one place"
-    waiting = asyncio.create_task(second.enter(key_of("b"), 0, 0))
+    assert not second.enters_at_once(), "the worker has one place"
+    waiting = asyncio.create_task(second.enter())
     await asyncio.sleep(CALL_S)
     assert not waiting.done()
     assert limiter.slots.reserved == 2, "it has its place at the profile, and that once"

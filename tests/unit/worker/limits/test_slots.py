@@ -164,8 +164,9 @@ def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
 
     async def main() -> tuple[int, int]:
         slots = Watched(limit)
-        held = [await slots.enter(key_of(f"held-{n}")) for n in range(limit)]
-        tasks = [asyncio.create_task(slots.enter(key_of(f"w-{n}"))) for n in range(waiting)]
+        held = [Reservation(key_of(f"held-{n}")) for n in range(limit)]
+        asked = [*held, *(Reservation(key_of(f"w-{n}")) for n in range(waiting))]
+        tasks = [asyncio.create_task(slots.enter(one)) for one in asked]
         await asyncio.sleep(0)
         while_full = slots.looks
         slots.leave(held.pop())
@@ -183,33 +184,32 @@ def test_a_full_limit_looks_at_none_of_those_that_wait() -> None:
 @on_virtual_time
 async def test_what_is_free_is_given_at_once_and_nobody_who_waits_is_overtaken() -> None:
     slots = Slots(1)
-    first = slots.enter_at_once(key_of("a"))
-    assert first is not None
-    assert slots.begin_at_once(0.0) is not None
-    waiting = asyncio.create_task(slots.enter(key_of("b")))
-    calling = asyncio.create_task(slots.begin_call(0.0))
+    first, second, third = (Reservation(key_of(name)) for name in "abc")
+    assert slots.enter_at_once(first)
+    assert slots.begin_at_once(first, 0.0)
+    waiting = asyncio.create_task(slots.enter(second))
+    calling = asyncio.create_task(slots.begin_call(second, 0.0))
     await asyncio.sleep(0)
 
     slots.leave(first)
-    slots.end_call(now())
-    assert slots.enter_at_once(key_of("c")) is None, "it belongs to the one who waited"
-    assert slots.begin_at_once(0.0) is None
+    assert not slots.enter_at_once(third), "it belongs to the one who waited"
+    assert not slots.begin_at_once(third, 0.0)
 
-    slots.leave(await waiting)
-    slots.end_call(await calling)
-    assert slots.enter_at_once(key_of("c")) is not None
-    assert slots.begin_at_once(0.0) is not None
+    await asyncio.gather(waiting, calling)
+    slots.leave(second)
+    assert slots.enter_at_once(third)
+    assert slots.begin_at_once(third, 0.0)
 
 
 @on_virtual_time
 async def test_a_gate_that_asks_for_time_gives_nothing_at_once() -> None:
     class Closed:
-        def admit(self, tokens: int) -> float:
+        def admit(self, asked: Reservation) -> float:
             return 1.0
 
         def left(self, reservation: Reservation) -> None:
             raise AssertionError("nobody was in")
 
     slots = Slots(1, Closed())
-    assert slots.enter_at_once(key_of("a")) is None
+    assert not slots.enter_at_once(Reservation())
     assert (slots.reserved, slots.calling) == (0, 0)
