@@ -8,8 +8,7 @@ from services.worker.core.attempt.plan import Plan
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.lane.crash_mark import crash_mark, preparation
 from services.worker.lane.lane import Lane
-from services.worker.lane.next_profile import Prepared
-from services.worker.lane.steps import plan_of
+from services.worker.lane.next_profile import Prepared, plan_of
 from services.worker.limits.isolation import SHARED, IsolationLevel
 
 

@@ -1,14 +1,24 @@
 """The next plan of a request: for the first of its profiles that can be asked within the budget.
 
-The order is that of the rule in core/attempt/fallback.py. A profile whose dialect refuses the
-schema, or whose worst case is more than the rest of the budget, is left out with a note.
+The request is asked as it is, or the next step of its run. The order is that of the rule in
+core/attempt/fallback.py. A profile whose dialect refuses the schema, or whose worst case is more
+than the rest of the budget, is left out with a note.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from answerbus.dead_letter import Cause, HostileSchema, UnsupportedSchema
+from answerbus.dead_letter import (
+    Cause,
+    DeadlinePassed,
+    HostileSchema,
+    MissingTools,
+    UnknownParent,
+    UnsupportedSchema,
+    UnverifiedSteps,
+)
 from answerbus.failure import Invalid, Malformed
 from services.worker.core.attempt.fallback import Failed, Hop
 from services.worker.core.attempt.plan import Plan
@@ -16,6 +26,8 @@ from services.worker.core.budget.remaining_budget import BudgetUnit, first_exhau
 from services.worker.core.outcome.call import Call
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.composition import ComputedStep, FreeBudget
+from services.worker.core.run.delegation import depth_of, within
+from services.worker.core.run.run import Run
 from services.worker.lane.lane import Lane
 from services.worker.planning.compositions import asked_profile, compose
 
@@ -23,8 +35,20 @@ Prepared = Plan | Cause | ComputedStep
 WhatIsTooLittle = Callable[[Plan], BudgetUnit | None]
 
 
-async def next_plan(lane: Lane, lane_request: LaneRequest) -> Prepared:
-    """By the attempts that are recorded."""
+async def plan_of(lane: Lane, lane_request: LaneRequest) -> Prepared:
+    """A run begins here, with the definition that it keeps from its first step on."""
+    request, children = lane_request.request, lane.lane_state.queue.children
+    if request.parent and children.parent_of(lane_request) is None:
+        return UnknownParent()
+    if request.agent is not None:
+        await lane.context.planner.prepare(request)
+        run = lane_request.run or await _new_run(lane, lane_request)
+        above = lane.lane_state.queue.children.parent_of(lane_request)  # it may have ended since
+        if not isinstance(run, Run):
+            return run
+        if above is not None and above.run is not None:
+            run = within(run, above.run, depth_of(request))
+        lane_request.change_run(run)
 
     def exhausted_by(plan: Plan) -> BudgetUnit | None:
         return lane.lane_state.exhausted_by(lane_request, plan, lane.context.clock.now())
@@ -114,3 +138,32 @@ async def _plan_for(lane: Lane, lane_request: LaneRequest, profile: str) -> Prep
 def _free_budget(lane: Lane, lane_request: LaneRequest) -> FreeBudget:
     account = lane.lane_state.ledger.account(lane_request.request, lane.context.clock.now())
     return lane.lane_state.queue.children.free_budget(lane_request, account)
+
+
+async def _new_run(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
+    fault = await _unproved(lane, lane_request) if lane_request.request.resumed else None
+    return fault or await _begun(lane, lane_request)
+
+
+async def _unproved(lane: Lane, lane_request: LaneRequest) -> Cause | None:
+    """Why a run cannot go on from the steps in its request: any publisher can write some there."""
+    try:
+        async with lane.waits.limit(lane_request, lane.seconds_left(lane_request)):
+            is_resumed = await lane.context.runs.is_resumed(
+                lane_request.request, lane_request.origin
+            )
+    except TimeoutError:
+        return lane_request.cancelled or DeadlinePassed()
+    return None if is_resumed else UnverifiedSteps()
+
+
+async def _begun(lane: Lane, lane_request: LaneRequest) -> Run | Cause:
+    """Its tools may have been announced just before it was published, and not be heard of yet."""
+    planner = lane.context.planner
+    found = planner.begin_run(lane_request.request)
+    if not isinstance(found, MissingTools):
+        return found
+    with suppress(TimeoutError):  # its time is over, or it was cancelled
+        async with lane.waits.limit(lane_request, lane.seconds_left(lane_request)):
+            await planner.catch_up()
+    return lane_request.cancelled or planner.begin_run(lane_request.request)
