@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
@@ -14,51 +13,44 @@ from services.worker.core.outcome.decision import Decision
 from services.worker.core.request.lane_request import LaneRequest
 
 
-class Observer(Protocol):
-    """Called after each event; must return at once and must not raise."""
+class Observer:
+    """Called after each event; must return at once and must not raise.
+
+    This one does nothing: others override what they observe.
+    """
 
     def admitted(self, lane_request: LaneRequest) -> None:
         """A request was admitted."""
-        ...
 
     def rejected(self, dead_letter: DeadLetter) -> None:
         """A record that cannot become a request is about to have its dead letter."""
-        ...
 
     def settled(self, call: Call, decision: Decision, now: datetime) -> None:
         """The outcome of a call that ended at `now` is committed."""
-        ...
 
     def stepped(self, lane_request: LaneRequest) -> None:
         """A run took a step that no model was asked for, and that is committed."""
-        ...
 
     def released(self, lane_request: LaneRequest, spend: Spend) -> None:
         """A spend was given back; its call never began."""
-        ...
 
     def dead_lettered(self, lane_request: LaneRequest, dead_letter: DeadLetter) -> None:
         """A request was ended without another call, and that is committed."""
-        ...
 
     def call_ended(self, lane_request: LaneRequest, tool: str, end: ToolEnded) -> None:
         """The end of a run's call is about to be written; `tool` is bounded, see open_runs.py."""
-        ...
 
     def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
         """A lane was opened, and what its predecessor left over is settled."""
-        ...
 
     def committed(self, took_s: float) -> None:
         """A transaction is committed."""
-        ...
 
     def lost(self) -> None:
         """A transaction may or may not be committed."""
-        ...
 
 
-class Observers:
+class Observers(Observer):
     """Calls each of several observers."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:

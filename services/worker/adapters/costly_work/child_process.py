@@ -7,7 +7,6 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from services.worker.adapters.costly_work.child import EXIT_MEMORY, LENGTH_BYTES
@@ -24,26 +23,13 @@ main()"""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
-    """One that waits for the process; `given` when its turn has come."""
-
-    given: "asyncio.Future[None]" = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-
-    @property
-    def is_gone(self) -> bool:
-        return self.given.done()
-
-
 class ChildProcess:
     """See CostlyWork. One piece of work at a time; owners have their turn one by one."""
 
     def __init__(self, limits: WorkLimits | None = None) -> None:
         self._limits = limits or WorkLimits()
         self._process: Process | None = None
-        self._waiting = FairQueue[_Turn](lambda turn: turn.is_gone)
+        self._waiting = FairQueue["asyncio.Future[None]"](lambda turn: turn.done())
         self._is_busy = False
         self._turns = 0
 
@@ -69,14 +55,14 @@ class ChildProcess:
             await self._end(self._process)
 
     async def _turn(self, owner: str) -> None:
-        turn = _Turn()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.put(FairKey("", owner), turn)
         self._give_turn()
         self._turns += 1
         try:
-            await turn.given
+            await turn
         except asyncio.CancelledError:
-            if turn.given.done() and not turn.given.cancelled():  # it has come, and is not used
+            if turn.done() and not turn.cancelled():  # it has come, and is not used
                 self._is_busy = False
                 self._give_turn()
             raise
@@ -89,7 +75,7 @@ class ChildProcess:
         key, turn = found
         self._waiting.serve(key)
         self._is_busy = True
-        turn.given.set_result(None)
+        turn.set_result(None)
 
     async def _run(self, frame: bytes) -> Any:
         process = None

@@ -23,12 +23,13 @@ from services.worker.core.outcome.decision import Decision, NextStep, Wait, atte
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.repeats import repeats_at
 from services.worker.core.schema.resolved import Accepted
+from services.worker.ports.observer import Observer
 
 UNKNOWN = "unknown"  # a name in a request that is not known here, or a value that no request gave
 OTHERS, NONE = "(others)", "(none)"
 
 
-class MetricsObserver:
+class MetricsObserver(Observer):
     """See observer.Observer. What requests name freely becomes a label only if it is known here."""
 
     def __init__(

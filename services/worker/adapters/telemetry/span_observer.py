@@ -1,22 +1,20 @@
 """The work of lanes as spans with OpenTelemetry's GenAI names, content as far as it is wanted."""
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from answerbus.attempt import Attempt
 from answerbus.dead_letter import DeadLetter
 from answerbus.outcome import RetryRequest
 from answerbus.step import ToolEnded
 from services.telemetry.span import Attributes, Span
 from services.worker.adapters.telemetry import span_attributes
 from services.worker.adapters.telemetry.span_content import SpanContent
-from services.worker.core.budget.account import Spend
 from services.worker.core.outcome.call import Call
 from services.worker.core.outcome.decision import Decision, NextStep, Wait, attempt_outcome
 from services.worker.core.request.lane_request import LaneRequest
 from services.worker.core.run.children import Ended
 from services.worker.planning.planner import Planner
+from services.worker.ports.observer import Observer
 
 
 class Exporter(Protocol):
@@ -31,7 +29,7 @@ class Exporter(Protocol):
     ) -> None: ...
 
 
-class SpanObserver:
+class SpanObserver(Observer):
     """See observer.Observer: a span for each attempt, under one for its request."""
 
     def __init__(self, exporter: Exporter, planner: Planner, content: SpanContent) -> None:
@@ -48,18 +46,6 @@ class SpanObserver:
 
     def dead_lettered(self, lane_request: LaneRequest, dead_letter: DeadLetter) -> None:
         self._end(lane_request, dead_letter, dead_letter.at)
-
-    def admitted(self, lane_request: LaneRequest) -> None:
-        """Its span is sent when it is over."""
-
-    def rejected(self, dead_letter: DeadLetter) -> None:
-        """It never was a request."""
-
-    def stepped(self, lane_request: LaneRequest) -> None:
-        """There was no call."""
-
-    def released(self, lane_request: LaneRequest, spend: Spend) -> None:
-        """There was no call."""
 
     def call_ended(self, lane_request: LaneRequest, tool: str, end: ToolEnded) -> None:
         """From the call's first delivery; what was not called has no span.
@@ -84,15 +70,6 @@ class SpanObserver:
                 failed=end.outcome.kind != "ok",
             )
         )
-
-    def opened(self, partition: int, left_over: Sequence[Attempt]) -> None:
-        """How long a call took that died with its worker is not known."""
-
-    def committed(self, took_s: float) -> None:
-        """Of many requests at once."""
-
-    def lost(self) -> None:
-        """Of many requests at once."""
 
     def _report_numbers(self, call: Call) -> None:
         labels: dict[str, str] = span_attributes.of_chat(call)
