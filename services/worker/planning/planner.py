@@ -41,7 +41,7 @@ from services.worker.core.run.run import Run
 from services.worker.core.run.transcript import write_messages
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName
-from services.worker.dialects.schema_cache import Compiled, Reading, SchemaCache, compiled_for
+from services.worker.dialects.schema_cache import Compiled, SchemaCache, compiled_for
 from services.worker.limits.profile_limiter import ProfileLimiter
 from services.worker.planning.kept_prompts import KeptPrompt, KeptPrompts
 from services.worker.planning.schema_compiler import TOO_COSTLY, SchemaCompiler, is_small
@@ -170,7 +170,7 @@ class Planner:
         """The profile to ask next in place of `first` (see FallbackRule)."""
         if not self.fallbacks_of(first):
             return ()
-        return FallbackRule(self.fallbacks_of, self._health).hops(first, failed, left_out)
+        return FallbackRule(self.fallbacks_of, self._health, failed, left_out).hops_from(first)
 
     def fallback_advice(self) -> Iterator[str]:
         """In a sentence each, the contracts that a fallback cannot be asked for."""
@@ -301,7 +301,7 @@ class Planner:
         if problem := _problem_of_form(request, definition):
             return (problem,)
         dialect = self.backends[request.profile].dialect
-        text, _ = self._first_step(definition, request)
+        text = StepSchema.first(definition, request).text
         step = self._schemas.find(text, dialect) or TOO_COSTLY
         return (_problem_of_step(step.cause),) if isinstance(step, Unusable) else ()
 
@@ -311,12 +311,8 @@ class Planner:
         definition = self.agents.freeze(request.agent, self.tools) if request.agent else None
         if isinstance(definition, AgentDefinition) and isinstance(found, tuple):
             dialect = self.backends[request.profile].dialect
-            step = self._first_step(definition, request)
-            await self._compiler.compiled(*step, dialect, request.workflow_id)
-
-    def _first_step(self, definition: AgentDefinition, request: Request) -> Reading:
-        step = StepSchema.first(definition, request)
-        return step.text, partial(step.resolved, self._schemas.registry)
+            step = StepSchema.first(definition, request)
+            await self._step_compiled(step, dialect, request.workflow_id)
 
     def begin_run(self, request: Request) -> Run | Cause:
         """A run of the agent that a request names, with the definition that it keeps."""

@@ -76,30 +76,21 @@ Failed = tuple[ProfileFailures, ...]
 
 @dataclass(frozen=True, slots=True)
 class FallbackRule:
-    """`fallbacks` of a profile, and its health now."""
+    """`fallbacks` of a profile, its health now, how attempts failed, and hops not to take."""
 
     fallbacks: Callable[[str], Sequence[Fallback]]
     health: Callable[[str], ProfileHealth]
-
-    def hops(self, first: str, failed: Failed, left_out: Collection[Hop] = ()) -> tuple[Hop, ...]:
-        """From the profile of a request to the one that is asked next.
-
-        The first fallback in order that has a condition which holds; then those of that one. One
-        whose provider is away or throttled is no help to another like that, but a better one to
-        an answer that was wrong.
-        """
-        return _Walk(self, failed, left_out).hops_from(first)
-
-
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    rule: FallbackRule
     failed: Failed
-    left_out: Collection[Hop]
+    left_out: Collection[Hop] = ()
     known: dict[str, tuple[Hop, ...]] = field(default_factory=dict)
 
     def hops_from(self, profile: str) -> tuple[Hop, ...]:
-        """Empty where it is asked itself; each profile is looked at once."""
+        """From a profile to the one that is asked in its place; empty where it is asked itself.
+
+        The first fallback in order that has a condition which holds; then those of that one. One
+        whose provider is away or throttled is no help to another like that, but a better one to
+        an answer that was wrong. Each profile is looked at once.
+        """
         if profile not in self.known:
             self.known[profile] = ()  # also if it should lead back to itself
             self.known[profile] = self._first_from(profile)
@@ -114,7 +105,7 @@ class _Walk:
         return ()
 
     def _possible(self, profile: str) -> Iterator[Hop]:
-        for fallback in self.rule.fallbacks(profile):
+        for fallback in self.fallbacks(profile):
             held = [one for one in fallback.on if self._holds(one, profile)]
             if held:
                 yield Hop(profile, fallback.profile, max(held, key=_is_by_failures))
@@ -122,16 +113,16 @@ class _Walk:
     def _holds(self, condition: Condition, profile: str) -> bool:
         match condition.kind:
             case "unhealthy":
-                return self.rule.health(profile).is_unhealthy
+                return self.health(profile).is_unhealthy
             case "throttled":
-                return self.rule.health(profile).throttled_s > condition.bound
+                return self.health(profile).throttled_s > condition.bound
             case "invalid" | "truncated" | "refused":
                 return failures_of(self.failed, profile, condition.kind) >= condition.bound
             case _:
                 assert_never(condition.kind)
 
     def _is_away(self, profile: str) -> bool:
-        health = self.rule.health(profile)
+        health = self.health(profile)
         return health.is_unhealthy or health.throttled_s > 0
 
 

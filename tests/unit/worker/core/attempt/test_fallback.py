@@ -49,8 +49,10 @@ def asked(
     rule = FallbackRule(
         lambda name: [Fallback(*one) for one in then.get(name, [])],
         lambda name: health.get(name, HEALTHY),
+        failed,
+        left_out,
     )
-    return [hop.profile for hop in rule.hops("small", failed, left_out)]
+    return [hop.profile for hop in rule.hops_from("small")]
 
 
 TO_LARGE: Then = {"small": [("large", ALL)]}
@@ -109,8 +111,9 @@ def test_a_circle_has_an_end_even_if_nobody_has_refused_it() -> None:
 
 
 def test_a_note_says_who_was_asked_and_why() -> None:
-    hops = FallbackRule(lambda _: [Fallback("large", ALL)], lambda _: BUSY).hops(
-        "small", after(("small", WRONG), ("small", WRONG))
+    failed = after(("small", WRONG), ("small", WRONG))
+    hops = FallbackRule(lambda _: [Fallback("large", ALL)], lambda _: BUSY, failed).hops_from(
+        "small"
     )
 
     assert hops[0].note == "profile large was asked in place of small: invalid >= 2"
