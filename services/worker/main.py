@@ -20,7 +20,7 @@ from answerbus.topics import REQUESTS, TOOL_RESULTS
 from services.command_line import bus_of
 from services.kafka.options import connection_options, servers, topic_name
 from services.settings import plugins
-from services.settings.secrets import LiveMask, mask_of
+from services.settings.secrets import LiveMask
 from services.settings.settings import KafkaSettings, Settings
 from services.settings.worker import card_advice
 from services.telemetry.counts import Counts
@@ -70,20 +70,15 @@ from services.worker.lane.siblings import Siblings
 from services.worker.limits.slots import Slots
 from services.worker.planning.planner import Planner
 from services.worker.ports.observer import Observers
-from services.worker.settings_reload import (
-    FixedSettings,
-    LiveSettings,
-    ReadSettings,
-    SettingsMonitor,
-)
+from services.worker.settings_reload import LiveSettings, ReadSettings, SettingsMonitor
 
 _log = logging.getLogger(__name__)
 
 
 async def run(
     whole: Settings,
-    file: ReadSettings | None = None,
-    mask: LiveMask | None = None,
+    file: ReadSettings,
+    mask: LiveMask,
     own: Callable[[Settings], Settings] = lambda settings: settings,
     siblings: Siblings | None = None,
 ) -> None:
@@ -106,12 +101,12 @@ async def run(
     try:
         costly_work = ChildProcess()
         tools, secret = KnownTools(pins_of(settings.agents)), await prompt_secret(settings)
-        shared = BackendContext(clock, mask or mask_of(settings), costly_work)
+        shared = BackendContext(clock, mask, costly_work)
         profiles, advice = await backends.started(settings.profiles, shared)
         planner = Planner(profiles, registry, secret, agents, tools.tools, costly_work)
         observers = Observers([measures])
         if otlp:
-            content = SpanContent(settings.telemetry.content, shared.mask)
+            content = SpanContent(settings.telemetry.content, mask)
             observers = Observers([measures, SpanObserver(otlp, planner, content)])
         advice += [*settings.advice, *advice_on(settings), *planner.fallback_advice()]
         for sentence in advice:
@@ -127,7 +122,7 @@ async def run(
             costly_work=costly_work,
         )
         live = LiveSettings(settings, own, context, shared, measures, tools)
-        monitor = SettingsMonitor(file or FixedSettings(whole), whole, live.take, look)
+        monitor = SettingsMonitor(file, whole, live.take, look)
         garbage_collector.tune_garbage_collector(settings.worker.max_in_flight)
         bound_tls_buffers()
         try:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from answerbus.masking import Mask
@@ -33,17 +32,6 @@ class ReadSettings(Protocol):
     def load(self) -> Settings:
         """The current settings. Raises SetUpError."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class FixedSettings:
-    """Settings that come from no file: see ReadSettings."""
-
-    settings: Settings
-    state: tuple[int, ...] = ()
-
-    def load(self) -> Settings:
-        return self.settings
 
 
 class SettingsMonitor:

@@ -14,7 +14,8 @@ from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import IllegalStateError
 
-from services.settings.settings import load
+from services.settings.secrets import mask_of
+from services.settings.settings import SettingsFile, load
 from services.worker import main
 from tests.integration.bus import ANSWERED, Bus, request
 
@@ -29,7 +30,8 @@ async def working(bus: Bus, caplog: pytest.LogCaptureFixture) -> AsyncIterator[s
     """A worker in this process, with the address of its health."""
     caplog.set_level("INFO")
     config = bus.config([{"reply": ANSWERED}], worker={"stuck_after_s": STUCK_AFTER_S})
-    task = asyncio.create_task(main.run(load(config, {})))
+    settings = load(config, {})
+    task = asyncio.create_task(main.run(settings, SettingsFile(config), mask_of(settings)))
     try:
         async with asyncio.timeout(LIMIT_S):
             while not (body := [m for m in caplog.messages if "health at " in m]):

@@ -12,7 +12,8 @@ from answerbus.private.runs import AgentDefinition
 from answerbus.topics import RUN_TOPICS, TOPICS, Topic
 from services.commands import topics
 from services.commands.doctor import broker, examine
-from services.settings.settings import Settings, SetUpError
+from services.settings.secrets import mask_of
+from services.settings.settings import Settings, SettingsFile, SetUpError
 from services.worker import main
 from services.worker.adapters.kafka import broker_check
 from services.worker.core.run.agents import Agent, Agents
@@ -74,7 +75,8 @@ async def test_a_worker_does_not_start_without_them(
     known = Agents(Agent(outline) for _ in range(agents))
     monkeypatch.setattr(main, "known_agents", lambda _: known)
     monkeypatch.setattr(broker_check, "deployment_layout", layout)
+    settings = Settings.model_validate({"budgets": budgets})
     with pytest.raises(SetUpError):
-        await main.run(Settings.model_validate({"budgets": budgets}))
+        await main.run(settings, SettingsFile(None), mask_of(settings))
 
     assert found == [needs]
