@@ -32,7 +32,6 @@ from services.worker.core.attempt.plan import Plan, ProfileFacts
 from services.worker.core.attempt.turns import shown
 from services.worker.core.limits.group_share import GroupShare
 from services.worker.core.run.agents import Agents, Tools
-from services.worker.core.run.delegation import may_delegate, may_use
 from services.worker.core.run.new_run import new_run
 from services.worker.core.run.next_step import next_step_request, transcript_of_run
 from services.worker.core.run.proposing import wrong_form
@@ -330,17 +329,8 @@ class Planner:
         backend = self.backends.get(request.profile)
         if backend is None:
             return UnknownProfile()
-        finishes, delegates = is_last_attempt or must_finish(run), may_delegate(request, run)
-        malformed = request.agent.malformed if request.agent else None
-        wanted = StepSchema(
-            run.definition,
-            run.agent.digest,
-            request.answer_schema,
-            finishes,
-            delegates,
-            malformed,
-            delegates and may_use(request, run),
-        )
+        finishes = is_last_attempt or must_finish(run)
+        wanted = StepSchema.after(run, request, finishes=finishes)
         compiled = await self._step_compiled(wanted, backend.dialect, request.workflow_id)
         if isinstance(compiled, Unusable):
             return compiled.cause

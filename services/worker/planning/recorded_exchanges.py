@@ -22,7 +22,6 @@ from answerbus.request import Prior, Request
 from answerbus.step import Step
 from services.text.digest import text_digest
 from services.worker.core.attempt.prompt import Prompt, build
-from services.worker.core.run.delegation import may_delegate, may_use
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.repeats import must_finish
 from services.worker.core.run.run import Run
@@ -107,10 +106,11 @@ def _of_run(
     found: list[Exchange] = []
     run = Run(definition)
     for step in (*recorded.steps, None):
-        resolved = _step_schema(recorded.request, run, registry)
+        finishes = must_finish(run)
+        resolved = StepSchema.after(run, recorded.request, finishes=finishes).resolved(registry)
         if isinstance(resolved, Unusable):
             return Unplayable(f"the schema of a step is unusable: {resolved.cause.kind}")
-        asked = next_step_request(recorded.request, run, must_finish=must_finish(run))
+        asked = next_step_request(recorded.request, run, must_finish=finishes)
         if step is None:
             reply = _final(recorded)
             found += _asked(asked, resolved, ANSWER, recorded.prior, reply, definition)
@@ -140,19 +140,6 @@ def _asked(
             yield Exchange(name, prompt, written, resolved, definition, is_accepted=False)
     if reply is not None:
         yield Exchange(place, build(request, wire, prior, 1), reply, resolved, definition)
-
-
-def _step_schema(request: Request, run: Run, registry: Registry) -> ResolvedSchema | Unusable:
-    delegates = may_delegate(request, run)
-    return StepSchema(
-        run.definition,
-        run.agent.digest,
-        request.answer_schema,
-        must_finish(run),
-        delegates,
-        request.agent.malformed if request.agent else None,
-        delegates and may_use(request, run),
-    ).resolved(registry)
 
 
 def _after(run: Run, step: Step, recorded: RecordedRequest) -> Run:

@@ -9,6 +9,8 @@ from answerbus.private.runs import AgentDefinition
 from answerbus.registry import Registry
 from answerbus.request import Request, SchemaRef
 from services.worker.core.run.agents import agent_id
+from services.worker.core.run.delegation import may_delegate, may_use
+from services.worker.core.run.run import Run
 from services.worker.core.run.step_schema import resolve_step
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import ResolvedSchema, Unusable
@@ -50,6 +52,15 @@ class StepSchema:
         """That of a step of a run that has not begun."""
         digest = agent_id(definition).digest
         return cls(definition, digest, answer, finishes, delegates, None, delegates and uses)
+
+    @classmethod
+    def after(cls, run: Run, request: Request, *, finishes: bool) -> Self:
+        """That of the next step of a run."""
+        delegates = may_delegate(request, run)
+        malformed = request.agent.malformed if request.agent else None
+        uses = delegates and may_use(request, run)
+        answer, digest = request.answer_schema, run.agent.digest
+        return cls(run.definition, digest, answer, finishes, delegates, malformed, uses)
 
     @property
     def text(self) -> str:
