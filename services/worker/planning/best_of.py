@@ -10,10 +10,7 @@ from answerbus.limits import TOOL_RESULT_BYTES_MAX
 from answerbus.private.runs import BestOf
 from answerbus.request import Request
 from services.worker.core.attempt.plan import Plan
-from services.worker.core.run.composition import (
-    ComputedStep,
-    FreeBudget,
-)
+from services.worker.core.run.composition import ComputedStep, FreeBudget
 from services.worker.core.run.delegation import reference_of
 from services.worker.core.run.made_child import child_key, with_members
 from services.worker.core.run.proposing import (
@@ -51,14 +48,19 @@ async def best_of(
     final = await planner.resolved(request)
     if isinstance(final, Unusable):
         return final.cause
+
+    def asked_to_choose(among: tuple[Candidate, ...]) -> Plan | Cause:
+        asked = choosing(request, run, among, planner.room_of(selector))
+        return planner.plan_as(asked, lambda: selection_schema(final, among), selector)
+
     if candidates := await _candidates(planner, request, run, final):
-        return _asked_to_choose(planner, request, run, selector, final, candidates)
+        return asked_to_choose(candidates)
     if run.own_steps:  # without proposals it answers itself, and has asked a person
         return ChildrenFailed(ended=failures_of(run)) if has_proposed(run) else None
     # So does a replay of a run in which each proposal failed.
     if not may_propose(request):
         return None
-    return await _proposals(planner, request, run, rule, final, funds, selector)
+    return await _proposals(planner, request, run, rule, asked_to_choose, funds)
 
 
 async def _candidates(
@@ -75,9 +77,8 @@ async def _proposals(
     request: Request,
     run: Run,
     rule: BestOf,
-    final: ResolvedSchema,
+    asked_to_choose: Callable[[tuple[Candidate, ...]], Plan | Cause],
     funds: Callable[[], FreeBudget],
-    selector: str,
 ) -> ComputedStep | Cause | None:
     """A prompt that no profile can take ends the run, before anything is spent."""
     profiles = profiles_of(request, rule)
@@ -93,7 +94,7 @@ async def _proposals(
     proposal = max(tokens for tokens, _ in worst), max(micro_usd for _, micro_usd in worst)
     output = max(plan.profile.max_output_tokens for plan in able.values()) * OUTPUT_TOKEN_BYTES
     stand_ins = _stand_ins(len(profiles), min(output, TOOL_RESULT_BYTES_MAX))
-    selection = _asked_to_choose(planner, request, run, selector, final, stand_ins)
+    selection = asked_to_choose(stand_ins)
     if not isinstance(selection, Plan):
         return selection
     last = _cost(selection, request)
@@ -101,18 +102,6 @@ async def _proposals(
     children = {key: child async for key, child in in_turns(made)}
     found = proposing(profiles, funds(), proposal, last)
     return found and replace(found, children=children)
-
-
-def _asked_to_choose(
-    planner: Planner,
-    request: Request,
-    run: Run,
-    selector: str,
-    final: ResolvedSchema,
-    among: tuple[Candidate, ...],
-) -> Plan | Cause:
-    request_to_choose = choosing(request, run, among, planner.room_of(selector))
-    return planner.plan_as(request_to_choose, lambda: selection_schema(final, among), selector)
 
 
 def _stand_ins(number: int, size: int) -> tuple[Candidate, ...]:

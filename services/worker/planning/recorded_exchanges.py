@@ -24,7 +24,7 @@ from services.text.digest import text_digest
 from services.worker.core.attempt.prompt import Prompt, build
 from services.worker.core.run.next_step import next_step_request
 from services.worker.core.run.repeats import must_finish
-from services.worker.core.run.run import Run
+from services.worker.core.run.run import Run, named
 from services.worker.core.schema.resolve import resolve
 from services.worker.core.schema.resolved import Accepted, ResolvedSchema, Unusable
 from services.worker.dialects.dispatch import DialectName, compile_for
@@ -146,13 +146,12 @@ def _after(run: Run, step: Step, recorded: RecordedRequest) -> Run:
     """The run with the step as it ended."""
     ends = {event.call_id: event for event in recorded.events if event.kind == "tool_ended"}
     name, link = recorded.request.request_id, Link(number=step.n, hash=step.hash)
-    asked = (call.model_dump(include={*_NAMED}) for call in step.calls)
     record = RunStepRecord(
         request_id=name,
         n=step.n,
         attempt=step.attempt,
         said=step.said,
-        calls=tuple(AskedCall(**call) for call in asked),
+        calls=tuple(AskedCall(**named(call)) for call in step.calls),
         link=link,
     )
     run = run.with_step(record)
@@ -163,9 +162,6 @@ def _after(run: Run, step: Step, recorded: RecordedRequest) -> Run:
             )
             run = run.with_call(ended, call.call_id)
     return run
-
-
-_NAMED = ("call_id", "tool", "args", "args_digest")
 
 
 def _written(step: Step) -> str:

@@ -27,6 +27,7 @@ from answerbus.private.runs import (
 )
 from answerbus.request import Fact
 from answerbus.resumed_run import ResumedCall
+from answerbus.step import StepCall
 from services.worker.core.json_schema.keywords import JsonObject
 from services.worker.core.run.agents import agent_id
 from services.worker.core.run.run_message import RunMessage
@@ -343,7 +344,7 @@ class Run:
         )
 
 
-def named(call: AskedCall | ResumedCall) -> dict[str, Any]:
+def named(call: AskedCall | ResumedCall | StepCall) -> dict[str, Any]:
     """The identity of a call: its id, its tool and its arguments."""
     return {
         "call_id": call.call_id,
