@@ -120,6 +120,7 @@ class Ledger:
     closed: ClosedIds = field(default_factory=ClosedIds)
     accounts: Accounts = field(default_factory=Accounts)
     lane: LaneRecord | None = None
+    _changed: dict[str, None] = field(default_factory=dict, compare=False)  # accounts to write
     _forgotten: deque[str] = field(default_factory=deque)  # accounts whose records stand
 
     def restore(
@@ -212,7 +213,7 @@ class Ledger:
         at = now.replace(microsecond=now.microsecond // 1000 * 1000)
         spend = Spend(account.id, request.request_id, attempt, tokens, micro_usd, at)
         account.put(spend)
-        account.updated_at = now
+        self.change(account, now)
         return spend
 
     def holds(self, spend: Spend) -> bool:
@@ -225,20 +226,30 @@ class Ledger:
         """Replace the worst case by what was used; what was not reported stays as it is."""
         account = self.accounts[spend.account_id]
         account.take(spend)
-        account.updated_at = now
+        self.change(account, now)
         account.charged = plus(account.charged, charge_of(spend, usage, counted=counted))
         if not counted:
             account.give_up(spend)
         self.accounts.rest(account, now)
         return account
 
-    def charge_tool(self, account_id: str, micro_usd: int, now: datetime) -> Account:
+    def charge_tool(self, account_id: str, micro_usd: int, now: datetime) -> None:
         """Charge what a tool has cost, which is at most what the account has left."""
         account = self.accounts[account_id]
         account.charged = plus(account.charged, (0, 0, micro_usd))
         account.tools_micro_usd += micro_usd
+        self.change(account, now)
+
+    def change(self, account: Account, now: datetime) -> None:
+        """The record of an account is to be written again: it changes now."""
         account.updated_at = now
-        return account
+        self._changed[account.id] = None
+
+    def take_changed(self) -> list[Account]:
+        """Accounts whose records are to go with the lane's next write."""
+        taken = [self.accounts[account_id] for account_id in self._changed]
+        self._changed.clear()
+        return taken
 
     def close(self, record: ClosedRecord, account_id: str | None) -> None:
         """Remember that a request, or the origin of an invalid record, has had its event."""
@@ -246,7 +257,7 @@ class Ledger:
         account = self.accounts.get(account_id) if account_id else None
         if account:
             account.end(record.closes)
-            account.updated_at = record.at
+            self.change(account, record.at)
             self.accounts.rest(account, record.at)
 
     def known(self, request: RequestKey) -> ClosedId | None:

@@ -1,6 +1,6 @@
 """The state of a lane: changes to ledger, queue and watermark return the records to write."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -56,7 +56,7 @@ from services.worker.lane.state.records import LaneWrite
 from services.worker.lane.state.shared_budgets import SharedBudgets
 from services.worker.lane.state.suspects import Suspects
 from services.worker.lane.state.watermark import Watermark
-from services.worker.ports.kafka import LateRecord, Outgoing, OutRecord
+from services.worker.ports.kafka import Outgoing, OutRecord
 from services.worker.ports.observer import Observer, Observers, WorkerCounters
 
 CALL_ENDED = Cancelled(by="answerbus", reason="the tool call that asked for it has ended")
@@ -95,13 +95,11 @@ class LaneState:
     ) -> LaneWrite:
         """The first transaction of an open lane; `traces` are of requests, as far as known."""
         self.ledger.lane = lane
-        accounts = dict.fromkeys(attempt.account_id for attempt in orphaned)  # in this order
         return self.writing(
             *(
                 records.orphan_record(a, traces.get(RequestKey.of(a)), self.partition)
                 for a in orphaned
             ),
-            *(self._account_of(account) for account in accounts),
             self.own_record.encoded(lane.at),
         )
 
@@ -131,9 +129,11 @@ class LaneState:
     def writing(self, *written: Outgoing) -> LaneWrite:
         """Records for one transaction, with the offset of this moment.
 
-        What shared budgets have to say goes with them.
+        Accounts that have changed, and what shared budgets have to say, go with them.
         """
-        return LaneWrite((*written, *self.budgets.take_unsent()), self.watermark.committable)
+        changed = (records.account_record(it, self.partition) for it in self.ledger.take_changed())
+        written = (*written, *changed, *self.budgets.take_unsent())
+        return LaneWrite(written, self.watermark.committable)
 
     def cancel_if_asked(self, lane_request: LaneRequest) -> None:
         """A request that a person has cancelled ends, at once or when its call has ended.
@@ -171,7 +171,7 @@ class LaneState:
         if isinstance(spend, BudgetExhausted):
             return spend
         self.budgets.spend(key, spend)
-        return spend, self.writing(records.account_record(account, self.partition))
+        return spend, self.writing()
 
     def exhausted_by(
         self, lane_request: LaneRequest, plan: Plan, now: datetime
@@ -223,18 +223,18 @@ class LaneState:
         written.append(records.attempt_record(attempt, lane_request, self.partition))
         match decision:
             case Wait():
-                return decision, self.writing(*written, self._account(lane_request))
+                return decision, self.writing(*written)
             case NextStep(step=step):
                 left = self.queue.children.attempts_now(lane_request, account) - len(
                     account.in_flight
                 )
                 taken = self.runs.take_step(call, step, account.state, now, left)
-                return decision, self.writing(*written, *taken, *self._goes_on(lane_request))
+                return decision, self.writing(*written, *taken, *self._release_record(lane_request))
             case RetryRequest():
                 self._release_offset(lane_request)
                 if lane_request.progress.stored != InRetries(written[0].key or b""):
                     written += self._off_retries(lane_request)  # a version before had another key
-                return decision, self.writing(*written, self._account(lane_request))
+                return decision, self.writing(*written)
             case _:
                 written += self.runs.selected(call, decision, account, now)
                 return decision, self._terminal(
@@ -247,8 +247,9 @@ class LaneState:
         """Write down a step without a call; its children leave the run what its last one costs."""
         account = self.ledger.account(lane_request.request, now)
         self.queue.children.set_minimum(lane_request, account, reserved=True)
+        self.ledger.change(account, now)
         taken = self.runs.take_computed(lane_request, computed, account.state, now)
-        return self.writing(*taken, *self._goes_on(lane_request))
+        return self.writing(*taken, *self._release_record(lane_request))
 
     def _outcome(
         self, call: Call, verdict: Verdict, account: Account, now: datetime
@@ -268,8 +269,7 @@ class LaneState:
         self.queue.children.uncounted(lane_request, account)
         self.queue.budget_back(spend.account_id)
         self.budgets.settle(lane_request.request.labels, spend, ZERO, now)
-        record = records.attempt_record(attempt, lane_request, self.partition)
-        return self.writing(record, self._account(lane_request))
+        return self.writing(records.attempt_record(attempt, lane_request, self.partition))
 
     def dead_letter(
         self, lane_request: LaneRequest, cause: Cause, now: datetime
@@ -336,8 +336,7 @@ class LaneState:
         self.queue.budget_back(lane_request.account_id)
         self.budgets.release(lane_request.key, now)
         self.suspects.clear(lane_request.key)
-        self._release_offset(lane_request)
-        ended = self._off_retries(lane_request)
+        ended = self._release_record(lane_request)
         if lane_request.run or lane_request.cancelled or lane_request.request.parent:
             ended += self.runs.end(lane_request, now)
             ended += self.cancellations.end(lane_request)
@@ -346,7 +345,6 @@ class LaneState:
             *written,
             *joined,
             *ended,
-            self._account(lane_request),
             records.closed_entry(closed, self.partition),
             *([progress] if progress else []),
         )
@@ -363,11 +361,10 @@ class LaneState:
         ended = ChildOutcome(parent.call_id, outcome, spent, usage)
         return self.runs.apply_signal(above, ended, now)
 
-    def _goes_on(self, lane_request: LaneRequest) -> Iterator[Outgoing]:
-        """A run is known by its own records: offset and entry of its request are not needed."""
+    def _release_record(self, lane_request: LaneRequest) -> list[OutRecord]:
+        """Offset and entry of a request are needed no more: it ends, or is known by its run."""
         self._release_offset(lane_request)
-        yield from self._off_retries(lane_request)
-        yield self._account(lane_request)
+        return self._off_retries(lane_request)
 
     def _off_retries(self, lane_request: LaneRequest) -> list[OutRecord]:
         """The end of what the retries topic has of it."""
@@ -388,9 +385,3 @@ class LaneState:
     def _release_offset(self, lane_request: LaneRequest) -> None:
         if isinstance(stored := lane_request.progress.stored, AtOffset):
             self.watermark.finish(stored.offset)
-
-    def _account(self, lane_request: LaneRequest) -> LateRecord:
-        return self._account_of(lane_request.account_id)
-
-    def _account_of(self, account_id: str) -> LateRecord:
-        return records.account_record(self.ledger.accounts[account_id], self.partition)

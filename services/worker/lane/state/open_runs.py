@@ -128,8 +128,8 @@ class OpenRuns:
             return self._apply(lane_request, transitions.on_signal(run, signal, inputs))
         left = self.ledger.account(lane_request.request, now).micro_usd_left
         change = transitions.on_signal(run, signal, replace(inputs, micro_usd_left=left))
-        charged = self._charge(lane_request, change, now)
-        return [*self._apply(lane_request, change), *charged]
+        self._charge(lane_request, change, now)
+        return self._apply(lane_request, change)
 
     def apply_person(
         self, lane_request: LaneRequest, said: Approval | Input, now: datetime
@@ -142,16 +142,11 @@ class OpenRuns:
             return (), found
         return self._apply(lane_request, found), ()
 
-    def _charge(
-        self, lane_request: LaneRequest, change: Change | None, now: datetime
-    ) -> list[Outgoing]:
+    def _charge(self, lane_request: LaneRequest, change: Change | None, now: datetime) -> None:
         """Charge the account for what a tool has cost."""
         written = change.written if change else ()
-        cost = sum(one.micro_usd or 0 for one in written if isinstance(one, ToolEnded))
-        if not cost:
-            return []
-        account = self.ledger.charge_tool(lane_request.account_id, cost, now)
-        return [records.account_record(account, self.partition)]
+        if cost := sum(one.micro_usd or 0 for one in written if isinstance(one, ToolEnded)):
+            self.ledger.charge_tool(lane_request.account_id, cost, now)
 
     def on_timeout(
         self, until: datetime, now: datetime

@@ -88,10 +88,10 @@ def test_a_result_goes_out_with_its_attempt_account_closed_entry_and_offset() ->
     decision, writing = settled(lane, called(lane, lane_request))
 
     assert isinstance(decision, Result)
-    assert kinds(writing) == ["result", "attempt", "account", "closed"]
+    assert kinds(writing) == ["result", "attempt", "closed", "account"]
     assert {record.partition for record in writing.records} == {0}
     assert (writing.offset, len(lane.queue)) == (1, 0)
-    account = json.loads(written(writing)[2].value or b"")
+    account = json.loads(written(writing)[-1].value or b"")
     assert (account["spent"]["attempts"], account["in_flight"], account["open"]) == (1, [], [])
 
 
@@ -139,7 +139,7 @@ def test_a_retry_lets_its_offset_go_and_its_terminal_ends_the_list() -> None:
     assert lane.queue.take() is lane_request
     _, writing = settled(lane, called(lane, lane_request))
 
-    assert kinds(writing) == ["result", "attempt", "ended", "account", "closed"]
+    assert kinds(writing) == ["result", "attempt", "ended", "closed", "account"]
     ended = writing.records[2]
     assert (ended.topic, ended.key) == (topics.RETRIES, lane_request.key.record_key().encode())
 
@@ -177,7 +177,7 @@ def test_a_dead_letter_needs_no_call_and_no_account_before() -> None:
     dead_letter, writing = lane.dead_letter(lane_request, UnknownProfile(), NOW)
     lane.apply_decision(lane_request, dead_letter)
 
-    assert kinds(writing) == ["dead_letter", "account", "closed"]
+    assert kinds(writing) == ["dead_letter", "closed", "account"]
     assert (writing.offset, len(lane.queue)) == (1, 0)
 
 
@@ -258,14 +258,14 @@ def test_a_call_settled_before_its_record_comes_again_holds_nothing_back(listed:
 def test_the_closed_entry_says_up_to_where_a_record_may_come_again() -> None:
     lane = lane_state()
     straight = running(lane, "r-1", 3)
-    closed = json.loads(written(settled(lane, called(lane, straight))[1])[-1].value or b"")
+    closed = json.loads(written(settled(lane, called(lane, straight))[1])[-2].value or b"")
     assert closed["offset"] == 3
 
     retried = running(lane, "r-2", 4)
     settled(lane, called(lane, retried, TimedOut(1.0)))
     lane.queue.wake(after(9))
     lane.queue.take()
-    closed = json.loads(written(settled(lane, called(lane, retried))[1])[-1].value or b"")
+    closed = json.loads(written(settled(lane, called(lane, retried))[1])[-2].value or b"")
     assert closed["offset"] == 4
 
 
@@ -349,8 +349,8 @@ def test_the_first_terminal_is_progress_and_the_second_no_news() -> None:
     first = settled(lane, called(lane, running(lane, "r-1", 0)))[1]
     second = settled(lane, called(lane, running(lane, "r-2", 1)))[1]
 
-    assert kinds(first)[-1] == "lane"
-    assert json.loads(written(first)[-1].value or b"")["openings_without_progress"] == 0
+    assert kinds(first)[-2] == "lane"
+    assert json.loads(written(first)[-2].value or b"")["openings_without_progress"] == 0
     assert "lane" not in kinds(second)
 
 
@@ -365,7 +365,7 @@ def test_one_result_of_many_carries_the_account_as_it_was_then() -> None:
     ]
     states = []
     for call in calls:
-        account = json.loads(written(settled(lane, call)[1])[2].value or b"")
+        account = json.loads(written(settled(lane, call)[1])[-1].value or b"")
         states.append((account["spent"]["attempts"], len(account["in_flight"])))
 
     assert states == [(1, 2), (2, 1), (3, 0)]
