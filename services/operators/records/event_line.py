@@ -139,7 +139,7 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             undone = "undone " if event.undone else ""
             return plain_line(f"{undone}by {event.by}: {event.reason}")
         case Compared() as event:
-            return compared_text(event)
+            return _compared_text(event)
         case Skipped() as event:
             return plain_line(f"offset {event.offset} skipped by {event.by}: {event.reason}")
         case ClosedIdsRecord() as event:
@@ -149,7 +149,7 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
         case BudgetShareRecord() as event:
             return plain_line(f"lane {event.lane}: given of {event.budget}")
         case BudgetNearlySpent() as event:
-            return nearly_spent_text(event)
+            return plain_line(f"{event.percent} % of {event.budget} in {event.window} are used")
         case Request() | Attempt() | AccountRecord() | ClosedRecord() | LaneRecord() | RetryEnded():
             return ""
         case event if isinstance(event, ToolEvent):
@@ -160,12 +160,7 @@ def detail_of(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm fo
             assert_never(other)
 
 
-def nearly_spent_text(event: BudgetNearlySpent) -> str:
-    """Which budget, and in which day or month."""
-    return plain_line(f"{event.percent} % of {event.budget} in {event.window} are used")
-
-
-def compared_text(event: Compared) -> str:
+def _compared_text(event: Compared) -> str:
     """How the answers compare; nothing of them."""
     how = {None: event.again.outcome, True: "equal", False: "another answer"}[event.equal]
     return plain_line(f"{event.comparison}: asked again of {event.again.profile}: {how}")

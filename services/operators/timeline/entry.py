@@ -31,16 +31,13 @@ from services.operators.explain import died_text, failure_text, problem_text, wr
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.event_line import STYLES as OUTCOME_STYLES
 from services.operators.records.event_line import (
-    compared_text,
+    detail_of,
     model_text,
-    nearly_spent_text,
     next_text,
     result_text,
     retry_text,
 )
-from services.operators.records.run_text import run_text
 from services.operators.records.stored import RecordPosition, RetryEnded
-from services.operators.records.tool_text import tool_text
 from services.operators.records.within_limits import amount
 from services.text.escaping import plain, plain_line
 
@@ -143,21 +140,15 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             return f"the account {plain_line(event.account_id)} has spent {event.spent.attempts}"
         case BudgetLeaseRecord() | BudgetShareRecord() as event:
             return f"lane {event.lane} and the budget {plain_line(event.budget)}"
-        case BudgetNearlySpent() as event:
-            return nearly_spent_text(event)
         case LaneRecord() as event:
             return f"the lane is opened by {plain_line(event.worker)}"
-        case Compared() as event:
-            return compared_text(event)
         case Skipped() as event:
             message = f"the record at offset {event.offset} was skipped by {event.by}"
             return plain_line(f"{message}: {event.reason}")
-        case event if isinstance(event, ToolEvent):
-            return tool_text(event)
         case Undecodable() as event:
             return "no event: " + "; ".join(map(problem_text, event.problems))
-        case other if isinstance(other, RunEvent):
-            return run_text(other)
+        case other if isinstance(other, BudgetNearlySpent | Compared | ToolEvent | RunEvent):
+            return detail_of(record)
         case other:
             assert_never(other)
 
