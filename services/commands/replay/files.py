@@ -14,7 +14,6 @@ from answerbus.client.bus import Bus
 from answerbus.dead_letter import DeadLetter
 from answerbus.limits import REQUEST_BYTES_MAX
 from services.command_line import AsJson, Config, bus_of, content_of, stderr, stdout
-from services.commands.long_task import leave
 from services.commands.replay import views
 from services.commands.replay.loading import loaded_once, loading, report_unavailable_ids
 from services.commands.replay.options import (
@@ -26,7 +25,7 @@ from services.commands.replay.options import (
     known_of,
     selection_of,
 )
-from services.commands.replay.running import Done, send
+from services.commands.replay.running import Done, print_done, send
 from services.operator_options import By, Reason, Yes, confirm, now, operator
 from services.operators.adapters.bodies import bodies
 from services.operators.adapters.replaying import prepared_repairs
@@ -128,13 +127,7 @@ def import_(
     settings, order = from_environment(config), ReplayOrder(operator(by), reason)
     bus, known = bus_of(settings.kafka), known_of(settings)
     done = asyncio.run(_import(bus, repaired, order, known, ask=not yes))
-    if as_json:
-        views.print_json(views.done_data(done.sent, done.sums, done.ended))
-    else:
-        stdout().print(*views.forecast_lines(done.sums, "sent"), sep="\n")
-    leave(done.ended)
-    if done.sums.held_back:
-        raise typer.Exit(1)
+    print_done(done, "sent", as_json=as_json)
 
 
 async def _import(

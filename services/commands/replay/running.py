@@ -116,7 +116,16 @@ def dry_run(
     Exit code 1 if it would hold back any dead letter.
     """
     selection = selection_of(where, ids, since, until, limit)
-    order = _order("", "", edit, profile, budget, fresh=fresh, restart=restart, force=force)
+    order = ReplayOrder(
+        by="",
+        reason="",
+        edits=edits_from(edit),
+        profile=profile,
+        budget=allowance_of(budget),
+        keep_prior=not fresh,
+        restart=restart,
+        force=force,
+    )
     settings = from_environment(config)
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings))
     forecast = asyncio.run(_dry_run(task))
@@ -154,16 +163,27 @@ def run(
     Exit code 1 if dead letters were held back.
     """
     selection = selection_of(where, ids, since, until, limit)
-    order = _order(
-        operator(by), reason, edit, profile, budget, fresh=fresh, restart=restart, force=force
+    order = ReplayOrder(
+        by=operator(by),
+        reason=reason,
+        edits=edits_from(edit),
+        profile=profile,
+        budget=allowance_of(budget),
+        keep_prior=not fresh,
+        restart=restart,
+        force=force,
     )
     settings = from_environment(config)
     task = Task(bus_of(settings.kafka), selection, order, known_of(settings), rate)
-    done = asyncio.run(replayed(task, ask=not yes))
+    print_done(asyncio.run(replayed(task, ask=not yes)), "replayed", as_json=as_json)
+
+
+def print_done(done: Done, became: str, *, as_json: bool) -> None:
+    """Raises typer.Exit if not all was done."""
     if as_json:
         views.print_json(views.done_data(done.sent, done.sums, done.ended))
     else:
-        stdout().print(*views.forecast_lines(done.sums, "replayed"), sep="\n")
+        stdout().print(*views.forecast_lines(done.sums, became), sep="\n")
     leave(done.ended)
     if done.sums.held_back:
         raise typer.Exit(1)
@@ -182,30 +202,6 @@ class Task:
     def outcomes(self, dead_letters: Sequence[DeadLetterRow]) -> AsyncIterator[Prepared]:
         """How the replay of these dead letters ends."""
         return prepared_replays(self.bus, dead_letters, self.order, self.known, now)
-
-
-def _order(
-    by: str,
-    reason: str,
-    edit: str | None,
-    profile: str | None,
-    budget: str | None,
-    *,
-    fresh: bool,
-    restart: bool,
-    force: bool,
-) -> ReplayOrder:
-    edits, allowance = edits_from(edit), allowance_of(budget)
-    return ReplayOrder(
-        by,
-        reason,
-        edits,
-        profile,
-        allowance,
-        keep_prior=not fresh,
-        restart=restart,
-        force=force,
-    )
 
 
 async def _dry_run(task: Task) -> Forecast:
