@@ -195,6 +195,11 @@ class Bus:
         """How many partitions each of the topics has; BusUnavailable if one is missing."""
         return self._of(await self._counts(), topics)
 
+    async def places_of(self, *topics: Topic) -> Mapping[TopicPartition, Topic]:
+        """All partitions of the topics, each with its topic; BusUnavailable if one is missing."""
+        counts = await self.counts(*topics)
+        return {self.place(it, n): it for it, count in counts.items() for n in range(count)}
+
     async def present(self, *topics: Topic) -> tuple[Topic, ...]:
         """Those of the topics that are there: not every deployment has agents."""
         there = await self._counts()

@@ -193,8 +193,7 @@ class Poller:
         consumer = self._bus.consumer()
         async with self._bus.running(consumer), self._bus.admin() as admin:
             while True:
-                count = (await self._bus.counts(REQUESTS))[REQUESTS]
-                places = [self._bus.place(REQUESTS, n) for n in range(count)]
+                places = list(await self._bus.places_of(REQUESTS))
                 done = await admin.list_consumer_group_offsets(self._group_id)
                 starts = await consumer.beginning_offsets(places)
                 ends = await consumer.end_offsets(places)

@@ -122,12 +122,9 @@ async def picking(bus: Bus, topics: Collection[Topic] | None = None) -> AsyncIte
     """A picker of these topics, or of all that lists show. Raises BusUnavailable."""
     if topics is None:
         topics = (*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
-    counts = await bus.counts(*topics)
+    everything = await bus.places_of(*topics)
     consumer = bus.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=_FETCH_WAIT_MS)
     async with bus.running(consumer):
-        everything = [
-            bus.place(topic, number) for topic, count in counts.items() for number in range(count)
-        ]
-        consumer.assign(everything)
+        consumer.assign(list(everything))
         consumer.pause(*everything)
         yield Picker(bus, consumer)

@@ -52,12 +52,7 @@ def as_data(found: PromptSearch) -> Mapping[str, object]:
 
 async def search_prompts(bus: Bus, text: str, *, within_s: float, matches_max: int) -> PromptSearch:
     """Until enough is found, the time is over, or all is read. Raises BusUnavailable."""
-    counts = await bus.counts(*PROMPT_TOPICS)
-    topics = {
-        bus.place(topic, number): topic
-        for topic in PROMPT_TOPICS
-        for number in range(counts[topic])
-    }
+    topics = await bus.places_of(*PROMPT_TOPICS)
     consumer = bus.consumer(max_partition_fetch_bytes=_PARTITION_FETCH_BYTES)
     async with bus.running(consumer):
         with bus.explained():

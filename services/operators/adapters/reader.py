@@ -178,19 +178,16 @@ async def reading(
     """
     if optional:
         topics = (*topics, *await bus.present(*optional))
-    counts = await bus.counts(*topics)
-    homes = None if workflow_id is None else (await bus.layout(*topics)).homes(workflow_id)
+    places = list(await bus.places_of(*topics))
+    if workflow_id is not None:
+        homes = (await bus.layout(*topics)).homes(workflow_id)
+        places = [place for place in places if place.partition in homes]
     consumer = bus.consumer(
         auto_offset_reset="earliest",
         max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
         fetch_max_wait_ms=_FETCH_WAIT_MS,
     )
     async with bus.running(consumer):
-        places = [
-            bus.place(topic, number)
-            for topic, count in counts.items()
-            for number in (range(count) if homes is None else homes)
-        ]
         consumer.assign(places)
         with bus.explained():
             seek = consumer.seek_to_beginning if from_start else consumer.seek_to_end

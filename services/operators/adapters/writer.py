@@ -133,9 +133,7 @@ async def writing(bus: Bus) -> AsyncIterator[Writer]:
     )
     async with bus.running(producer):
         # Also the steps: a run cannot go on if one is missing.
-        counts = await bus.counts(DEAD_LETTERS, *await bus.present(STEPS))
-        places = [bus.place(topic, n) for topic, count in counts.items() for n in range(count)]
-        await _decided(bus, places)
+        await _decided(bus, list(await bus.places_of(DEAD_LETTERS, *await bus.present(STEPS))))
         yield Writer(bus, producer, layout)
 
 
