@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from sys import intern
 
-from answerbus.budget import Spent
 from answerbus.nearly_spent import BudgetLimit, BudgetNearlySpent
 from answerbus.private.budgets import (
     LEASE_KEY,
@@ -14,11 +13,11 @@ from answerbus.private.budgets import (
     BudgetShareRecord,
 )
 from answerbus.wire import to_utc_milliseconds
-from services.worker.core.budget.account import Charged, spent_of
+from services.worker.core.budget.account import spent_of
 from services.worker.core.shared_budget.ages import Ages
-from services.worker.core.shared_budget.home import Home, LaneShare, Report
+from services.worker.core.shared_budget.home import Home, LaneShare
 from services.worker.core.shared_budget.lease import Lease
-from services.worker.core.shared_budget.rules import ZERO, BudgetKey, Limit, shared
+from services.worker.core.shared_budget.rules import ZERO, BudgetKey, Limit, charged_of
 
 RENEWED_AFTER = timedelta(days=1)  # the ledger keeps no record for longer than 7 days
 RENEWED_AT_ONCE = 500  # records, about 20 µs each
@@ -177,33 +176,17 @@ def refusal_of(record: BudgetLeaseRecord, now: datetime) -> BudgetShareRecord:
     )
 
 
-def report_of(record: BudgetLeaseRecord) -> Report:
-    """The report to the home in the record of a lane's lease."""
-    return Report(
-        amounts(record.returned),
-        amounts(record.settled),
-        record.asked,
-        amounts(record.wanted),
-        amounts(record.more),
-        record.begun_at,
-    )
-
-
 def key_of(record: BudgetRecord) -> BudgetKey:
     """Of the same day or month there may be a million."""
     return BudgetKey(record.budget, intern(record.window))
 
 
-def amounts(spent: Spent) -> Charged:
-    return shared((spent.attempts, spent.tokens, spent.micro_usd))
-
-
 def _lease(record: BudgetLeaseRecord) -> Lease:
     """Without calls in flight, which the opening lane adds; what was asked is asked again."""
     return Lease(
-        granted=amounts(record.granted),
-        returned=amounts(record.returned),
-        used=amounts(record.used),
+        granted=charged_of(record.granted),
+        returned=charged_of(record.returned),
+        used=charged_of(record.used),
         asked=record.asked,
         answered=record.asked,
         is_tight=record.is_tight,
@@ -213,16 +196,16 @@ def _lease(record: BudgetLeaseRecord) -> Lease:
 
 def _share(record: BudgetShareRecord) -> LaneShare:
     return LaneShare(
-        granted=amounts(record.granted),
-        returned=amounts(record.returned),
-        settled=amounts(record.settled),
+        granted=charged_of(record.granted),
+        returned=charged_of(record.returned),
+        settled=charged_of(record.settled),
         asked=record.asked,
         answered=record.answered,
-        wanted=amounts(record.wanted),
-        more=amounts(record.more),
+        wanted=charged_of(record.wanted),
+        more=charged_of(record.more),
         is_tight=record.is_tight,
         begun_at=record.begun_at,
-        forgotten=amounts(record.forgotten),
+        forgotten=charged_of(record.forgotten),
         is_announced=record.is_announced,
     )
 

@@ -4,30 +4,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple
 
+from answerbus.private.budgets import BudgetLeaseRecord
 from services.worker.core.budget.account import Charged, plus
 from services.worker.core.shared_budget.rules import (
     ZERO,
     Limit,
     at_least_zero,
+    charged_of,
     least_of,
     less,
     minus,
     most_of,
     unit_beyond,
 )
-
-
-class Report(NamedTuple):
-    """A lane's report of its lease."""
-
-    returned: Charged
-    settled: Charged
-    asked: int
-    wanted: Charged
-    more: Charged
-    begun_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -90,11 +80,6 @@ class Home:
     _settled: Charged = ZERO
 
     @property
-    def outstanding(self) -> Charged:
-        """The sum of all lanes."""
-        return self._outstanding
-
-    @property
     def settled(self) -> Charged:
         """The charges of calls that have ended, as far as the lanes have reported them."""
         return self._settled
@@ -130,14 +115,15 @@ class Home:
             self.restore(lane, replace(share, settled=share.leased, answered=share.asked))
             self._stop_waiting(lane)
 
-    def report(self, lane: int, said: Report) -> None:
-        """Hear from a lane, whose reports come in their order."""
+    def report(self, lane: int, said: BudgetLeaseRecord) -> None:
+        """Hear of its lease from a lane, whose records come in their order."""
         if said.begun_at != self.share(lane).begun_at:
             self._stop_waiting(lane)
             self.restore(lane, self.share(lane).of_lease(said.begun_at))
         with self._changing(lane) as share:
-            share.returned, share.settled = said.returned, said.settled
-            share.asked, share.wanted, share.more = said.asked, said.wanted, said.more
+            share.returned, share.settled = charged_of(said.returned), charged_of(said.settled)
+            share.wanted, share.more = charged_of(said.wanted), charged_of(said.more)
+            share.asked = said.asked
 
     def answers(self, limit: Limit, portion: Charged) -> Iterator[int]:
         """Serve the lanes that wait, one after the other; gives those whose share has changed."""

@@ -81,11 +81,6 @@ class Lease:
         """Whether more than a portion is settled that was not reported to its home."""
         return unit_beyond(_bound(limit, portion), minus(self.settled, self.reported)) is not None
 
-    def written(self, *, sent: bool) -> None:
-        """Its record is about to be written, and is `sent` to the home, too, or not."""
-        if sent:
-            self.reported = self.settled
-
     def lacks(self, need: Charged) -> Charged:
         """The need of a claim; more after a call that cost more than its worst case."""
         return minus(need, at_most_zero(self.free))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from answerbus.budget import Spent
 from answerbus.nearly_spent import NEARLY_SPENT_PERCENT
 from services.worker.core.budget.account import Charged
 from services.worker.core.budget.remaining_budget import BudgetUnit
@@ -100,6 +101,10 @@ def unit_beyond(limit: Limit, amounts: Charged) -> BudgetUnit | None:
 def shared(amounts: Charged) -> Charged:
     """The same; of nothing there is one, since leases hold it a million times."""
     return amounts if amounts != ZERO else ZERO
+
+
+def charged_of(spent: Spent) -> Charged:
+    return shared((spent.attempts, spent.tokens, spent.micro_usd))
 
 
 def minus(one: Charged, other: Charged) -> Charged:

@@ -17,10 +17,8 @@ from services.worker.core.shared_budget.books import (
     BudgetBooks,
     BudgetRecord,
     RecordKey,
-    amounts,
     key_of,
     refusal_of,
-    report_of,
 )
 from services.worker.core.shared_budget.claims import BudgetClaims, Claim
 from services.worker.core.shared_budget.lease import Lease, portion_of
@@ -28,6 +26,7 @@ from services.worker.core.shared_budget.rules import (
     ZERO,
     BudgetKey,
     BudgetRules,
+    charged_of,
     is_nearly_spent,
 )
 from services.worker.lane.state import records
@@ -147,8 +146,8 @@ class SharedBudgets:
             refusal = records.event_record(refusal_of(said, now), self.partition)
             self._beside.append(refusal._replace(topic=LEASES, partition=said.lane))
             return
-        self.books.home(key).report(said.lane, report_of(said))
-        self._note_share(key, said.lane, now)
+        self.books.home(key).report(said.lane, said)
+        self._note(key, now, said.lane)
         self._announce(key, now, said.lane)
         self._answer(key, now)
 
@@ -159,8 +158,8 @@ class SharedBudgets:
         if said.begun_at != lease.begun_at:
             self._note(key, now, send=True)
             return
-        room = None if said.room is None else amounts(said.room)
-        is_recalled = lease.take(amounts(said.granted), room, said.answered, tight=said.is_tight)
+        room = None if said.room is None else charged_of(said.room)
+        is_recalled = lease.take(charged_of(said.granted), room, said.answered, tight=said.is_tight)
         self._note(key, now, send=is_recalled)
         self._served_next[key] = True
         self._serve(now)
@@ -197,7 +196,8 @@ class SharedBudgets:
                 self._nearly_spent.pop(record_key[0], None)
                 self._beside.append(records.ledger_tombstone(name, self.partition))
             else:
-                self._note_record(record_key, now, send=self._is_awaited(record_key))
+                key, lane = record_key
+                self._note(key, now, lane, send=self._is_awaited(record_key))
         self.claims.wake_over(now)
         self._resume()
 
@@ -225,7 +225,9 @@ class SharedBudgets:
             if lane is None:
                 said: BudgetRecord = self.books.lease_record(key, self.partition, self._now)
                 reader = self._home_of(key)
-                self.books.lease(key).written(sent=is_sent)
+                if is_sent:
+                    lease = self.books.lease(key)
+                    lease.reported = lease.settled
             else:
                 said = self.books.share_record(key, lane, self._now)
                 reader = lane
@@ -289,7 +291,7 @@ class SharedBudgets:
     def _answer(self, key: BudgetKey, now: datetime) -> None:
         limit = self.rules.limit(key)
         for lane in self.books.home(key).answers(limit, self._portion(key)):
-            self._note_share(key, lane, now, send=True)
+            self._note(key, now, lane, send=True)
 
     def _portion(self, key: BudgetKey) -> Charged:
         return portion_of(self.rules.limit(key), self.partitions)
@@ -301,7 +303,7 @@ class SharedBudgets:
             for lane, share in home.shares.items():
                 if share.is_announced:
                     share.is_announced = False
-                    self._note_share(key, lane, now)
+                    self._note(key, now, lane)
         elif home.is_announced:
             self._nearly_spent[key] = None
         else:
@@ -314,22 +316,19 @@ class SharedBudgets:
         self._nearly_spent[key] = None
         self._news.append(key)
         self.books.homes[key].shares[lane].is_announced = True
-        self._note_share(key, lane, now)
+        self._note(key, now, lane)
         event = self.books.nearly_spent(key, self.rules.limit(key), now)
         self._beside.append(records.event_record(event, self.partition))
 
     def _is_nearly_spent(self, key: BudgetKey) -> bool:
         return is_nearly_spent(self.rules.limit(key), self.books.homes[key].settled)
 
-    def _note(self, key: BudgetKey, now: datetime, *, send: bool = False) -> None:
-        self._note_record((key, None), now, send=send)
-
-    def _note_share(self, key: BudgetKey, lane: int, now: datetime, *, send: bool = False) -> None:
-        self._note_record((key, lane), now, send=send)
-
-    def _note_record(self, record_key: RecordKey, now: datetime, *, send: bool) -> None:
+    def _note(
+        self, key: BudgetKey, now: datetime, lane: int | None = None, *, send: bool = False
+    ) -> None:
+        """The lease on a budget has changed, or the share of a `lane`: its record is written."""
         self._now = now
-        self._unsent[record_key] = self._unsent.get(record_key, False) or send
+        self._unsent[key, lane] = self._unsent.get((key, lane), False) or send
 
     def _is_awaited(self, record_key: RecordKey) -> bool:
         """Whether another lane is to act on it; one that was shut for long has not read it."""
