@@ -40,6 +40,11 @@ class Spend(NamedTuple):
     micro_usd: int
     at: datetime
 
+    @property
+    def worst(self) -> Charged:
+        """The charge until it is settled."""
+        return 1, self.tokens, self.micro_usd
+
 
 SHARED_LIMITS_MAX = 1_024
 DIGEST_PREFIX = "sha256:"

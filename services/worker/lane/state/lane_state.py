@@ -195,7 +195,7 @@ class LaneState:
     def is_last_attempt(self, lane_request: LaneRequest, now: datetime) -> bool:
         """Whether only this attempt is left: then the model could not be shown a tool's result."""
         account = self.ledger.account(lane_request.request, now)
-        return self.queue.children.attempts_now(lane_request, account) - len(account.in_flight) <= 1
+        return self.queue.children.attempts_now(lane_request, account) <= 1
 
     def commit(self, call: Call, verdict: Verdict, now: datetime) -> tuple[Decision, LaneWrite]:
         """Write down the verdict on a call; `apply_decision` follows once that is committed.
@@ -225,9 +225,7 @@ class LaneState:
             case Wait():
                 return decision, self.writing(*written)
             case NextStep(step=step):
-                left = self.queue.children.attempts_now(lane_request, account) - len(
-                    account.in_flight
-                )
+                left = self.queue.children.attempts_now(lane_request, account)
                 taken = self.runs.take_step(call, step, account.state, now, left)
                 return decision, self.writing(*written, *taken, *self._release_record(lane_request))
             case RetryRequest():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from answerbus.budget import Spent
 from answerbus.request import Request
 from answerbus.request_key import RequestKey
-from services.worker.core.budget.account import Account, Charged
+from services.worker.core.budget.account import Account, Charged, plus
 from services.worker.core.budget.allowance import UNBOUND, Allowance, Cap
 from services.worker.core.budget.remaining_budget import exceeded
 from services.worker.core.request.lane_request import LaneRequest
@@ -68,8 +68,7 @@ class OpenChildren:
     def _is_left(self, lane_request: LaneRequest, account: Account) -> bool:
         """Whether its minimum is left beside those of others: a crash may have cost it."""
         kept = [_minimum(run) for run in self._reserving.get(account.id, {}).values()]
-        pending = [(1, spend.tokens, spend.micro_usd) for spend in account.in_flight.values()]
-        needed = _sum([account.charged, *pending, *kept, _minimum(lane_request)])
+        needed = _sum([account.reserved, *kept, _minimum(lane_request)])
         return exceeded(account.limit, needed) is None
 
     def set_minimum(self, lane_request: LaneRequest, account: Account, *, reserved: bool) -> None:
@@ -153,18 +152,16 @@ class OpenChildren:
         return self.allowance(lane_request, account).attempts_left(left)
 
     def attempts_now(self, lane_request: LaneRequest, account: Account) -> int:
-        """The same, without what it must leave to runs now."""
+        """How many it may make now, beside calls in flight and what it must leave to runs."""
         left = account.limit.attempts - account.charged[0]
-        return self.allowance(lane_request, account).attempts_now(left)
+        return self.allowance(lane_request, account).attempts_now(left) - len(account.in_flight)
 
     def free_budget(self, lane_request: LaneRequest, account: Account) -> FreeBudget:
         """The budget that a request may use now, if no call in flight gives anything back."""
-        pending, limit = account.in_flight.values(), account.limit
-        kept = self.allowance(lane_request, account).reserved_minimum
-        tokens = account.charged[1] + sum(spend.tokens for spend in pending) + kept[1]
-        micro_usd = account.charged[2] + sum(spend.micro_usd for spend in pending) + kept[2]
+        limit, kept = account.limit, self.allowance(lane_request, account).reserved_minimum
+        _, tokens, micro_usd = plus(account.reserved, kept)
         return FreeBudget(
-            self.attempts_now(lane_request, account) - len(pending),
+            self.attempts_now(lane_request, account),
             None if limit.tokens is None else limit.tokens - tokens,
             None if limit.micro_usd is None else limit.micro_usd - micro_usd,
         )

@@ -107,18 +107,18 @@ class SharedBudgets:
             self.claims.end(claim)
             self._let_go(claim, claim.keys)
             for key in claim.keys:
-                self.books.lease(key).spend(worst_of(spend))
+                self.books.lease(key).spend(spend.worst)
                 self._note(key, spend.at)
 
     def adopt(self, labels: Labels, spend: Spend) -> None:
         """A call that was charged before the lane was opened again goes on."""
         for key in self.rules.keys_of(labels, spend.at):
             lease = self.books.lease(key)
-            lease.in_flight = plus(lease.in_flight, worst_of(spend))
+            lease.in_flight = plus(lease.in_flight, spend.worst)
 
     def settle(self, labels: Labels, spend: Spend, charged: Charged, now: datetime) -> None:
         """Replace the worst case of a call, in the windows that it was charged to."""
-        keys, worst = self.rules.keys_of(labels, spend.at), worst_of(spend)
+        keys, worst = self.rules.keys_of(labels, spend.at), spend.worst
         for key in keys:
             is_above = any(amount > most for amount, most in zip(charged, worst, strict=True))
             lease = self.books.lease(key)
@@ -339,8 +339,3 @@ class SharedBudgets:
 
     def _home_of(self, key: BudgetKey) -> int:
         return partition_of(key.budget, self.partitions)
-
-
-def worst_of(spend: Spend) -> Charged:
-    """The charge of a call until it is settled."""
-    return 1, spend.tokens, spend.micro_usd

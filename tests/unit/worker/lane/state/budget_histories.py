@@ -28,7 +28,7 @@ from services.worker.core.shared_budget.rules import (
     limited,
     minus,
 )
-from services.worker.lane.state.shared_budgets import SharedBudgets, worst_of
+from services.worker.lane.state.shared_budgets import SharedBudgets
 from tests.unit.worker.builders import NOW
 
 LANES = 4
@@ -243,7 +243,7 @@ class History:
                     del self.waiting[lane][call.key]
                     call.spend = spend
                     self.open.append(call)
-                    self._count(call, worst_of(spend))
+                    self._count(call, spend.worst)
                     self.outcomes["charged"] += 1
 
     def _end(self) -> None:
@@ -256,7 +256,7 @@ class History:
         charged = (1, int(spend.tokens * part), int(spend.micro_usd * part)) if part else ZERO
         self.lanes[call.lane].settle(call.labels, spend, charged, self.now)
         if self._commit(call.lane):
-            self._count(call, minus(charged, worst_of(spend)))
+            self._count(call, minus(charged, spend.worst))
 
     def _hear(self) -> None:
         behind = [n for n in self._open_lanes() if self._unheard_by(n)]
