@@ -102,6 +102,14 @@ class AgentSettings(Section):
     )
     best_of: Annotated[BestOf | None, WHOLE_NUMBERS, _known(BestOf), JSON_IN_VARIABLE] = None
 
+    @field_validator("budget")
+    @classmethod
+    def _attempts_for_steps(cls, budget: Budget) -> Budget:
+        """The default of a budget of money alone is that of agents: three suit no loop."""
+        if "attempts" in budget.model_fields_set:
+            return budget
+        return budget.model_copy(update={"attempts": limits.RUN_ATTEMPTS_DEFAULT})
+
     @field_validator("tools")
     @classmethod
     def _each_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:

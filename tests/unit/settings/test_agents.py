@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from answerbus.agent import AgentRef
+from answerbus.budget import Budget
 from answerbus.limits import DEFINITION_BYTES_MAX
 from services.settings import agents
 from services.settings.agents import AgentError, installed_agents
@@ -42,6 +43,22 @@ def test_an_agent_of_the_settings_is_known_with_its_limits(tmp_path: Path) -> No
     assert found.tools == ("orders.get_order", "orders.refund")
     assert found.approvals == {"orders.refund": "always"}
     assert pins_of(settings.agents) == {"orders": "sha256:" + "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        ("{micro_usd = 200000}", Budget(attempts=20, micro_usd=200_000)),
+        ("{tokens = 9000}", Budget(attempts=20, tokens=9_000)),
+        ("{attempts = 3, tokens = 9000}", Budget(attempts=3, tokens=9_000)),
+    ],
+)
+def test_a_budget_of_money_or_tokens_alone_has_the_attempts_of_a_run(
+    budget: str, expected: Budget, tmp_path: Path
+) -> None:
+    settings = settings_of(tmp_path, FILE.replace("{attempts = 7}", budget))
+
+    assert settings.agents["support"].budget == expected
 
 
 @pytest.mark.parametrize(
