@@ -1,8 +1,10 @@
 """A tool server's report whose optional fields are not as they should be is read without them.
 
-Of a cost that is too high the highest is kept: the call would be free without it.
+A cost that is too high counts as the highest, and a fraction is rounded up: the call would be free
+without it.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import JsonValue
@@ -100,12 +102,15 @@ def _without(body: Mapping[str, JsonValue], fields: frozenset[str]) -> dict[str,
 def _kept(
     members: Mapping[str, JsonValue], place: str, fields: frozenset[str]
 ) -> dict[str, JsonValue]:
-    """The members but those fields; a cost that is too high is the highest."""
-    return {
-        name: TOOL_COST_MICRO_USD_MAX if f"{place}/{name}" in fields else value
-        for name, value in members.items()
-        if f"{place}/{name}" not in fields or _is_too_high(f"{place}/{name}", value)
-    }
+    """The members but those fields; of a cost what counts."""
+    kept: dict[str, JsonValue] = {}
+    for name, value in members.items():
+        field = f"{place}/{name}"
+        if field not in fields:
+            kept[name] = value
+        elif cost := _counted(field, value):
+            kept[name] = cost
+    return kept
 
 
 def _notes(body: Mapping[str, JsonValue], fields: frozenset[str]) -> Iterator[str]:
@@ -113,14 +118,19 @@ def _notes(body: Mapping[str, JsonValue], fields: frozenset[str]) -> Iterator[st
     values = {"/micro_usd": body.get("micro_usd")}
     if isinstance(finding, dict):
         values["/finding/micro_usd"] = finding.get("micro_usd")
-    high = {field for field in fields if _is_too_high(field, values.get(field))}
-    if left_out := ", ".join(f"`{field}`" for field in sorted(fields - high)):
+    costs = {field: _counted(field, values.get(field)) for field in fields & values.keys()}
+    wrong = sorted(field for field in fields if not costs.get(field))
+    if left_out := ", ".join(f"`{field}`" for field in wrong):
         yield f"left out of a tool's result, since they were wrong: {left_out}"
-    if high:
-        yield f"a tool's cost counts as {TOOL_COST_MICRO_USD_MAX:,} µ$, the most: it named more"
+    for cost in filter(None, costs.values()):
+        most = f"no whole number up to {TOOL_COST_MICRO_USD_MAX:,} µ$"
+        yield f"a tool named a cost that is {most}: it counts as {cost:,} µ$"
 
 
-def _is_too_high(field: str, value: JsonValue) -> bool:
-    if field not in _COSTS or not isinstance(value, int | float):
-        return False
-    return value > TOOL_COST_MICRO_USD_MAX
+def _counted(field: str, value: JsonValue) -> int | None:
+    """A cost rounded up, and at most the highest; None for what cannot be one."""
+    if field not in _COSTS or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if value <= 0:
+        return None
+    return min(math.ceil(value), TOOL_COST_MICRO_USD_MAX)

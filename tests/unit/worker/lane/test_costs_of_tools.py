@@ -108,7 +108,7 @@ async def test_what_was_charged_outlives_its_worker() -> None:
     assert stage.account.spent.micro_usd == of_models(stage) + tools
 
 
-@pytest.mark.parametrize("cost", [-1, 1.5, "7", True])
+@pytest.mark.parametrize("cost", [-1, "7", True])
 @on_virtual_time
 async def test_a_cost_that_cannot_be_is_left_out_with_a_note(cost: Any) -> None:
     stage = await priced(cost=cost)
@@ -129,4 +129,6 @@ async def test_a_cost_of_more_than_a_thousand_dollars_counts_as_that() -> None:
     charged = [ended["micro_usd"] for ended in stage.steps("tool_ended")]
     assert charged == [10**9 for _ in charged]
     assert result["account"]["spent"]["micro_usd"] == of_models(stage) + sum(charged)
-    assert "a tool's cost counts as 1,000,000,000 µ$, the most: it named more" in result["notes"]
+    most = "1,000,000,000 µ$"
+    note = f"a tool named a cost that is no whole number up to {most}: it counts as {most}"
+    assert note in result["notes"]

@@ -57,7 +57,7 @@ def test_a_failure_keeps_its_code(wrong: Any) -> None:
     assert found.outcome.model_dump(include={"kind", "code"}) == FAILED
 
 
-@pytest.mark.parametrize("cost", [-5, 1.5, "5", True, [1], {}])
+@pytest.mark.parametrize("cost", [-5, -0.5, "5", True, [1], {}])
 def test_what_happened_is_read_without_a_cost_that_cannot_be(cost: Any) -> None:
     finding = {"kind": "happened", "value": 1, "micro_usd": cost}
     body = {**result(kind="tool_reconciled", server=None), "finding": finding}
@@ -72,18 +72,22 @@ def test_what_happened_is_read_without_a_cost_that_cannot_be(cost: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("cost", [10**9 + 1, 2 * 10**12, 2e12, 10**400])
-def test_a_cost_that_is_too_high_counts_as_the_highest(cost: Any) -> None:
+@pytest.mark.parametrize(
+    ("cost", "counted"),
+    [(10**9 + 1, 10**9), (2 * 10**12, 10**9), (2e12, 10**9), (10**400, 10**9), (0.2, 1), (7.5, 8)],
+)
+def test_a_cost_that_is_no_whole_number_or_too_high_is_not_free(cost: Any, counted: int) -> None:
     finding = {"kind": "happened", "value": 1, "micro_usd": cost}
     body = {**result(kind="tool_reconciled", server=None), "finding": finding}
     del body["outcome"]
 
     ended, happened = read(result(micro_usd=cost)), read(body)
 
-    note = "a tool's cost counts as 1,000,000,000 µ$, the most: it named more"
+    most = "no whole number up to 1,000,000,000 µ$"
+    note = f"a tool named a cost that is {most}: it counts as {counted:,} µ$"
     left_out = "left out of a tool's result, since they were wrong: `/server`"
-    assert (ended.micro_usd, ended.notes) == (10**9, (note,))
-    assert happened.finding == Happened(value=1, micro_usd=10**9)
+    assert (ended.micro_usd, ended.notes) == (counted, (note,))
+    assert happened.finding == Happened(value=1, micro_usd=counted)
     assert happened.notes == (left_out, note)
 
 
