@@ -1,9 +1,12 @@
 """Options of commands that change something: in whose name, why, and whether it is meant."""
 
 import getpass
+import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -34,4 +37,17 @@ def confirm(question: str) -> None:
     """Go on only if the operator says yes. Raises typer.Abort, or typer.BadParameter."""
     if not sys.stdin.isatty():
         raise typer.BadParameter("There is no terminal to ask at: say --yes if you are sure.")
-    typer.confirm(question, abort=True, err=True)
+    with _interruptible():
+        typer.confirm(question, abort=True, err=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """In a loop of asyncio, Ctrl-C would count only once the question is answered."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
