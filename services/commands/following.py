@@ -114,7 +114,8 @@ class RunView:
 
     def say(self, text: str) -> None:
         """A notice above the tree."""
-        self._console.print(text, style="yellow", markup=False, soft_wrap=True)
+        wraps = self._console.is_terminal  # as the tree that is drawn again below it
+        self._console.print(text, style="yellow", markup=False, soft_wrap=not wraps)
 
     def _draw(self) -> None:
         trees = [tree_of(run, show_content=True) for run in self._fold.runs()]

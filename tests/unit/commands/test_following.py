@@ -142,12 +142,16 @@ def test_a_terminal_shows_the_newest_lines_whole_and_all_of_them_at_the_end(
             begin = written.tell()
             view.show(Followed(one, "0:0.0.0.0"))
         drawn, begin = written.getvalue()[begin:], written.tell()
+        view.say("Kafka is away.")
+        noticed, begin = written.getvalue()[begin:], written.tell()
     at_end = written.getvalue()[begin:]
 
-    assert drawn.count("\n") < 12
-    assert "step 1 " not in drawn
-    joined = "".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[│\s]", "", drawn))
-    assert f"answerbusapprovalsapprove{call_id}--reason…" in joined
+    assert "Kafka is away." in noticed
+    for shown in (drawn, noticed):
+        assert shown.count("\n") <= 12
+        assert "step 1 " not in shown
+        joined = re.sub(r"\x1b\[[0-9;]*[A-Za-z]|[│\s]", "", shown)
+        assert f"answerbusapprovalsapprove{call_id}--reason…" in joined
     assert all(f"step {n} " in at_end for n in range(1, 10))
 
 
