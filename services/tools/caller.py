@@ -13,11 +13,13 @@ from answerbus.client.transactional_producer import TransactionalProducer
 from answerbus.client.turns import in_turns
 from answerbus.envelope import CLIENT_SOURCE, Undecodable, decode, encode
 from answerbus.event import Event
+from answerbus.failure import Problem
 from answerbus.toolset_card import ToolsetCard
 from answerbus.topics import TOOL_RESULTS, card_owner, tool_calls
 from services.operators.adapters.reader import reading
 from services.operators.records.stored import Stored
 from services.settings.settings import SetUpError
+from services.worker.core.run.tool_report import read_report
 
 CALLS_PARTITION = 0  # of the toolset's topic: one server has it, and reads the calls in their order
 _POLL_MS = 200
@@ -25,11 +27,20 @@ _POLL_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A record of the results topic."""
+    """A record of the results topic, as a worker reads it; `problems` are those it looks past."""
 
     partition: int
     key: bytes | None
     event: Event | Undecodable
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def read(cls, partition: int, key: bytes | None, value: bytes | None) -> "Reply":
+        """The reply in such a record."""
+        found = decode(value)
+        if not isinstance(found, Undecodable):
+            return cls(partition, key, found)
+        return cls(partition, key, read_report(value), found.problems)
 
 
 class Caller:
@@ -64,7 +75,7 @@ class Caller:
         with self._bus.explained():
             found = await self._consumer.getmany(timeout_ms=_POLL_MS)
         return [
-            Reply(record.partition, record.key, decode(record.value))
+            Reply.read(record.partition, record.key, record.value)
             for records in found.values()
             async for record in in_turns(records)
             if not isinstance(record, Unreadable)

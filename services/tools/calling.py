@@ -5,13 +5,18 @@ from collections.abc import Callable, Sequence
 
 from answerbus.client.bus import Bus
 from answerbus.continued_call import ToolQuestion
+from answerbus.envelope import Undecodable
+from answerbus.explain import problems_text
 from answerbus.limits import REASON_BYTES_MAX
+from answerbus.tool_call import ToolCallRecord
 from answerbus.tool_result import INPUT_REQUIRED, ToolFailure, ToolProgress, ToolResult
 from answerbus.wire import clip
 from services.tools.caller import calling
 from services.tools.check.cases import Ruling, Sample
 from services.tools.session import CheckedServer, check, hand_caller
 from services.worker.adapters.clock import SystemClock
+
+UNREADABLE = "unreadable"  # the code of an answer that no worker reads
 
 
 async def call_once(
@@ -49,6 +54,8 @@ async def call_once(
                     case ToolProgress(token=found) as progress if found == token:
                         until = loop.time() + timeout_s
                         on_progress(progress)
+                    case Undecodable(workflow_id=of) as unread if name in (of, _text(reply.key)):
+                        return _dropped(unread, record)
                     case _:
                         pass
     return None
@@ -63,6 +70,21 @@ def _unasked(asking: ToolProgress) -> ToolResult:
         workflow_id=asking.workflow_id,
         token=asking.token,
         outcome=ToolFailure(code=INPUT_REQUIRED, message=message),
+    )
+
+
+def _text(key: bytes | None) -> str:
+    return (key or b"").decode(errors="replace")
+
+
+def _dropped(unread: Undecodable, record: ToolCallRecord) -> ToolResult:
+    """An answer that no worker would take, as the end of a call by hand."""
+    message = f"a worker drops this answer of the server: {problems_text(unread.problems)}"
+    return ToolResult(
+        call_id=record.call_id,
+        workflow_id=record.workflow_id,
+        token=record.reply.token,
+        outcome=ToolFailure(code=UNREADABLE, message=clip(message, REASON_BYTES_MAX)),
     )
 
 

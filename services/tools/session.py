@@ -64,6 +64,8 @@ class _Seen:
                     self.findings[said.call_id].append(said)
                 if fault := fault_of(caller, reply.partition, reply.key, said):
                     self.faults.append(fault)
+                if reply.problems:
+                    self.faults.append(unreadable(reply.problems))
             case Undecodable(workflow_id=found, problems=problems) if (
                 found == caller.name or reply.key == caller.name.encode()
             ):

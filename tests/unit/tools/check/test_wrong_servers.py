@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from answerbus.client.bus import Bus
-from answerbus.envelope import decode
 from answerbus.toolset_card import ToolCard, ToolsetCard
 from services.tools import session
 from services.tools.caller import Reply
@@ -222,6 +221,7 @@ SERVERS: list[tuple[str, type[Server], set[str]]] = [
     ("no key", changed(lambda p, _, v: (p, None, v)), {PLACE}),
     ("other token", changed(lambda p, k, v: (p, k, {**v, "token": OTHER_TOKEN})), {PLACE}),
     ("other workflow", changed(lambda p, k, v: (p, k, {**v, "workflow_id": "w"})), {PLACE}),
+    ("a null", changed(lambda p, k, v: (p, k, {**v, "server": None})), {PLACE}),
     ("no outcome", changed(lambda p, k, v: (p, k, {**v, "outcome": 1})), {PLACE, *NOT_READ}),
     ("no JSON", changed(lambda p, k, v: (p, k, str(v).encode())), {PLACE, *NOT_READ}),
 ]
@@ -254,7 +254,7 @@ class Caller:
     async def replies(self) -> Sequence[Reply]:
         found, self._found = self._found, []
         return [
-            Reply(partition, key, decode(v if isinstance(v, bytes) else json.dumps(v).encode()))
+            Reply.read(partition, key, v if isinstance(v, bytes) else json.dumps(v).encode())
             for partition, key, v in found
         ]
 
