@@ -146,7 +146,7 @@ def _text(record: DecodedRecord) -> str:  # noqa: C901, PLR0912 - one arm for ea
             message = f"the record at offset {event.offset} was skipped by {event.by}"
             return plain_line(f"{message}: {event.reason}")
         case Undecodable() as event:
-            return "no event: " + "; ".join(map(problem_text, event.problems))
+            return "invalid record: " + "; ".join(map(problem_text, event.problems))
         case other if isinstance(other, BudgetNearlySpent | Compared | ToolEvent | RunEvent):
             return detail_of(record)
         case other:

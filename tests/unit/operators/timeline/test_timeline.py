@@ -283,3 +283,12 @@ def test_an_attempt_of_a_fallback_names_its_profile_and_why_it_was_asked() -> No
         f"attempt 1 by {who} ended in a result after 0.0 s",
         f"answered: attempt 1, {who}, 10 + 5 tokens, 2.0 s",
     ]
+
+
+def test_a_record_of_the_workflow_that_is_not_json_is_shown_as_invalid() -> None:
+    value = rb'{"request_id":"r-1","workflow_id":"w-1","text":"cut \ud83d"}'
+
+    (entry,) = timeline("w-1", [Stored(REQUESTS, 0, 0, 0, None, value, ())])
+
+    assert (entry.kind, entry.request_id) == ("undecodable", "r-1")
+    assert entry.text.startswith("invalid record: all of it: one JSON document: both halves of")
