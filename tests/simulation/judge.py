@@ -3,27 +3,14 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 from answerbus.topics import DEAD_LETTERS, RUNS, STEPS, TOOL_RESULTS, TOPICS
 from services.operators.records.stored import Stored
-from tests.chaos.audit import (
-    accounts,
-    calls,
-    chunks,
-    conservation,
-    equal_calls,
-    order,
-    spends,
-    steps,
-    terminals,
-    tool_calls,
-    traces,
-    trees,
-    typed,
-)
+from tests.chaos import auditor
+from tests.chaos.audit import typed
 from tests.chaos.audit.history import History as Told
 from tests.chaos.audit.history import Violation
 from tests.chaos.audit.record import Record
@@ -35,6 +22,7 @@ from tests.simulation.billing import wrongly_charged
 from tests.simulation.budgets import announced_twice, overspent
 from tests.simulation.history import History, StuckError
 from tests.simulation.log import Entry
+from tests.simulation.own_audit import stored
 from tests.simulation.process import CURRENT, run_and_clean_up
 from tests.simulation.provider import POISON, NotedCall
 from tests.simulation.sides import SIDES, of_side
@@ -43,21 +31,6 @@ from tests.simulation.worker import PREFIX, simulated_clients
 from tests.unit.worker.builders import NOW
 from tests.unit.worker.lane.noted import Pair, noted
 
-CHECKS: Sequence[Callable[[Told], Iterable[Violation]]] = (
-    conservation.check,
-    terminals.check,
-    spends.check,
-    accounts.check,
-    calls.check,
-    order.check,
-    chunks.check,
-    steps.check,
-    tool_calls.check,
-    trees.check,
-    equal_calls.check,
-    traces.check,
-)
-_BY_NAME = {topic.name: topic for topic in TOPICS}
 AUDITED = frozenset(topic.name for topic in (*TOPICS, RUNS, STEPS, TOOL_RESULTS, TOOL_CALLS))
 TYPED_EVERY = 50  # the schemas of all events cost as much time as everything else together
 
@@ -84,19 +57,7 @@ class Verdict:
 
     def stored(self) -> list[Stored]:
         """The records of public and private topics, as operators read them."""
-        return [
-            Stored(
-                _BY_NAME[record.topic],
-                record.partition,
-                record.offset,
-                int(record.timestamp.timestamp() * 1000),
-                record.key,
-                record.value,
-                record.headers,
-            )
-            for record in self.records
-            if record.topic in _BY_NAME
-        ]
+        return stored(self.records, TOPICS)
 
 
 class _Ear(logging.Handler):
@@ -194,8 +155,9 @@ def _audit_side(history: History, side: str | None) -> Iterator[Violation]:
         awaited_from={place: max(stable, at) for place, at in history.boundary.read_at.items()},
         deeds=history.tools.deeds if isinstance(history, RunHistory) else None,
     )
-    checks = (*CHECKS, typed.check) if history.seed % TYPED_EVERY == 0 else CHECKS
-    for check in checks:
+    for check in auditor.CHECKS:
+        if check is typed.check and history.seed % TYPED_EVERY:
+            continue
         for violation in check(reported):
             if violation.promise != "G5" or not _is_excused(history, reported, violation.about):
                 yield violation

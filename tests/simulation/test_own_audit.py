@@ -7,32 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS
-from services.operators.audit.findings import AuditFinding
-from services.operators.audit.verification import Verification
+from answerbus.topics import ATTEMPTS
 from services.operators.records.stored import Stored
 from services.operators.timeline.timeline import timeline
 from tests.simulation.judge import judge
+from tests.simulation.own_audit import breaks
 
-CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)
 FORGERIES = 20  # of each history
 BEHIND_ALL = 1_000_000
 Records = Sequence[Stored]
-
-
-def breaks(records: Records) -> list[AuditFinding]:
-    found = []
-    for partition in sorted({stored.partition for stored in records}):
-        verification = Verification(cut=())
-        here = [stored for stored in records if stored.partition == partition]
-        for stored in here:
-            if stored.topic in CLAIMING:
-                verification.claim(stored)
-        for stored in here:
-            if stored.topic is ATTEMPTS:
-                verification.attempt(stored)
-        found += verification.end().breaks
-    return found
 
 
 def forged(records: Records, chance: random.Random) -> tuple[str, Records]:

@@ -6,13 +6,8 @@ from answerbus.account_id import replay_account
 from answerbus.dead_letter import Replayed, UnknownProfile
 from answerbus.topics import DEAD_LETTERS, RESULTS
 from services.operators.records.stored import Stored
-from tests.unit.operators.audit.test_verification import (
-    attempts,
-    instead,
-    partition,
-    rehashed,
-    verified,
-)
+from tests.unit.operators.audit.test_verification import attempts, instead, partition, rehashed
+from tests.unit.operators.audit.verifying import verified
 from tests.unit.operators.partition import WORKFLOW, Partition, changed
 from tests.unit.worker.builders import NOW
 

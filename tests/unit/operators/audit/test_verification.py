@@ -1,7 +1,7 @@
 """Attempts, ledger and terminals of a partition that agree, and each way in which they may not."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
@@ -9,18 +9,18 @@ from typing import Any, get_args
 import pytest
 
 from answerbus.dead_letter import DeadlinePassed
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, Topic
+from answerbus.topics import ATTEMPTS, LEDGER, RESULTS
 from services.operators.audit.findings import MEANINGS, AuditFinding, FindingKind
 from services.operators.audit.verification import LEDGER_LAG_MS_MAX, Verification
 from services.operators.audit.verified import Verified
 from services.operators.records.stored import Stored
 from services.text.digest import canonical_digest
 from services.worker.core.attempt.reply import CallFacts, Refused, TimedOut
+from tests.unit.operators.audit.verifying import CLAIMING, verified
 from tests.unit.operators.partition import WORKFLOW, Partition, changed
 from tests.unit.worker.builders import answered
 
 Records = list[Stored]
-CLAIMING = (LEDGER, RESULTS, REFUSALS, DEAD_LETTERS)
 
 
 @pytest.fixture
@@ -43,19 +43,6 @@ def partition() -> Partition:
     partition.ask("r-5", budget=budget)
     partition.spend()
     return partition
-
-
-def verified(
-    records: Records, cut: Collection[Topic] = (), workflow_id: str | None = None
-) -> Verified:
-    verification = Verification(cut=cut, workflow_id=workflow_id)
-    for stored in records:
-        if stored.topic in CLAIMING:
-            verification.claim(stored)
-    for stored in records:
-        if stored.topic is ATTEMPTS:
-            verification.attempt(stored)
-    return verification.end()
 
 
 def attempts(records: Records) -> Records:

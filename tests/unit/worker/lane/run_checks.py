@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from answerbus.topics import ATTEMPTS, DEAD_LETTERS, LEDGER, REFUSALS, RESULTS, STEPS, Topic
+from answerbus.topics import ATTEMPTS, DEAD_LETTERS, STEPS, Topic
 from services.operators.audit.findings import AuditFinding
-from services.operators.audit.verification import ACCOUNT_MEMORY, Verification
+from services.operators.audit.verification import ACCOUNT_MEMORY
 from services.operators.records.stored import Stored
+from tests.unit.operators.audit.verifying import CLAIMING, verified
 from tests.unit.worker.lane.run_world import RunStage
 from tests.unit.worker.lane.stage import Stage
 from tests.unit.worker.lane.world import audit, done, events, until
@@ -29,14 +30,8 @@ def breaks(
     stage: RunStage | Stage, account_memory: timedelta = ACCOUNT_MEMORY
 ) -> list[AuditFinding]:
     """What `answerbus audit verify` says of accounts, steps and ends of calls."""
-    verification = Verification(cut=(), account_memory=account_memory)
-    for stored in stored_in(stage, LEDGER, RESULTS, REFUSALS, DEAD_LETTERS):
-        verification.claim(stored)
-    for stored in stored_in(stage, ATTEMPTS):
-        verification.attempt(stored)
-    for stored in stored_in(stage, STEPS):
-        verification.step(stored)
-    return verification.end().breaks
+    records = [*stored_in(stage, *CLAIMING, ATTEMPTS, STEPS)]
+    return verified(records, account_memory=account_memory).breaks
 
 
 def stored_in(stage: RunStage | Stage, *topics: Topic) -> Iterator[Stored]:
