@@ -13,26 +13,14 @@ from services.worker.ports.clock import Clock
 WRITE_S = 10.0
 
 
-class AcceptedToolsWriter:
-    """Connects for each writing: tools that need approval are new seldom."""
-
-    def __init__(self, bus: Bus, clock: Clock) -> None:
-        self._bus, self._clock = bus, clock
-
-    async def __call__(self, tools: Collection[ToolDefinition]) -> None:
-        """As they are. Raises KafkaError, TimeoutError."""
-        await write_accepted(
-            self._bus,
-            [
-                ToolAccepted(
-                    toolset=tool.toolset,
-                    card=tool.card,
-                    written_by=tool.written_by,
-                    at=self._clock.now(),
-                )
-                for tool in tools
-            ],
-        )
+async def write_as_seen(bus: Bus, clock: Clock, tools: Collection[ToolDefinition]) -> None:
+    """As they are; connects each time, since new ones are rare. Raises KafkaError, TimeoutError."""
+    now = clock.now()
+    seen = ((tool.toolset, tool.card, tool.written_by) for tool in tools)
+    await write_accepted(
+        bus,
+        [ToolAccepted(toolset=name, card=card, written_by=by, at=now) for name, card, by in seen],
+    )
 
 
 async def write_accepted(bus: Bus, records: Collection[ToolAccepted]) -> None:

@@ -9,7 +9,7 @@ from answerbus.client.records.consumer import RecordConsumer
 from services.command_line import bus_of
 from services.kafka.options import topic_name
 from services.settings.settings import Settings
-from services.worker.adapters.kafka.accepted_tools import AcceptedToolsWriter
+from services.worker.adapters.kafka.accepted_tools import write_as_seen
 from services.worker.adapters.kafka.card_reader import CardReader
 from services.worker.adapters.kafka.membership import Membership
 from services.worker.adapters.kafka.run_reader import RunReader
@@ -90,7 +90,7 @@ async def reading_for_runs(
         lambda: planner.agents.toolsets,
         shared=settings.worker.shared_cards,
         costly_work=planner.costly_work,
-        write=AcceptedToolsWriter(bus_of(settings.kafka), context.clock),
+        write=partial(write_as_seen, bus_of(settings.kafka), context.clock),
     )
     planner.catch_up = cards.catch_up
     reading_cards = asyncio.create_task(cards.run())
