@@ -1,8 +1,10 @@
 """`ask_person`: the tool by which a run asks people, and the check of what they answer; pure."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -109,25 +111,33 @@ def _too_costly(text: str) -> Problem | None:
     return too_costly(json.loads(text), LOOP_NS)
 
 
-def expires_at(call: ToolCall, inputs: RunInputs) -> datetime:
-    """Until when a person can answer."""
-    seconds = call.asked.args.get("expires_s")
+def expires_at(seconds: object, inputs: RunInputs) -> datetime:
+    """Until when a person can answer, who has so many seconds."""
     if not isinstance(seconds, int | float):  # a whole number may be written as 60.0
         return inputs.deadline
     return min(inputs.now + timedelta(seconds=seconds), inputs.deadline)
 
 
-def input_requested(call: ToolCall, until: datetime, inputs: RunInputs) -> InputRequested:
-    """A person is asked."""
-    request, args = inputs.request, call.asked.args
+def input_requested(
+    call: ToolCall,
+    asks: Mapping[str, Any],
+    until: datetime,
+    inputs: RunInputs,
+    *,
+    tool: str | None = None,
+    number: int = 1,
+) -> InputRequested:
+    """A person is asked: by the model with its arguments, or by a `tool` with its question."""
     return InputRequested(
-        event_id=f"{call.asked.call_id}.input",
-        request_id=request.request_id,
-        workflow_id=request.workflow_id,
+        event_id=f"{call.asked.call_id}.input" + (f".{number}" if number > 1 else ""),
+        request_id=inputs.request.request_id,
+        workflow_id=inputs.request.workflow_id,
         call_id=call.asked.call_id,
-        question=args["question"],
-        json_schema=args["json_schema"],
-        to=args.get("to"),
+        question=asks["question"],
+        json_schema=asks["json_schema"],
+        to=asks.get("to"),
+        tool=tool,
+        number=number,
         expires_at=until,
         at=inputs.now,
     )

@@ -5,13 +5,12 @@ that state again, and goes on. A question ends its work until a person has answe
 """
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 from pydantic_core import to_json
 
 from answerbus.call_outcome import ApprovalExpired, CallError
 from answerbus.continued_call import GivenInput, ToolQuestion
-from answerbus.control import Input, InputRequested
+from answerbus.control import Input
 from answerbus.failure import Problem
 from answerbus.json_values import has_more_values
 from answerbus.limits import CALL_INPUTS_MAX, EDITED_ARGS_VALUES_MAX, REASON_BYTES_MAX
@@ -19,7 +18,12 @@ from answerbus.tool_result import INPUT_REQUIRED, ToolProgress
 from answerbus.wire import clip
 from services.text.digest import text_digest
 from services.worker.core.run import events
-from services.worker.core.run.ask_person import problems_of_answer, problems_of_schema
+from services.worker.core.run.ask_person import (
+    expires_at,
+    input_requested,
+    problems_of_answer,
+    problems_of_schema,
+)
 from services.worker.core.run.call_changes import Change, changed_call, end_call
 from services.worker.core.run.events import RunInputs
 from services.worker.core.run.postponed_calls import may_cancel
@@ -60,7 +64,7 @@ def ask(
     if why := clip(_unasked(run, asks, state, number), REASON_BYTES_MAX):
         change = end_call(run, call, CallError(code=INPUT_REQUIRED, message=why), inputs)
         return cancelled(change, call, why, inputs)
-    until = _expires_at(asks, inputs)
+    until = expires_at(asks.expires_s, inputs)
     record = events.changed(
         call,
         inputs,
@@ -70,8 +74,9 @@ def ask(
         due_at=until,
         reconciliation=None,
     )
-    requested = Change(run, (_requested(call, asks, number, until, inputs),))
-    return requested.then(changed_call(run, call, record))
+    tool = call.asked.tool
+    question = input_requested(call, dict(asks), until, inputs, tool=tool, number=number)
+    return Change(run, (question,)).then(changed_call(run, call, record))
 
 
 def answered(
@@ -124,28 +129,3 @@ def _unasked(run: Run, asks: ToolQuestion, state: str | None, number: int) -> st
     if problems := problems_of_schema(asks.json_schema):
         return f"its server asks for input of a form that cannot be used: {problems[0].expected}"
     return ""
-
-
-def _expires_at(asks: ToolQuestion, inputs: RunInputs) -> datetime:
-    if asks.expires_s is None:
-        return inputs.deadline
-    return min(inputs.now + timedelta(seconds=asks.expires_s), inputs.deadline)
-
-
-def _requested(
-    call: ToolCall, asks: ToolQuestion, number: int, until: datetime, inputs: RunInputs
-) -> InputRequested:
-    request = inputs.request
-    return InputRequested(
-        event_id=f"{call.asked.call_id}.input" + (f".{number}" if number > 1 else ""),
-        request_id=request.request_id,
-        workflow_id=request.workflow_id,
-        call_id=call.asked.call_id,
-        question=asks.question,
-        json_schema=asks.json_schema,
-        to=asks.to,
-        tool=call.asked.tool,
-        number=number,
-        expires_at=until,
-        at=inputs.now,
-    )

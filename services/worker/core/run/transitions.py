@@ -269,8 +269,9 @@ def _asked_for(run: Run, inputs: RunInputs) -> Change:
         if call.awaits_approval:
             change = change.then(Change(change.run, (events.approval_requested(call, inputs),)))
         elif call.awaits_input:
-            until = expires_at(call, inputs)
-            requested = Change(change.run, (input_requested(call, until, inputs),))
+            args = call.asked.args
+            until = expires_at(args.get("expires_s"), inputs)
+            requested = Change(change.run, (input_requested(call, args, until, inputs),))
             record = events.changed(call, inputs, called_at=inputs.now, due_at=until)
             change = change.then(requested).then(changed_call(change.run, call, record))
     return change
