@@ -9,7 +9,6 @@ from services.console.pages.render import page
 from services.console.pages.window import asked_time, unhealthy_now
 from services.console.tasks.lanes_now import lanes_now
 from services.console.views.lane_grid import LEVEL_WORDS, halts, stopped_first
-from services.console.views.time_range import TITLES
 
 STRIPS_OPEN = 3  # profiles whose pictures are seen as the page opens; the others have their numbers
 LANES_LISTED = 24  # more of them are a grid, and a list that is folded away
@@ -17,17 +16,13 @@ LANES_LISTED = 24  # more of them are a grid, and a list that is folded away
 
 async def profiles(request: web.Request) -> web.Response:
     """A strip for each profile that was called."""
-    time_range = asked_time(request)
+    asked = asked_time(request)
     results = request.app[CONTEXT].poller.results
-    strips = profile_strips(
-        time_range.window, results.health, unhealthy_now(request), results.servers
-    )
+    strips = profile_strips(asked.window, results.health, unhealthy_now(request), results.servers)
     return page(
         request,
         "profiles.html",
-        time_range=time_range.time_range,
-        range_titles=TITLES,
-        step=time_range.step,
+        **asked.shown,
         strips=strips,
         strips_open=[strip.row.name for strip in strips if strip.row.made][:STRIPS_OPEN],
     )

@@ -9,7 +9,6 @@ from services.console.figures.spend_report import LINES_MAX, spend_report
 from services.console.figures.spend_rows import by_contract, by_label, by_model, by_workflow
 from services.console.pages.render import page
 from services.console.pages.window import asked_time
-from services.console.views.time_range import TITLES
 from services.console.views.units import by_caches
 from services.text.escaping import plain_json
 
@@ -19,14 +18,12 @@ VALUES_SHOWN, WORKFLOWS_SHOWN, WORKFLOWS_LISTED = 6, 8, 50
 
 async def money(request: web.Request) -> web.Response:
     """Usage and charges, and for what."""
-    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
-    window = time_range.window
+    asked, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    window = asked.window
     return page(
         request,
         "money.html",
-        time_range=time_range.time_range,
-        range_titles=TITLES,
-        step=time_range.step,
+        **asked.shown,
         spend=spend_figure(window),
         total=window.total.spent,
         caches=by_caches(window.total.spent.cache_saved_micro_usd),
@@ -40,18 +37,17 @@ async def money(request: web.Request) -> web.Response:
 
 async def workflows(request: web.Request) -> web.Response:
     """The workflows that cost most."""
-    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    asked, board = asked_time(request), request.app[CONTEXT].feed.state.board
     return page(
         request,
         "money_workflows.html",
-        time_range=time_range.time_range,
-        range_titles=TITLES,
-        workflows=by_workflow(board, time_range.window, WORKFLOWS_LISTED),
+        **asked.shown,
+        workflows=by_workflow(board, asked.window, WORKFLOWS_LISTED),
     )
 
 
 async def data(request: web.Request) -> web.Response:
     """All of it, for programs."""
-    time_range, board = asked_time(request), request.app[CONTEXT].feed.state.board
-    report = to_json(spend_report(board, time_range.window, LINES_MAX)).decode()
+    asked, board = asked_time(request), request.app[CONTEXT].feed.state.board
+    report = to_json(spend_report(board, asked.window, LINES_MAX)).decode()
     return web.Response(text=plain_json(report), content_type="application/json", charset="utf-8")

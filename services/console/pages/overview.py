@@ -14,7 +14,7 @@ from services.console.pages.window import asked_time, unhealthy_now
 from services.console.tasks.lanes_now import lanes_now
 from services.console.views.filters import DeadLetterFilters
 from services.console.views.lane_grid import LEVEL_WORDS, halts, longest_waiting
-from services.console.views.time_range import TITLES, span_pairs
+from services.console.views.time_range import span_pairs
 
 LANES_SHOWN = 24
 ROWS_SHOWN = 7  # of each table; the others are folded away, or on a page of their own
@@ -22,14 +22,14 @@ ROWS_SHOWN = 7  # of each table; the others are folded away, or on a page of the
 
 async def overview(request: web.Request) -> web.Response:
     """The last hour, or the time that the address says."""
-    time_range, context = asked_time(request), request.app[CONTEXT]
+    asked, context = asked_time(request), request.app[CONTEXT]
     state, poll_results = context.feed.state, context.poller.results
-    window, lag, now_ms = time_range.window, poll_results.lag, int(context.now() * 1000)
+    window, lag, now_ms = asked.window, poll_results.lag, int(context.now() * 1000)
     lanes = lanes_now(context.feed, context.poller, now_ms)
     span = span_pairs(window.first_ms, window.end_ms)
     inputs = TileInputs(
         window,
-        time_range.before,
+        asked.before,
         lanes,
         None if lag is None else sum(lag.values()),
         state.lanes.in_flight.total(),
@@ -41,9 +41,7 @@ async def overview(request: web.Request) -> web.Response:
     return page(
         request,
         "overview.html",
-        time_range=time_range.time_range,
-        range_titles=TITLES,
-        step=time_range.step,
+        **asked.shown,
         tiles=tiles(inputs),
         outcomes=outcomes_figure(window),
         deaths=deaths_figure(window, span),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
@@ -11,7 +12,7 @@ from services.console.state.board import Window
 from services.console.state.minute import Minute
 from services.console.views.filters import FilterFault
 from services.console.views.status import unhealthy_profiles
-from services.console.views.time_range import NAMES, TimeRange, time_range_of
+from services.console.views.time_range import NAMES, TITLES, TimeRange, time_range_of
 from services.console.views.units import KEPT_MINUTES, MINUTE_MS
 
 
@@ -24,10 +25,11 @@ class AskedTime:
     before: Minute | None
 
     @property
-    def step(self) -> str:
-        """The time of one column."""
+    def shown(self) -> Mapping[str, Any]:
+        """The range, those to choose from, and the time of one column, for a template."""
         minutes = self.window.step_minutes
-        return "minute" if minutes == 1 else f"{minutes} minutes"
+        step = "minute" if minutes == 1 else f"{minutes} minutes"
+        return {"time_range": self.time_range, "range_titles": TITLES, "step": step}
 
 
 def asked_time(request: web.Request) -> AskedTime:
