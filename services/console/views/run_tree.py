@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import assert_never
 
 from answerbus.call_outcome import CallOutcome
@@ -16,22 +15,19 @@ from services.console.views.waterfall import Bar, bar_of
 from services.operators.records.decoded import DecodedRecord
 from services.operators.records.within_limits import moved
 from services.operators.runs.fold import RunFold
-from services.operators.runs.run_words import call_text, outcome_text, run_text, step_text
+from services.operators.runs.run_words import (
+    STATES,
+    call_text,
+    outcome_text,
+    run_text,
+    step_text,
+)
 from services.operators.runs.tree import Awaited, CallNode, RunNode, StepNode
 
 LINES_SHOWN = 16  # of one tree, beside its first line; those before them are folded away
 LONG_SHARE = 0.05  # of the whole time: lines that take longer are not folded away
 LONG_SHOWN = 8  # of those
 LINES_DRAWN = 300  # of one tree, the newest; those before them are in words alone
-_MS = timedelta(milliseconds=1)
-_OPEN = MappingProxyType(
-    {
-        "called": "runs",
-        "waiting": "queued",
-        "awaits_approval": "awaits approval",
-        "awaits_input": "awaits an answer",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +169,8 @@ def call_stretches(
         if call.decision is None:
             return
     if call.outcome is None:
-        message = "ended" if over else _OPEN.get(call.status, call.status)
+        state = "runs" if call.status == "called" else STATES[call.status]
+        message = "ended" if over else state
         yield _stretch("released" if over else "running", begin, end, f"{call.tool}: {message}")
     else:
         message = outcome_text(call.outcome, show_content=False)
@@ -183,7 +180,7 @@ def call_stretches(
 def _stretch(kind: BarKind, begin: datetime, end: datetime, label: str) -> Stretch:
     """Clocks may disagree: no stretch ends before it begins."""
     end = max(begin, end)
-    return Stretch(kind, begin, end, f"{label}, {duration((end - begin) / _MS)}")
+    return Stretch(kind, begin, end, f"{label}, {duration((end - begin) / MS)}")
 
 
 def _kind(outcome: CallOutcome) -> BarKind:

@@ -33,7 +33,7 @@ LINE_CHARS_MAX = 200  # of arguments and values in a line of a tree
 CALLED_BEFORE = "It was called before, and it is not known whether it ran: look, then decide."
 PROPOSE = "propose"  # the tool of the calls that ask for proposals
 MILLISECONDS_MAX = 1_000  # what takes longer is shown in seconds
-_WAITING: Mapping[CallState, str] = MappingProxyType(
+STATES: Mapping[CallState, str] = MappingProxyType(
     {
         "called": "called",
         "waiting": "queued",
@@ -127,7 +127,7 @@ def call_text(call: CallNode, *, show_content: bool) -> str:
     args = f" {cut(json_line(call.args))}" if show_content else ""
     if show_content and call.edited_args is not None:
         args = f"{args}, changed to {cut(json_line(call.edited_args))}"
-    how = _WAITING[call.status]
+    how = STATES[call.status]
     if call.outcome is not None:
         how = outcome_text(call.outcome, show_content=show_content)
     value = ""
