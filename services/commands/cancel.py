@@ -112,13 +112,12 @@ async def _workflows_of(bus: Bus, request_id: str) -> Sequence[str]:
     """The workflows that have asked a request of this id, the first first."""
     key, found = request_id.encode(), dict[str, None]()
     async with reading(bus, (REQUESTS,), since=now() - REQUEST_AGE_MAX) as reader:
-        async for batch in reader.to_end():
-            for stored in batch:
-                if key not in (stored.value or b""):
-                    continue
-                event = decoded(stored).event
-                if isinstance(event, Request) and event.request_id == request_id:
-                    found[event.workflow_id] = None
+        async for stored in reader.records():
+            if key not in (stored.value or b""):
+                continue
+            event = decoded(stored).event
+            if isinstance(event, Request) and event.request_id == request_id:
+                found[event.workflow_id] = None
     return list(found)
 
 

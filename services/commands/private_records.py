@@ -17,7 +17,7 @@ from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStep
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.kafka.held_rights import held_rights
 from services.kafka.planning.rights import Right
-from services.operators.adapters.reader import Reader, reading
+from services.operators.adapters.reader import reading
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.chunk_numbers import ChunkNumbers
 from services.records.private_topics import RecordFault, passes_by, private_event, runs_event
@@ -140,7 +140,9 @@ async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[LaneC
     async with reading(bus, PRIVATE, optional=OF_RUNS) as reader:
         for partition in reader.partitions:
             if chosen is None or partition in chosen:
-                found = await _lanes(reader, partition)
+                found = LaneContents(partition)
+                async for stored in reader.records(None, partition):
+                    found.take(stored)
                 found.differ(wrong)
                 yield found
 
@@ -158,14 +160,6 @@ async def hidden_runs(bus: Bus) -> str | None:
     )
 
 
-async def _lanes(reader: Reader, partition: int) -> LaneContents:
-    found = LaneContents(partition)
-    async for batch in reader.to_end(None, partition):
-        for stored in batch:
-            found.take(stored)
-    return found
-
-
 async def record_at(bus: Bus, place: RecordPosition) -> Stored | Unreadable | None:
     """The record there: readable, unreadable, or none."""
     if place.topic not in await bus.present(place.topic):
@@ -175,10 +169,9 @@ async def record_at(bus: Bus, place: RecordPosition) -> Stored | Unreadable | No
     async with reading(bus, PRIVATE, optional=OF_RUNS) as reader:
         found, there = LaneContents(place.partition), None
         wrong = (await bus.lanes()).wrong
-        async for batch in reader.to_end(None, place.partition):
-            for stored in batch:
-                found.take(stored)
-                there = stored if stored.place == place else there
+        async for stored in reader.records(None, place.partition):
+            found.take(stored)
+            there = stored if stored.place == place else there
         found.differ(wrong)
     return next((one for one in found.unreadable if one.stored.place == place), there)
 

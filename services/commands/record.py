@@ -188,9 +188,8 @@ async def recording_of(bus: Bus, workflow_id: str) -> Recording:
     others = (*optional, *OUTCOMES)
     async with reading(bus, (REQUESTS, *others), workflow_id=workflow_id) as reader:
         for topics in ((REQUESTS,), others):  # whose order is that of the cassette
-            async for batch in reader.to_end(topics):
-                for stored in batch:
-                    _take(recording, workflow_id, stored)
+            async for stored in reader.records(topics):
+                _take(recording, workflow_id, stored)
     return recording
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from answerbus.client.bus import Bus
-from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, OUTCOMES
 from services.command_line import AsJson, Config, bus_of, print_table, stderr, stdout, writing_file
 from services.commands.time_option import time_option
@@ -153,9 +152,8 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 async def _board(bus: Bus, since: datetime) -> Board:
     board = Board()
     async with reading(bus, TOPICS_READ, since=since) as reader:
-        async for batch in reader.to_end():
-            async for stored in in_turns(batch):
-                board.take(summarize(stored))
+        async for stored in reader.records():
+            board.take(summarize(stored))
     return board
 
 

@@ -93,12 +93,7 @@ async def records_of(bus: Bus, workflow_id: str) -> list[Stored]:
     """Records that may concern the workflow, and the first positions of forwarded copies."""
     topics = (*TOPICS, *await bus.present(STEPS, APPROVALS, CONTROLS))
     async with reading(bus, topics, workflow_id=workflow_id) as reader:
-        found = [
-            stored
-            async for batch in reader.to_end()
-            for stored in batch
-            if may_concern(workflow_id, stored)
-        ]
+        found = [stored async for stored in reader.records() if may_concern(workflow_id, stored)]
     origins = {origin for stored in found if (origin := origin_of(stored))}
     return found + await _picked(bus, origins) if origins else found
 

@@ -130,9 +130,8 @@ async def cards(bus: Bus) -> Sequence[ToolsetCard | Undecodable]:
     if not topics:
         return []
     async with reading(bus, topics) as reader:
-        async for batch in reader.to_end(partition=0):
-            for stored in batch:
-                _take(stored, card_owner(stored.topic) or "", found)
+        async for stored in reader.records(partition=0):
+            _take(stored, card_owner(stored.topic) or "", found)
     return [found[toolset] for toolset in sorted(found)]
 
 

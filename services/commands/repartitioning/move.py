@@ -186,9 +186,8 @@ class _Move:
 
     async def _partition(self, reader: Reader, number: int, writer: KafkaShard | None) -> None:
         held = PartitionContents(number)
-        async for batch in reader.to_end(None, number):
-            for stored in batch:
-                held.take(stored)
+        async for stored in reader.records(None, number):
+            held.take(stored)
         held.check()
         at = self.bus.place(REQUESTS, number)
         moves = held.moves(self.partitions, self.committed.get(at, 0), self.now())
@@ -307,7 +306,7 @@ async def _records(bus: Bus, topic: Topic) -> list[Stored]:
     if not await bus.present(topic):
         return []
     async with reading(bus, (topic,)) as reader:
-        return [stored async for batch in reader.to_end() for stored in batch]
+        return [stored async for stored in reader.records()]
 
 
 def _shown(names: Sequence[str]) -> str:

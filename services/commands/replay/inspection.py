@@ -94,12 +94,7 @@ async def _history(bus: Bus, dead_letter_id: str) -> DeadLetterHistory:
 
 async def _records(bus: Bus, workflow_id: str) -> list[Stored]:
     async with reading(bus, TOPICS, workflow_id=workflow_id) as reader:
-        return [
-            stored
-            async for batch in reader.to_end()
-            for stored in batch
-            if may_concern(workflow_id, stored)
-        ]
+        return [stored async for stored in reader.records() if may_concern(workflow_id, stored)]
 
 
 def _data(history: DeadLetterHistory) -> dict[str, object]:

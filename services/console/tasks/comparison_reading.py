@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from answerbus.client.bus import Bus
-from answerbus.client.turns import in_turns
 from answerbus.compared import Compared
 from answerbus.envelope import decode
 from answerbus.topics import COMPARISONS
@@ -38,6 +37,5 @@ class ComparisonReader:
         if not await self._bus.present(COMPARISONS):
             return
         async with reading(self._bus, (COMPARISONS,)) as reader:
-            async for batch in reader.to_end():
-                async for stored in in_turns(batch):
-                    yield stored
+            async for stored in reader.records():
+                yield stored

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from answerbus.client.bus import Bus
-from answerbus.client.turns import in_turns
 from answerbus.topics import ATTEMPTS, REFUSALS, RESULTS, Topic
 from services.console.state.spend_groups import SpendGroups, Steps
 from services.operators.adapters.reader import reading
@@ -24,9 +23,8 @@ async def read_spend(bus: Bus, groups: SpendGroups) -> bool:
     since = datetime.fromtimestamp(groups.steps.first_ms / 1000, UTC)
     async with reading(bus, (ATTEMPTS, *outcomes), since=since) as reader:
         is_cut = await reader.is_cut(ATTEMPTS)
-        async for batch in reader.to_end():
-            async for stored in in_turns(batch):
-                groups.take(summarize(stored))
+        async for stored in reader.records():
+            groups.take(summarize(stored))
     return is_cut
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from answerbus.client.bus import Bus
-from answerbus.client.turns import in_turns
 from answerbus.compared import Compared
 from answerbus.topics import ATTEMPTS, OUTCOMES, REQUESTS, RESULTS, STEPS
 from services.operators.adapters.asking_again import Asker, CannotGoOn, IsOver
@@ -38,16 +37,14 @@ async def drawn(bus: Bus, sample: OutcomeSample, since_ms: int) -> bool:
     """
     async with reading(bus, OUTCOMES, since=_moment(since_ms)) as reader:
         is_cut = await reader.is_cut(RESULTS)
-        async for batch in reader.to_end():
-            async for stored in in_turns(batch):
-                sample.take_outcome(summarize(stored))
+        async for stored in reader.records():
+            sample.take_outcome(summarize(stored))
     if sample.begins_ms is not None:
         past = (REQUESTS, ATTEMPTS)
         since = _moment(sample.begins_ms)
         async with reading(bus, past, since=since, optional=(STEPS,)) as reader:
-            async for batch in reader.to_end():
-                async for stored in in_turns(batch):
-                    sample.take_past(summarize(stored))
+            async for stored in reader.records():
+                sample.take_past(summarize(stored))
     return is_cut
 
 

@@ -46,10 +46,9 @@ async def claim_name(bus: Bus, name: str) -> bytes | None:
     since = moment(await _write_header(bus, key, _CLAIM_HEADER, claim)) - CLAIM
     claims: dict[bytes | None, None] = {}  # a producer may write its record twice
     async with reading(bus, (COMPARISONS,), since=since) as reader:
-        async for batch in reader.to_end():
-            for stored in batch:
-                if stored.value is None and stored.key == key:
-                    _take(claims, stored.headers)
+        async for stored in reader.records():
+            if stored.value is None and stored.key == key:
+                _take(claims, stored.headers)
     if next(iter(claims), None) == claim:
         return claim
     await release_name(bus, name, claim)

@@ -10,6 +10,7 @@ from aiokafka import TopicPartition
 
 from answerbus.client.bus import Bus
 from answerbus.client.records.consumer import RecordConsumer
+from answerbus.client.turns import in_turns
 from answerbus.topics import Topic
 from services.operators.records.stored import Stored
 
@@ -48,6 +49,14 @@ class Reader:
             if found := await self._poll(behind):
                 yield found
             ends = {place: ends[place] for place in behind}
+
+    async def records(
+        self, topics: Collection[Topic] | None = None, partition: int | None = None
+    ) -> AsyncIterator[Stored]:
+        """The same one by one, with turns for other tasks in between."""
+        async for batch in self.to_end(topics, partition):
+            async for stored in in_turns(batch):
+                yield stored
 
     async def oldest_first(
         self, topic: Topic, partitions: Collection[int]

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import chain
 
 from answerbus.client.bus import Bus
-from answerbus.client.turns import in_turns
 from answerbus.compared import Compared
 from answerbus.envelope import decode
 from answerbus.topics import (
@@ -39,13 +38,12 @@ async def asked_on(bus: Bus, day: date, originals: Collection[str]) -> Mapping[s
     found = {name: PerDay() for name in originals}
     since = datetime.combine(day, time.min, UTC) - _CLOCKS_APART
     async with reading(bus, (COMPARISONS,), since=since) as reader:
-        async for batch in reader.to_end():
-            async for stored in in_turns(batch):
-                event = decode(stored.value, stored.headers)
-                if isinstance(event, Compared):
-                    for name, of_day in found.items():
-                        if is_of_day(event.comparison, name, day):
-                            of_day.take(event)
+        async for stored in reader.records():
+            event = decode(stored.value, stored.headers)
+            if isinstance(event, Compared):
+                for name, of_day in found.items():
+                    if is_of_day(event.comparison, name, day):
+                        of_day.take(event)
     return found
 
 
@@ -95,8 +93,7 @@ async def _follow(
 async def _read(reader: Reader, topics: Collection[Topic], draw: LiveDraw) -> deque[SeenRecord]:
     """New records since the last call; of too many, the newest."""
     kept = deque[SeenRecord](maxlen=OPEN_MAX)
-    async for batch in reader.to_end(topics):
-        async for stored in in_turns(batch):
-            if seen := draw.seen(summarize(stored)):
-                kept.append(seen)
+    async for stored in reader.records(topics):
+        if seen := draw.seen(summarize(stored)):
+            kept.append(seen)
     return kept

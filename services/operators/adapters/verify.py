@@ -65,9 +65,8 @@ async def _replays(reader: Reader, total: Verified, *, whole: bool) -> None:
             return
         await asyncio.sleep(LOOK_AGAIN_S)
         claims = ClaimedSpending()
-        async for batch in reader.to_end((DEAD_LETTERS,)):
-            for stored in batch:
-                claims.take(stored)
+        async for stored in reader.records((DEAD_LETTERS,)):
+            claims.take(stored)
         total.replays.made |= claims.replays.made
     for link, found in total.replays.not_published():
         if whole or not _OF_A_PLACE.search(link.dead_letter_id):

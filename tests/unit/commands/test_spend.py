@@ -93,10 +93,10 @@ def test_the_overview_reads_the_time_that_it_shows_and_a_day_before_it(
     read: list[datetime] = []
 
     class Empty:
-        async def to_end(self) -> AsyncIterator[Sequence[Stored]]:
-            nothing: Sequence[Sequence[Stored]] = ()
-            for batch in nothing:
-                yield batch
+        async def records(self) -> AsyncIterator[Stored]:
+            nothing: Sequence[Stored] = ()
+            for one in nothing:
+                yield one
 
     @asynccontextmanager
     async def reading(_bus: object, _topics: object, *, since: datetime) -> AsyncIterator[Empty]:

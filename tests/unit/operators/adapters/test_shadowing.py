@@ -28,9 +28,11 @@ class Growing:
         self.unread, self.at, self.stop = [*records], at, stop
         self.reads = 0
 
-    async def to_end(self, topics: Collection[Topic]) -> AsyncIterator[list[Stored]]:
+    async def records(self, topics: Collection[Topic]) -> AsyncIterator[Stored]:
         if self.reads >= self.at:
-            yield [one for one in self.unread if one.topic in topics]
+            for one in self.unread:
+                if one.topic in topics:
+                    yield one
             self.unread = [one for one in self.unread if one.topic not in topics]
         self.reads += 1
         if self.reads == READS * ROUNDS:
