@@ -8,8 +8,9 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 from pydantic import TypeAdapter
 
-from services.settings.profiles import Profile
+from services.settings.profiles import AzureProfile, Profile
 from services.worker.adapters import backends
+from services.worker.adapters.providers.kinds.azure import AzureKind
 from services.worker.adapters.providers.prices import known_prices, last_check
 from services.worker.adapters.tariffs import tariff_of
 from services.worker.core.attempt.tariff import MICRO, Kept, Rates, Tariff, TierPrices
@@ -150,6 +151,19 @@ def test_what_a_call_may_cost_follows_from_what_its_profile_asks_for(
 
     assert found is not None
     assert (found.asked, found.kept) == (asked, kept)
+
+
+class Untiered(AzureKind):
+    """As a plug-in may be, of a vendor without tiers."""
+
+    def fields(self, profile: AzureProfile) -> dict[str, Any]:
+        return {k: v for k, v in super().fields(profile).items() if k != "service_tier"}
+
+
+def test_a_vendor_may_have_no_tiers() -> None:
+    found = AzureProfile.model_validate(AZURE)
+
+    assert Untiered().asked_tier(found) == "none"
 
 
 def test_what_anthropics_cache_takes_follows_from_the_price_of_input() -> None:

@@ -44,7 +44,7 @@ class OpenAILikeKind(ProviderKind[L]):
         return profile.base_url is not None if profile.show_schema is None else profile.show_schema
 
     def asked_tier(self, profile: L) -> str:
-        named = self.fields(profile)["service_tier"]
+        named = self.fields(profile).get("service_tier")
         return STANDARD if named == "default" else str(named or NO_TIER)
 
     def kept(self, profile: L) -> Kept:  # noqa: ARG002
