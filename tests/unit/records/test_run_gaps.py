@@ -98,4 +98,4 @@ def test_a_lane_stays_shut_and_operators_see_the_same_until_they_pass_it_by() ->
     )
     write("skipped", skip.model_dump_json().encode())
     recovered.settle()
-    assert [step.n for run in recovered.runs.runs().values() for step in run.steps] == []
+    assert [step.n for _, _, run in recovered.runs.runs() for step in run.steps] == []

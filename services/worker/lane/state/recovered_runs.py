@@ -48,8 +48,8 @@ class RecoveredRuns:
         found = (record for record in self._found.values() if isinstance(record, RunCancelRecord))
         return {runs_key(one): one for one in sorted(found, key=lambda one: one.at)}
 
-    def runs(self) -> dict[str, Run]:
-        """The open runs, by the key of the record with which each begins."""
+    def runs(self) -> Iterator[tuple[str, RunRecord, Run]]:
+        """The open runs, each with the record with which it begins, and its key."""
         steps: dict[str, list[RunStepRecord]] = {}
         calls: dict[str, list[RunCallRecord]] = {}
         for record in self._found.values():
@@ -60,16 +60,14 @@ class RecoveredRuns:
                     calls.setdefault(head_key(record), []).append(record)
                 case _:
                     pass
-        return {
-            name: recovered_run(head, steps.get(name, []), calls.get(name, []))
-            for name, head in self._heads_of()
-        }
+        for name, head in self._found.items():
+            if isinstance(head, RunRecord):
+                yield name, head, recovered_run(head, steps.get(name, []), calls.get(name, []))
 
     def requests(self, listed: Mapping[RequestKey, LaneRequest]) -> list[LaneRequest]:
         """Those of open runs that no list of retries has; the others get their run."""
         found = []
-        for name, run in self.runs().items():
-            head = self._head(name)
+        for name, head, run in self.runs():
             lane_request = listed.get(RequestKey.of(head.request))
             if lane_request is None:
                 headers, size = self._heads[name]
@@ -87,12 +85,3 @@ class RecoveredRuns:
             else:
                 headers, size = self._heads[name]
                 yield request_from_child(record, size, headers)
-
-    def _head(self, name: str) -> RunRecord:
-        head = self._found[name]
-        if not isinstance(head, RunRecord):
-            raise TypeError("a run begins with its own record")
-        return head
-
-    def _heads_of(self) -> list[tuple[str, RunRecord]]:
-        return [(key, one) for key, one in self._found.items() if isinstance(one, RunRecord)]

@@ -485,7 +485,7 @@ def _assert_recovered(story: Model) -> None:
         definition=story.run.definition,
     )
     found.take(head, (), 0)
-    (recovered,) = found.runs().values()
+    ((_, _, recovered),) = found.runs()
     assert recovered.steps == story.run.steps
     assert dict(recovered.calls) == dict(story.run.calls)
     assert recovered.link == story.run.link
