@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from answerbus.private.ledger import LaneRecord, WorkInProgress
+from answerbus.private.ledger import WorkInProgress
 from answerbus.topics import APPROVALS, CONTROLS, LEASES, TOOL_RESULTS, Topic
 from services.worker.core.budget.ledger import Ledger
 from services.worker.lane.state import records
@@ -47,14 +47,15 @@ class OwnRecord:
         return lane is not None and now - lane.at > RENEWED_AFTER
 
     def encoded(self, now: datetime) -> OutRecord:
-        lane = self._opened()
+        if self.ledger.lane is None:
+            raise RuntimeError("a lane has a record once it was opened")
         changes = {
             "at": now,
             "suspects": self.suspects.listed(),
             "suspect_record": self.suspects.record,
             "watched": self.watched,
         }
-        self.ledger.lane = lane.model_copy(update=changes)
+        self.ledger.lane = self.ledger.lane.model_copy(update=changes)
         return records.event_record(self.ledger.lane, self.partition)
 
     def without_failed_openings(self, now: datetime) -> OutRecord | None:
@@ -70,8 +71,3 @@ class OwnRecord:
         self.watched = None
         is_marked = self.ledger.lane is not None and self.ledger.lane.watched is not None
         return self.without_failed_openings(now) or (self.encoded(now) if is_marked else None)
-
-    def _opened(self) -> LaneRecord:
-        if self.ledger.lane is None:
-            raise RuntimeError("a lane has a record once it was opened")
-        return self.ledger.lane
