@@ -16,7 +16,7 @@ from answerbus.private.ledger import (
 from answerbus.private.runs import RunCallRecord, RunRecord, RunsRecord, RunStepRecord
 from answerbus.topics import LEDGER, RETRIES, RUNS, Topic
 from services.kafka.held_rights import held_rights
-from services.kafka.planning.rights import Right
+from services.kafka.planning.rights import Right, Role
 from services.operators.adapters.reader import reading
 from services.operators.records.stored import RecordPosition, Stored
 from services.records.chunk_numbers import ChunkNumbers
@@ -147,16 +147,23 @@ async def lanes(bus: Bus, chosen: Collection[int] | None) -> AsyncIterator[LaneC
                 yield found
 
 
-async def hidden_runs(bus: Bus) -> str | None:
-    """That the topic of runs, if it is there, is hidden from this user, and the right to grant."""
-    if await bus.present(RUNS):
-        return None
-    right = Right("topic", RUNS.full_name(bus.prefix), "Read", "to find records of runs")
-    if (await held_rights(bus, [right]))[right] is not False:
+async def hidden_runs(
+    bus: Bus, topics: Collection[Topic] = OF_RUNS, role: Role = "operator"
+) -> str | None:
+    """That topics of runs, if they are there, are hidden from this user, and the right to grant."""
+    there = await bus.present(*topics)
+    rights = [
+        Right("topic", topic.full_name(bus.prefix), "Read", "to find records of runs")
+        for topic in topics
+        if topic not in there
+    ]
+    held = await held_rights(bus, rights) if rights else {}
+    missing = ", ".join(str(right) for right, is_held in held.items() if is_held is False)
+    if not missing:
         return None
     return (
-        f"Records of runs were not looked at: no right to {right}. Grant it, also where no agents "
-        "run; `answerbus topics acls --role operator` prints all."
+        f"Records of runs were not looked at: no right to {missing}. Grant it, also where no "
+        f"agents run; `answerbus topics acls --role {role}` prints all."
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from services.command_line import bus_of
 from services.commands.doctor.examine import examined_as
 from services.commands.doctor.findings.facts import Finding
 from services.commands.private_records import hidden_runs
+from services.commands.repartitioning.move import move
 from services.console.tasks.polling import Poller
 from services.kafka.held_rights import resource_names
 from services.kafka.planning.plan import needed, plan
@@ -271,6 +273,32 @@ async def test_lanes_that_cannot_see_runs_say_which_right_is_missing(setting: Se
                 await asyncio.sleep(0.1)
     finally:
         granting.clear([of_runs])
+
+
+async def test_a_move_that_cannot_see_runs_is_refused(setting: Setting) -> None:
+    """Without Describe on them, no run would be known to be open, and all would stay behind."""
+    names = resource_names(setting.kafka, GROUP)
+    worker, admin = (rights_of(role, names) for role in ("worker", "admin"))
+    of_runs = {setting.bus.topic(topic) for topic in RUN_TOPICS}
+    group = setting.kafka.worker_group
+    granting = Granting(setting.secured, "worker")
+    for topics in (TOPICS, RUN_TOPICS):
+        await create_topics(setting.bus, topics=topics)
+    all_rows = {str(row): row for row in (*worker, *admin)}
+    rows = [row for row in all_rows.values() if row.name not in of_runs]
+    granting.grant(rows)
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                with suppress(BusUnavailable):  # until the rights are in force
+                    ours, look = setting.ours, lambda: NOW
+                    found = await move(ours, group, 3, dry_run=True, now=look, say=lambda _: None)
+                    break
+    finally:
+        granting.clear(rows)
+
+    (obstacle,) = found.obstacles
+    assert all(name in obstacle for name in of_runs)
 
 
 async def refusal(act: Awaitable[object]) -> str:

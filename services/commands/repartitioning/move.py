@@ -25,6 +25,7 @@ from answerbus.topics import (
     TOPICS,
     Topic,
 )
+from services.commands.private_records import hidden_runs
 from services.commands.repartitioning.planning.contents import (
     WRITER,
     Lanes,
@@ -92,6 +93,7 @@ async def move(
     members, committed = await _group(bus, group_id)
     found = (
         _members_text(group_id, members),
+        await hidden_runs(bus, RUN_TOPICS, "worker"),  # they would stay behind
         await _open_runs_text(bus, now()),
         # In the middle of a move no worker can read them.
         await _unread_text(bus, layout, agreement.lanes) if layout.moving_to is None else None,
