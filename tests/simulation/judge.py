@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -97,16 +97,17 @@ def _judged(history: History) -> Verdict:
             await history.run()
         except StuckError as stuck:
             complaints.append(str(stuck))
+        records = _records(history)
         complaints.extend(_held(history))
-        complaints.extend(_wrongly_given_up(history))
+        complaints.extend(_wrongly_given_up(history, records))
         complaints.extend(history.careful)
-        complaints.extend(wrongly_charged(_records(history), history.provider.bills))
-        complaints.extend(str(violation) for violation in _audit(history))
-        complaints.extend(overspent(history.world.budgets, _records(history)))
-        complaints.extend(announced_twice(_records(history)))
-        complaints.extend(fallbacks.complaints(history, _records(history)))
+        complaints.extend(wrongly_charged(records, history.provider.bills))
+        complaints.extend(str(violation) for violation in _audit(history, records))
+        complaints.extend(overspent(history.world.budgets, records))
+        complaints.extend(announced_twice(records))
+        complaints.extend(fallbacks.complaints(history, records))
         if isinstance(history, RunHistory):
-            complaints.extend(checks.complaints(history, _records(history)))
+            complaints.extend(checks.complaints(history, records))
         history.timeline.is_over = True
 
     try:
@@ -134,17 +135,19 @@ def summary(
     return seed, verdict.is_fine, verdict.met
 
 
-def _audit(history: History) -> Iterator[Violation]:
+def _audit(history: History, records: Sequence[Record]) -> Iterator[Violation]:
     """By side, if ids are used by two workflows: the auditor goes by the ids of requests alone."""
     if isinstance(history, RunHistory):
-        yield from _audit_side(history, None)
+        yield from _audit_side(history, records, None)
         return
     for side in SIDES:
-        yield from _audit_side(history, side)
+        yield from _audit_side(history, records, side)
 
 
-def _audit_side(history: History, side: str | None) -> Iterator[Violation]:
-    audited = [record for record in _records(history) if record.topic in AUDITED]
+def _audit_side(
+    history: History, records: Sequence[Record], side: str | None
+) -> Iterator[Violation]:
+    audited = [record for record in records if record.topic in AUDITED]
     stable = NOW + timedelta(seconds=history.stable_at - START_S)
     reported = Told(
         prefix=PREFIX,
@@ -193,11 +196,9 @@ def _record(topic: str, entry: Entry) -> Record:
     return Record(topic, entry.partition, entry.offset, at, entry.key, entry.value, entry.headers)
 
 
-def _wrongly_given_up(history: History) -> Iterator[str]:
+def _wrongly_given_up(history: History, records: Sequence[Record]) -> Iterator[str]:
     """Only what ends its worker is given up for that, and that always is."""
-    dead_letters = [
-        json.loads(r.value or b"") for r in _records(history) if r.topic == DEAD_LETTERS.name
-    ]
+    dead_letters = [json.loads(r.value or b"") for r in records if r.topic == DEAD_LETTERS.name]
     given_up = [e["request_id"] for e in dead_letters if e["cause"]["kind"] == "crashed_worker"]
     if given_up != [POISON] * history.has_poison:
         yield f"given up for the end of their workers: {given_up}"
