@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from types import TracebackType
 from typing import Any, Generic, Never, Self, TypeAlias, cast
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
@@ -87,12 +86,7 @@ class Subscription(Generic[AnswerT, DeadLetterT]):
         consumer.subscribe(names, listener=_Revocations(self._give_up))
         return self
 
-    async def __aexit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, raised: type[BaseException] | None, *_: object) -> None:
         try:
             if raised is None:
                 self._take_back()

@@ -1,6 +1,5 @@
 """A subscription as a plain iterator."""
 
-from types import TracebackType
 from typing import Generic, Self
 
 from answerbus.client.loop_thread import LoopThread
@@ -27,13 +26,8 @@ class SyncSubscription(Generic[AnswerT, DeadLetterT]):
         self._thread.enter(self._subscription)
         return self
 
-    def __exit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._thread.leave(self._subscription, raised, error, traceback)
+    def __exit__(self, *raised: object) -> None:
+        self._thread.leave(self._subscription, *raised)
 
     def __iter__(self) -> Self:
         return self

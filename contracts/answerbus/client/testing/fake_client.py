@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self, cast
 
 from typing_extensions import TypeForm, Unpack
@@ -54,12 +53,7 @@ class FakeSubscription(Subscription[AnswerT, DeadLetterT]):
         self._next = self._fake.done.get(self._group_id, 0)
         return self
 
-    async def __aexit__(
-        self,
-        raised: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, raised: type[BaseException] | None, *_: object) -> None:
         if raised is None:
             self._note_done()
         self._next = None
