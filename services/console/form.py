@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import Collection
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -18,6 +20,7 @@ _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # slow to read, and no bro
 _CHARSETS = frozenset({None, "utf-8", "utf8"})
 
 Form = MultiDict[str]
+Choice = TypeVar("Choice", bound=str)
 _FORM: web.RequestKey[Form] = web.RequestKey("form", Form)
 
 
@@ -48,6 +51,15 @@ def known_names(request: web.Request, *names: str) -> None:
     if unknown is not None:
         known = f"it has {', '.join(names)}" if names else "it has none"
         raise web.HTTPBadRequest(text=f"This page has no parameter {unknown!r}: {known}.")
+
+
+def choice_of(request: web.Request, name: str, choices: Collection[Choice]) -> Choice:
+    """The choice that a parameter names; by default the first. Raises HTTPBadRequest."""
+    text = request.query.get(name, next(iter(choices)))
+    choice = next((choice for choice in choices if choice == text), None)
+    if choice is None:
+        raise web.HTTPBadRequest(text=f"{name}={text!r} is none of {', '.join(choices)}.")
+    return choice
 
 
 def page_number(request: web.Request, count: int, size: int) -> tuple[int, int]:

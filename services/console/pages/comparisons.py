@@ -9,11 +9,11 @@ from answerbus.compared import Compared
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
 from services.console.figures.comparison_rows import agreement_bar, measure_rows, member_rows
-from services.console.form import is_streamed, known_names, page_number
+from services.console.form import choice_of, is_streamed, known_names, page_number
 from services.console.guard import session_of
 from services.console.pages.render import long_page, page
 from services.console.views.question_row import QuestionRow
-from services.operators.comparisons.chosen import QUESTION_KINDS, ChosenComparison, QuestionKind
+from services.operators.comparisons.chosen import QUESTION_KINDS, ChosenComparison
 from services.operators.comparisons.listed import ComparisonList
 
 PATH = "/profiles/comparison"
@@ -53,7 +53,7 @@ async def comparison(request: web.Request) -> web.Response:
     title = f"Comparison {name}"
     if is_streamed(request):
         return page(request, "message.html", title=title, text="")
-    kind = _kind(request.query.get("show", QUESTION_KINDS[0]))
+    kind = choice_of(request, "show", QUESTION_KINDS)
     number, _ = page_number(request, _PAGES_MAX, QUESTIONS_SHOWN)
     found = ChosenComparison(kind, number * QUESTIONS_SHOWN, QUESTIONS_SHOWN)
     await _read(request, lambda compared, _: found.take(compared), name)
@@ -81,13 +81,6 @@ async def comparison(request: web.Request) -> web.Response:
             number=number,
             last=max(0, (found.counts[kind] - 1) // QUESTIONS_SHOWN),
         )
-
-
-def _kind(text: str) -> QuestionKind:
-    kind = next((kind for kind in QUESTION_KINDS if kind == text), None)
-    if kind is None:
-        raise web.HTTPBadRequest(text=f"show={text!r} is none of {', '.join(QUESTION_KINDS)}.")
-    return kind
 
 
 def _rows(found: ChosenComparison) -> list[QuestionRow]:

@@ -1,14 +1,13 @@
 """Dead letters, in groups and one by one."""
 
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from aiohttp import web
 
 from services.console.access.tokens import Role
 from services.console.context import CONTEXT
-from services.console.form import page_number
+from services.console.form import choice_of, page_number
 from services.console.guard import session_of
 from services.console.pages.chosen import filters_in
 from services.console.pages.render import page
@@ -18,7 +17,6 @@ from services.console.views.filters import seen_ends
 from services.operators.dead_letters.groups import BY_DEFAULT, KEYS, ORDERS, Key, key_of
 from services.operators.dead_letters.row import STATUSES
 
-_Name = TypeVar("_Name", bound=str)
 PAGE_DEAD_LETTERS = 50
 KEYS_MAX = 12  # to group by
 # Paths of problems may hold words of an answer, which viewers do not see.
@@ -32,7 +30,7 @@ async def groups(request: web.Request) -> web.Response:
     """By the keys `by`, of those that the filters mean."""
     filters = filters_in(request, "by", "label", "sort")
     keys = _keys(request)
-    sort = _sort(request, ORDERS)
+    sort = choice_of(request, "sort", ORDERS)
     state = request.app[CONTEXT].feed.state
     found = state.group_cache.of(filters, keys, sort)
     rows = [(group, filters.narrowed(keys, group.values)) for group in found.groups]
@@ -59,7 +57,7 @@ async def groups(request: web.Request) -> web.Response:
 async def listed(request: web.Request) -> web.Response:
     """One page of the dead letters that the filters mean."""
     filters = filters_in(request, "page", "sort", "again")
-    sort = _sort(request, DEAD_LETTER_SORTS)
+    sort = choice_of(request, "sort", DEAD_LETTER_SORTS)
     state = request.app[CONTEXT].feed.state
     found = state.dead_letter_cache.of(filters)
     number, last = page_number(request, len(found), PAGE_DEAD_LETTERS)
@@ -102,12 +100,3 @@ def _offered(request: web.Request) -> Sequence[str]:
     if session_of(request).role is Role.OPERATOR:
         return KEYS
     return [key for key in KEYS if key not in OPERATORS_KEYS]
-
-
-def _sort(request: web.Request, sorts: Collection[_Name]) -> _Name:
-    """The order that is asked for; by default the first. Raises HTTPBadRequest."""
-    text = request.query.get("sort", next(iter(sorts)))
-    sort = next((name for name in sorts if name == text), None)
-    if sort is None:
-        raise web.HTTPBadRequest(text=f"sort={text!r} is none of {', '.join(sorts)}.")
-    return sort
