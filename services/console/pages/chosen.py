@@ -84,9 +84,8 @@ def job_of(context: ConsoleContext, number: str) -> Job:
 
 def dead_again(context: ConsoleContext, job: Job) -> frozenset[str]:
     """The ids of the dead letters that came of a job's replays."""
-    dead_letters = context.feed.state.dead_letters
-    rows = (dead_letter for key in job.keys if (dead_letter := dead_letters.get(key)))
-    outcomes = (dead_letters.replay_outcome(row) for row in rows)
+    outcome_of = context.feed.state.dead_letters.replay_outcome
+    outcomes = map(outcome_of, context.jobs.dead_letters(job))
     found = frozenset(it.dead_letter.text for it in outcomes if it and it.dead_letter)
     return found or frozenset({NO_DEAD_LETTER})
 

@@ -68,9 +68,8 @@ async def job(request: web.Request) -> web.Response:
     if found is None:
         text = "This console has done no such thing since it was started."
         return page(request, "message.html", 404, title="No such run", text=text)
-    dead_letters = context.feed.state.dead_letters
-    known = [dead_letter for key in found.keys if (dead_letter := dead_letters.get(key))]
-    outcomes = [dead_letters.replay_outcome(dead_letter) for dead_letter in known]
+    known = context.jobs.dead_letters(found)
+    outcomes = [context.feed.state.dead_letters.replay_outcome(one) for one in known]
     return page(
         request,
         "job.html",
@@ -96,12 +95,7 @@ def _chosen(context: ConsoleContext, form: Form) -> DeadLetterFilters:
 def _meant(context: ConsoleContext, form: Form) -> list[DeadLetterRow]:
     """The dead letters of an earlier run, or those that are chosen; none if none are."""
     if (run := form.get("run")) is not None:
-        dead_letters = context.feed.state.dead_letters
-        return [
-            dead_letter
-            for key in job_of(context, run).keys
-            if (dead_letter := dead_letters.get(key))
-        ]
+        return context.jobs.dead_letters(job_of(context, run))
     filters = _chosen(context, form)
     return dead_letters_of(context, filters) if filters.ids or EVERYTHING in form else []
 

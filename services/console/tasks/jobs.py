@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, assert_never
@@ -104,7 +104,7 @@ class Jobs:
                 assert_never(other)
 
     async def _dry_run(self, job: Job) -> None:
-        async for dead_letter, outcome in self._prepared(job, list(self._dead_letters(job))):
+        async for dead_letter, outcome in self._prepared(job, self.dead_letters(job)):
             job.forecast.take(dead_letter.key, outcome)
             job.done += 1
             await asyncio.sleep(0)  # let the pages in
@@ -133,12 +133,12 @@ class Jobs:
                 job.done += len(step)
 
     def _with_status(self, job: Job, status: Status) -> list[DeadLetterRow]:
-        found = self._dead_letters(job)
-        return [dead_letter for dead_letter in found if dead_letter.status == status]
+        return [found for found in self.dead_letters(job) if found.status == status]
 
-    def _dead_letters(self, job: Job) -> Iterator[DeadLetterRow]:
+    def dead_letters(self, job: Job) -> list[DeadLetterRow]:
+        """Those that it is about, as far as they are still kept."""
         found = map(self._feed.state.dead_letters.get, job.keys)
-        return (dead_letter for dead_letter in found if dead_letter is not None)
+        return [dead_letter for dead_letter in found if dead_letter is not None]
 
     def _time(self) -> datetime:
         return datetime.fromtimestamp(self._now(), UTC)
