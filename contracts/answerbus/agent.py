@@ -7,7 +7,7 @@ from pydantic import Field
 from answerbus import limits
 from answerbus.budget import Usage
 from answerbus.tool_call import ParentRef
-from answerbus.wire import IN_64_BITS, OMIT_NONE, Asked, Count, Digest, Name, Wire
+from answerbus.wire import IN_64_BITS, OMIT_NONE, Count, Digest, Name, RequestPart, Wire
 
 _QUALIFIED_CHARS_MAX = limits.TOOLSET_NAME_CHARS_MAX + 1 + limits.TOOL_NAME_CHARS_MAX
 
@@ -26,7 +26,7 @@ Malformed = Literal["retry", "text"]
 Version = Annotated[int, Field(ge=1), IN_64_BITS]
 
 
-class AgentRef(Asked):
+class AgentRef(RequestPart):
     """The agent that shall work on a request.
 
     Without a `version` it is the newest that the workers know. `tools` can only leave some of the

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from answerbus import limits
-from answerbus.wire import IN_64_BITS, OMIT_NONE, Asked, Count, Wire
+from answerbus.wire import IN_64_BITS, OMIT_NONE, Count, RequestPart, Wire
 
 _NAME_CHARS_MAX = 2 * limits.LABEL_CHARS_MAX + 1
 BudgetName = Annotated[str, Field(min_length=1, max_length=_NAME_CHARS_MAX)]
@@ -18,7 +18,7 @@ Window = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}(-[0-9]{2})?$")]
 _Most = Annotated[int, Field(ge=0), IN_64_BITS]
 
 
-class Budget(Asked):
+class Budget(RequestPart):
     """The limits of a workflow in all; `None` means no limit, `0` nothing at all.
 
     More than 2^63 - 1 of tokens or micro-dollars is read as that. The first request that names one

@@ -14,13 +14,13 @@ from answerbus.resumed_run import ResumedRun
 from answerbus.wire import (
     IN_64_BITS,
     OMIT_NONE,
-    Asked,
     Count,
     Digest,
     Labels,
     Name,
     Reason,
     RequestId,
+    RequestPart,
     Wire,
     WorkflowId,
 )
@@ -28,7 +28,7 @@ from answerbus.wire import (
 Trust = Literal["trusted", "untrusted"]
 
 
-class ContractRef(Asked):
+class ContractRef(RequestPart):
     """The answer must satisfy a registered contract."""
 
     kind: Literal["contract"] = "contract"
@@ -36,7 +36,7 @@ class ContractRef(Asked):
     version: Annotated[int, Field(ge=1), IN_64_BITS]
 
 
-class InlineRef(Asked):
+class InlineRef(RequestPart):
     """The answer must satisfy the JSON Schema that the request carries.
 
     `wrapped` (the default) gives the model an honest way out: it answers with an object of
@@ -50,7 +50,7 @@ class InlineRef(Asked):
     json_schema: dict[str, JsonValue] | bool
 
 
-class TextRef(Asked):
+class TextRef(RequestPart):
     """The answer is plain text."""
 
     kind: Literal["text"] = "text"
@@ -87,7 +87,7 @@ class TextId(Wire):
 SchemaId = Annotated[ContractId | InlineId | TextId, Field(discriminator="kind")]
 
 
-class Message(Asked):
+class Message(RequestPart):
     """One turn of a conversation that the answer should take into account."""
 
     role: Literal["user", "assistant"]
@@ -95,7 +95,7 @@ class Message(Asked):
     trust: Trust = "untrusted"
 
 
-class Fact(Asked):
+class Fact(RequestPart):
     """A named piece of data; untrusted unless upstream vouches for it."""
 
     name: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS_MAX)]
@@ -103,7 +103,7 @@ class Fact(Asked):
     trust: Trust = "untrusted"
 
 
-class Context(Asked):
+class Context(RequestPart):
     """The model's input: instructions (trusted), conversation and facts."""
 
     instructions: Annotated[str, Field(min_length=1)]
@@ -111,7 +111,7 @@ class Context(Asked):
     facts: Annotated[tuple[Fact, ...], Field(max_length=limits.FACTS_MAX)] = ()
 
 
-class Policy(Asked):
+class Policy(RequestPart):
     """What to do when an answer is not what was asked for, and in which order to run."""
 
     on_invalid: Literal["retry", "dead_letter"] = "retry"
@@ -152,7 +152,7 @@ class Replay(Wire):
     edited: bool
 
 
-class Request(Asked):
+class Request(RequestPart):
     """One question of an upstream service; immutable."""
 
     kind: Literal["request"] = "request"

@@ -52,8 +52,8 @@ class Wire(BaseModel):
         return read_python_as_json(handler(source), handler)
 
 
-class Asked(Wire):
-    """The parent of what programs write in requests: there an unknown member is a mistake.
+class RequestPart(Wire):
+    """A request or a part of one, which programs write: there an unknown member is a mistake.
 
     `Budget(usd=1)` would have no limit in dollars. Only calls of the class are so strict, also with
     dicts for parts: what is read, by validation, may have members of newer senders.

@@ -164,7 +164,6 @@ async def _serve(
     async def ends() -> Mapping[int, int]:
         return await check_positions(consumer.current(), topic, membership.lifecycles, read_monitor)
 
-    probe = Probe(ends, partial(broker_check.refused, kafka, options))
     coordinator, brokers, signals = Coordinator(kafka), BrokerMonitor(kafka), SignalConsumer()
     transactions = watching_transactions((consumer.current, signals.current), kafka)
     session_s, rebalance_s = kafka.session_timeout_ms / 1000, kafka.rebalance_timeout_ms / 1000
@@ -172,7 +171,7 @@ async def _serve(
         membership,
         context,
         LoopMonitor(),
-        probe,
+        Probe(ends, partial(broker_check.refused, kafka, options)),
         worker.stuck_after_s,
         session_s,
         others,

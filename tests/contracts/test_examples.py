@@ -29,7 +29,7 @@ from answerbus.wire import Wire
 
 CONTRACTS = Path(__file__).parents[2] / "contracts"
 EXAMPLES = sorted((CONTRACTS / "examples").rglob("*.json"))
-GENERIC = {"Wire", "Asked", "_Answered", "Result"}
+GENERIC = {"Wire", "RequestPart", "_Answered", "Result"}
 
 
 def name_of(path: Path) -> str:
