@@ -31,7 +31,6 @@ from services.worker.adapters.budget_rules import budget_rules
 from services.worker.adapters.building import BackendContext
 from services.worker.adapters.clock import BrokerClock
 from services.worker.adapters.costly_work.child_process import ChildProcess
-from services.worker.adapters.huge_pages import keep_on_huge_pages
 from services.worker.adapters.kafka import broker_check
 from services.worker.adapters.kafka.broker_monitor import BrokerMonitor
 from services.worker.adapters.kafka.clock_check import check_clock, watch_clock
@@ -192,8 +191,7 @@ async def _serve(
     address = await health.start()
     profiles = ProfileMonitor(lambda: context.planner.backends).run()
     looks, settling = brokers.run(watched.kafka_is_in_trouble), context.siblings.settle()
-    asks = coordinator.run(lambda: membership.is_outside)
-    own = (profiles, asks, looks, settling, keep_on_huge_pages())
+    own = (profiles, coordinator.run(lambda: membership.is_outside), looks, settling)
     watches = (others.run(), transactions.run(), watch_clock(kafka, clock), monitor.run(), *own)
     watching = [asyncio.create_task(watch) for watch in (*watches, live.watch_prices())]
     watching += await reading_for_runs(live.current, options, context, tools, membership, signals)
