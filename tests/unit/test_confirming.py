@@ -5,6 +5,8 @@ import pty
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -38,9 +40,20 @@ def test_ctrl_c_at_a_question_ends_the_command() -> None:
         while b"[y/N]" not in shown:
             shown += keyboard.read(1024)
         try:
+            _wait_for_its_read(started)
             started.send_signal(signal.SIGINT)
             said, _ = started.communicate(timeout=END_S)
         finally:
             started.kill()
 
     assert said == b"Abort\n"
+
+
+def _wait_for_its_read(started: "subprocess.Popen[bytes]") -> None:
+    """A signal between Python's last look at signals and its read would not end that read."""
+    assert started.stdout is not None
+    assert started.stdout.read(1) == b" "  # is flushed before it reads
+    until, status = time.monotonic() + END_S, Path(f"/proc/{started.pid}/stat")
+    while status.read_text().rpartition(") ")[2][0] != "S":
+        assert time.monotonic() < until
+        time.sleep(0.001)
