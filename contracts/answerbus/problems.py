@@ -15,8 +15,11 @@ _QUOTING = {
     "union_tag_not_found": "a member {discriminator}, which says of what kind it is",
     "string_unicode": "a text that UTF-8 can carry",
 }
-# Of lists and objects, which pydantic calls tuples and dictionaries.
-_BY_NUMBER = {"too_long": "{max_length} or fewer items", "too_short": "{min_length} or more items"}
+# Of lists and objects, which pydantic calls tuples and dictionaries, and of texts.
+_BY_NUMBER = {
+    "too_long": "{max_length} or fewer {counted}",
+    "too_short": "{min_length} or more {counted}",
+}
 _UNNAMED = {"discriminator": "the tag", "expected_tags": "those that are known"}  # by a validator
 
 
@@ -55,12 +58,13 @@ def problems_of(error: ValidationError, document: JsonValue) -> tuple[Problem, .
 def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
     context = details.get("ctx", {})
     templates = _BY_NUMBER if "field_type" in context else _QUOTING
-    expected = details["msg"]
-    if template := templates.get(details["type"]):
-        expected = template.format_map(_UNNAMED | context)
-    expected = expected.removeprefix(_SAID.get(details["type"], ""))
     missing = details["type"] == "missing"
     place, value = place_of(details["loc"], document, missing=missing)
+    expected = details["msg"]
+    if template := templates.get(details["type"]):
+        counted = "characters" if isinstance(value, str) else "items"
+        expected = template.format_map({**_UNNAMED, "counted": counted, **context})
+    expected = expected.removeprefix(_SAID.get(details["type"], ""))
     found = "nothing" if missing else _FOUND.get(details["type"], kind_of(value))
     return Problem.of(pointer(place), details["type"], expected, found=found)
 

@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from answerbus.problems import problems_of
 from answerbus.request import SchemaRef
+from answerbus.wire import Reason
 
 
 class Tagged(BaseModel):
@@ -22,6 +23,7 @@ class Tagged(BaseModel):
 class Bounded(BaseModel):
     messages: Annotated[tuple[int, ...], Field(min_length=1, max_length=2)] = (1,)
     labels: Annotated[dict[str, str], Field(max_length=1)] = {}
+    why: Annotated[Reason, Field(min_length=1)] = "?"
 
 
 def test_a_validator_may_borrow_the_name_of_an_error_without_its_context() -> None:
@@ -52,9 +54,10 @@ def test_an_object_without_its_kind_is_described_in_words() -> None:
         ({"messages": [1, 2, 3]}, "2 or fewer items"),
         ({"messages": []}, "1 or more items"),
         ({"labels": {"a": "", "b": ""}}, "1 or fewer items"),
+        ({"why": ""}, "1 or more characters"),
     ],
 )
-def test_lists_and_objects_are_not_called_tuples_and_dictionaries(
+def test_a_size_is_described_in_terms_of_json(
     value: dict[str, JsonValue], expected: str
 ) -> None:
     with pytest.raises(ValidationError) as raised:
