@@ -57,9 +57,7 @@ def test_an_object_without_its_kind_is_described_in_words() -> None:
         ({"why": ""}, "1 or more characters"),
     ],
 )
-def test_a_size_is_described_in_terms_of_json(
-    value: dict[str, JsonValue], expected: str
-) -> None:
+def test_a_size_is_described_in_terms_of_json(value: dict[str, JsonValue], expected: str) -> None:
     with pytest.raises(ValidationError) as raised:
         Bounded.model_validate(value)
 
