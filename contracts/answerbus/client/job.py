@@ -214,7 +214,8 @@ class JobRequests(Mapping[str, Request]):
 
     def _budget(self) -> JobOptions:
         """A budget of the job that names no attempts, with as many as rows have without one."""
-        budget = self._options.get("budget")
+        asked = cast("Budget | dict[str, Any] | None", self._options.get("budget"))
+        budget = Budget(**asked) if isinstance(asked, dict) else asked
         if not isinstance(budget, Budget) or "attempts" in budget.model_fields_set:
             return {}
         attempts = ATTEMPTS_DEFAULT * max(len(self._kept), 1)
