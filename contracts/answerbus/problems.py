@@ -62,7 +62,9 @@ def _problem(details: ErrorDetails, document: JsonValue) -> Problem:
     place, value = place_of(details["loc"], document, missing=missing)
     expected = details["msg"]
     if template := templates.get(details["type"]):
-        counted = "characters" if isinstance(value, str) else "items"
+        # Not of a list that a variable of the environment has as JSON text, which is longer.
+        is_text = isinstance(value, str) and context.get("actual_length") == len(value)
+        counted = "characters" if is_text else "items"
         expected = template.format_map({**_UNNAMED, "counted": counted, **context})
     expected = expected.removeprefix(_SAID.get(details["type"], ""))
     found = "nothing" if missing else _FOUND.get(details["type"], kind_of(value))

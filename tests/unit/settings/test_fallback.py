@@ -47,6 +47,17 @@ def test_it_may_stand_in_a_variable() -> None:
     assert load(None, variables).profiles["a"].then[0].profile == "b"
 
 
+def test_the_size_of_a_list_in_a_variable_is_in_items() -> None:
+    variables = {
+        "ANSWERBUS_PROFILES__A__PROVIDER": "scripted",
+        "ANSWERBUS_PROFILES__A__SCRIPT": "s.json",
+        "ANSWERBUS_PROFILES__A__THEN": '[{"profile": "b", "on": []}]',
+    }
+
+    with pytest.raises(SetUpError, match="1 or more items"):
+        load(None, variables)
+
+
 MANY = f"[{', '.join(to('b', 'refused')[1:-1] for _ in range(1_000))}]"
 CHAIN = {f"p-{n}": to(f"p-{n + 1}", "refused") for n in range(9)}
 BAD: list[tuple[dict[str, Any], str]] = [
