@@ -34,7 +34,7 @@ def in_sync_finding(cluster: Cluster, topics: Mapping[Topic, Found], short: Verd
         text = (
             f"{SETTING} of {', '.join(few)} is 1: transactions and positions that are acknowledged "
             f"when one broker has them are lost with that broker; set it to {IN_SYNC_MIN} there, "
-            "such as with `kafka-configs.sh --alter --entity-type topics`"
+            "with 3 copies or more, such as with `kafka-configs.sh --alter --entity-type topics`"
         )
         return Finding("in sync", "warning", text)
     return Finding("in sync", "ok", f"{SETTING} is {in_sync}")

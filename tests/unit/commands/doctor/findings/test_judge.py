@@ -218,6 +218,7 @@ def test_kafkas_own_topics_can_lose_a_broker_and_nothing_with_it(in_sync: int, t
     verdict, reported = findings_of(replace(WELL, cluster=cluster))["in sync"]
 
     assert (verdict, reported[: len(text)]) == ("warning", text)
+    assert "with 3 copies or more" in reported  # with fewer, each of them would be needed
 
 
 @pytest.mark.parametrize("policy", ["delete", ""], ids=["delete", "unknown"])
