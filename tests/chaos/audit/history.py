@@ -29,7 +29,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that does not hold (G1 to G11, A1 to A14, T1), what about, and how one sees it."""
+    """A promise that does not hold (G1 to G11, A1 to A16, T1), what about, and how one sees it."""
 
     promise: str
     about: str

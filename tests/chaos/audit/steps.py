@@ -92,8 +92,8 @@ def _left_behind(runs: RunRecords) -> Iterator[Violation]:
     history, last = runs.history, {}
     for record in history.records:
         if record.topic == "runs" and record.key is not None:
-            last[record.key.decode(errors="replace")] = record
-    for key, record in last.items():
+            last[record.partition, record.key.decode(errors="replace")] = record
+    for (_, key), record in last.items():
         request_id = key.partition("@")[0].partition("/")[0]
         is_open = request_id in history.asked and request_id not in history.terminals
         if record.value is not None and "/cancel/" not in key and not is_open:

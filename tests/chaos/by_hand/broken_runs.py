@@ -38,6 +38,15 @@ def private_record_left_behind(builder: RunHistoryBuilder) -> None:
     builder.write("run_call", 0, workflow_id="w", request_id="r", n=1, place=0)
 
 
+@breaks_run("A8", "r", "keeps r")
+def private_record_ended_in_another_partition(builder: RunHistoryBuilder) -> None:
+    begun(builder)
+    builder.carry_out("r", "1.0")
+    builder.finish("r", 2)
+    builder.write("run_call", 0, workflow_id="w", request_id="r", n=1, place=0)
+    builder.put("runs", 1, builder.records[-1].key, None)
+
+
 @breaks_run("A2", "r", "numbered [1, 1]")
 def step_repeated(builder: RunHistoryBuilder) -> None:
     begun(builder)
